@@ -68,8 +68,8 @@ endfunction()
 #   Every .c file of FOLDER is compiled several times into the room; LS_VL is the number of floats in a vector and LS_KERNEL(name) in
 #   kernels.h appends it to the symbol. v8: AVX2. v16: AVX-512. v16e: 16 floats on AVX2 (LS_EMULATED), so that tests cover the
 #   layouts of AVX-512 on any machine; at -O1, as -O3 takes two minutes over what has twice the registers' width. v1: tensors of few
-#   channels. The processor decides at run time.
-#   winograd*.c are left out of v1: few channels have no Winograd kernels.
+#   channels. The processor decides at run time. With _bf16 (LS_STORED_BF16) each once more, for activations that are bfloat16 in memory.
+#   winograd*.c are left out of v1: few channels have no Winograd kernels; from _bf16 what knows no activations.
 function(lockstep_vector_kernels room folder)
   file(GLOB sources CONFIGURE_DEPENDS "${folder}/*.c")
   if(NOT sources)
@@ -79,18 +79,25 @@ function(lockstep_vector_kernels room folder)
   set(options_8 LS_VL=8 -march=haswell)
   set(options_16 LS_VL=16 -march=skylake-avx512 -mprefer-vector-width=512)
   set(options_16e LS_VL=16 -march=haswell -DLS_EMULATED=1 -O1)
-  foreach(variant 1 8 16 16e)
-    set(variant_sources ${sources})
-    if(variant EQUAL 1)
-      list(FILTER variant_sources EXCLUDE REGEX "/winograd[^/]*$")
+  foreach(width 1 8 16 16e)
+    list(POP_FRONT options_${width} definition)
+    set(width_sources ${sources})
+    if(width EQUAL 1)
+      list(FILTER width_sources EXCLUDE REGEX "/winograd[^/]*$")
     endif()
-    add_library(lockstep_kernels_v${variant} OBJECT ${variant_sources})
-    list(POP_FRONT options_${variant} width)
-    target_include_directories(lockstep_kernels_v${variant} PRIVATE "${CMAKE_SOURCE_DIR}/src")
-    target_compile_definitions(lockstep_kernels_v${variant} PRIVATE ${width})
-    # ISO mode turns contraction off; the kernels want fused multiply-add
-    target_compile_options(lockstep_kernels_v${variant} PRIVATE -O3 -ffp-contract=fast -Wno-psabi ${options_${variant}})
-    target_sources(lockstep_${room} PRIVATE $<TARGET_OBJECTS:lockstep_kernels_v${variant}>)
+    foreach(storage "" _bf16)
+      set(target lockstep_kernels_v${width}${storage})
+      set(variant_sources ${width_sources})
+      if(storage)
+        list(FILTER variant_sources EXCLUDE REGEX "/(gemm|update|winograd_gemm|winograd_filters)\\.c$")
+      endif()
+      add_library(${target} OBJECT ${variant_sources})
+      target_include_directories(${target} PRIVATE "${CMAKE_SOURCE_DIR}/src")
+      target_compile_definitions(${target} PRIVATE ${definition} $<$<BOOL:${storage}>:LS_STORED_BF16=1>)
+      # ISO mode turns contraction off; the kernels want fused multiply-add
+      target_compile_options(${target} PRIVATE -O3 -ffp-contract=fast -Wno-psabi ${options_${width}})
+      target_sources(lockstep_${room} PRIVATE $<TARGET_OBJECTS:${target}>)
+    endforeach()
   endforeach()
 endfunction()
 

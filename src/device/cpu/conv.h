@@ -36,8 +36,8 @@ typedef struct {
 
 typedef struct {
     const ls_conv_plan *plan;
-    float *src, *dst; // activations or their gradients
-    float *weight;    // as the engine reads them
+    void *src, *dst; // activations or their gradients, as stored
+    const void *weight; // as the engine reads them: floats, but for oneDNN with bf16
     float *bias;      // forward: or NULL
     float *grad_weight, *grad_bias;
     char *workspace;
@@ -64,7 +64,8 @@ int ls_conv_grouped_gains(const ls_cpu *cpu, const ls_op_desc *desc, double wino
 LS_CHECKED ls_status ls_cpu_conv_grouped_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out);
 
 // conv_weights.c
-void ls_conv_expand(const ls_conv_run *run, const float *grouped, float *dense);
+// stored: the parameter, of the operator's storage; dense: floats, of groups expanded.
+void ls_conv_expand(const ls_conv_run *run, const void *stored, float *dense);
 // Exchanges the two innermost dimensions (for oneDNN's backward data).
 void ls_conv_exchange(const ls_conv_run *run, const float *dense, float *exchanged);
 // [src block][dst block][r][s][dst_depth][B], taps in reverse order: the weights

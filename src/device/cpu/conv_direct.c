@@ -11,6 +11,8 @@
 typedef struct {
     int blocks, depth, h, w; // of the tensor; depth below the block: a plain tensor of that many channels
     int plain;
+    const ls_kernels *kernels; // of its storage
+    ls_dtype storage;
     int top, left;
     int height, width; // of the copy
 } padded;
@@ -19,20 +21,42 @@ static size_t padded_floats(const padded *p) {
     return (size_t)p->blocks * (size_t)p->height * (size_t)p->width * (size_t)p->depth;
 }
 
-static void copy_row(const padded *p, const float *from, int block, int y, float *to) {
+// Elements, those of `from` and of `to` so far apart.
+static void copy_elements(
+    ls_dtype storage, const void *from, size_t from_step, void *to, size_t to_step, size_t count) {
+    if (storage == LS_F32)
+        for (size_t i = 0; i < count; i++) ((float *)to)[i * to_step] = ((const float *)from)[i * from_step];
+    else
+        for (size_t i = 0; i < count; i++) ((uint16_t *)to)[i * to_step] = ((const uint16_t *)from)[i * from_step];
+}
+
+static inline float value_of(const void *x, ls_dtype storage, size_t i) {
+    if (storage == LS_F32) return ((const float *)x)[i];
+    const uint32_t bits = (uint32_t)((const uint16_t *)x)[i] << 16;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static void copy_row(const padded *p, const void *from, int block, int y, float *to) {
     size_t depth = (size_t)p->depth, pixels = (size_t)p->h * (size_t)p->w, pixel = (size_t)y * (size_t)p->w;
     const size_t count = (size_t)(p->left + p->w < p->width ? p->w : p->width - p->left);
     to += (size_t)p->left * depth;
     if (p->plain) {
         for (size_t c = 0; c < depth; c++)
-            for (size_t x = 0; x < count; x++) to[x * depth + c] = from[c * pixels + pixel + x];
+            for (size_t x = 0; x < count; x++)
+                to[x * depth + c] = value_of(from, p->storage, c * pixels + pixel + x);
         return;
     }
-    memcpy(to, from + ((size_t)block * pixels + pixel) * depth, count * depth * sizeof(float));
+    p->kernels->to_floats(ls_cpu_at(from, ((size_t)block * pixels + pixel) * depth, p->storage), to, count * depth);
 }
 
-static void copy_padded(const padded *p, const float *from, float *to) {
-    memset(to, 0, padded_floats(p) * sizeof(float));
+static int has_room(const padded *p) {
+    return p->height != p->h || p->width != p->w || p->top != 0 || p->left != 0;
+}
+
+static void copy_padded(const padded *p, const void *from, float *to) {
+    if (has_room(p)) memset(to, 0, padded_floats(p) * sizeof(float));
     size_t row = (size_t)p->width * (size_t)p->depth;
     for (int block = 0; block < p->blocks; block++, to += (size_t)p->height * row)
         for (int y = 0; y < p->h && p->top + y < p->height; y++)
@@ -40,10 +64,14 @@ static void copy_padded(const padded *p, const float *from, float *to) {
 }
 
 // The copy, or the tensor itself where both are the same.
-static const float *padded_source(const padded *p, const float *from, float *scratch) {
-    if (!p->plain && p->height == p->h && p->width == p->w && p->top == 0 && p->left == 0) return from;
+static const float *padded_source(const padded *p, const void *from, float *scratch) {
+    if (!p->plain && p->storage == LS_F32 && !has_room(p)) return from;
     copy_padded(p, from, scratch);
     return scratch;
+}
+
+static const ls_kernels *kernels_of(const ls_conv_plan *plan) {
+    return ls_cpu_kernels(plan->base.cpu, plan->block, plan->base.base.desc.attr.conv.storage);
 }
 
 static padded source_copy(const ls_conv_plan *plan) {
@@ -53,6 +81,8 @@ static padded source_copy(const ls_conv_plan *plan) {
         .h = a->src.h,
         .w = a->src.w,
         .plain = plan->depth < plan->block,
+        .kernels = kernels_of(plan),
+        .storage = a->storage,
         .top = a->pad_h,
         .left = a->pad_w,
         .height = a->src.h + 2 * a->pad_h,
@@ -95,6 +125,8 @@ static padded gradient_copy(const ls_conv_plan *plan) {
         .h = a->dst.h,
         .w = a->dst.w,
         .plain = plan->dst_depth < plan->block,
+        .kernels = kernels_of(plan),
+        .storage = a->storage,
         .top = before(a->kernel_h, a->stride_h, a->pad_h, a->dilation),
         .left = before(a->kernel_w, a->stride_w, a->pad_w, a->dilation) };
     copy.height = copy.top + (a->src.h - 1 + a->pad_h) / a->stride_h + 1;
@@ -102,7 +134,7 @@ static padded gradient_copy(const ls_conv_plan *plan) {
     return copy;
 }
 
-static size_t map_floats(const ls_conv_plan *plan, ls_nchw shape) { // one block of one sample
+static size_t map_elements(const ls_conv_plan *plan, ls_nchw shape) { // one block of one sample
     return (size_t)shape.h * (size_t)shape.w * (size_t)plan->block;
 }
 
@@ -110,7 +142,7 @@ size_t ls_conv_direct_scratch(const ls_conv_plan *plan) {
     const ls_op_desc *desc = &plan->base.base.desc;
     padded copy = desc->op == LS_OP_CONV_BACKWARD_DATA ? gradient_copy(plan) : source_copy(plan);
     ls_nchw map = desc->op == LS_OP_CONV_BACKWARD_DATA ? desc->attr.conv.src : desc->attr.conv.dst;
-    return (ls_cpu_round(padded_floats(&copy) * sizeof(float)) + map_floats(plan, map) * sizeof(float));
+    return (ls_cpu_round(padded_floats(&copy) * sizeof(float)) + map_elements(plan, map) * sizeof(float));
 }
 
 static float *scratch_of(const ls_conv_run *run, int thread) {
@@ -122,17 +154,21 @@ static float *behind(float *scratch, const padded *copy) {
 }
 
 // Between one block [h][w][B] and a plain tensor of few channels.
-static void block_to_plain(const ls_conv_plan *plan, const float *block, int channels, ls_nchw shape, float *plain) {
-    size_t pixels = (size_t)shape.h * (size_t)shape.w;
+static void block_to_plain(const ls_conv_plan *plan, const void *block, int channels, ls_nchw shape, void *plain) {
+    const size_t pixels = (size_t)shape.h * (size_t)shape.w;
+    const ls_dtype storage = plan->base.base.desc.attr.conv.storage;
     for (size_t c = 0; c < (size_t)channels; c++)
-        for (size_t i = 0; i < pixels; i++) plain[c * pixels + i] = block[i * (size_t)plan->block + c];
+        copy_elements(storage, ls_cpu_at(block, c, storage), (size_t)plan->block, ls_cpu_at(plain, c * pixels, storage),
+            1, pixels);
 }
 
-static void plain_to_block(const ls_conv_plan *plan, const float *plain, int channels, ls_nchw shape, float *block) {
-    size_t pixels = (size_t)shape.h * (size_t)shape.w;
-    memset(block, 0, map_floats(plan, shape) * sizeof(float));
+static void plain_to_block(const ls_conv_plan *plan, const void *plain, int channels, ls_nchw shape, void *block) {
+    const size_t pixels = (size_t)shape.h * (size_t)shape.w;
+    const ls_dtype storage = plan->base.base.desc.attr.conv.storage;
+    memset(block, 0, map_elements(plan, shape) * ls_dtype_bytes(storage));
     for (size_t c = 0; c < (size_t)channels; c++)
-        for (size_t i = 0; i < pixels; i++) block[i * (size_t)plan->block + c] = plain[c * pixels + i];
+        copy_elements(storage, ls_cpu_at(plain, c * pixels, storage), 1, ls_cpu_at(block, c, storage),
+            (size_t)plan->block, pixels);
 }
 
 // A convolution that reads each pixel for itself reads them as one row.
@@ -155,8 +191,8 @@ static void all_blocks(const ls_conv_plan *plan, ls_kernel_conv conv, int channe
         if (b > 0 && b % part == 0) conv.src += source;
         conv.half = b + 1 == blocks && is_half(plan, channels);
         conv.pair = part - b % part >= 2 && !(b + 2 == blocks && is_half(plan, channels));
-        plan->base.cpu->kernels->conv(&conv);
-        conv.dst += conv.dst_next * (size_t)(1 + conv.pair);
+        kernels_of(plan)->conv(&conv);
+        conv.dst = ls_cpu_at(conv.dst, conv.dst_next * (size_t)(1 + conv.pair), plan->base.base.desc.attr.conv.storage);
         conv.weight += conv.weight_next * (size_t)(1 + conv.pair);
         if (conv.bias) conv.bias += plan->block * (1 + conv.pair);
     }
@@ -193,7 +229,7 @@ static ls_kernel_conv kernel_of(
         .weight_next = block * (size_t)blocks,
         .dst_row = (size_t)(shape.w * plan->block),
         .dst_step = (size_t)plan->block,
-        .dst_next = map_floats(plan, shape) };
+        .dst_next = map_elements(plan, shape) };
 }
 
 void ls_conv_direct_forward(void *context, int n, int thread) {
@@ -202,8 +238,9 @@ void ls_conv_direct_forward(void *context, int n, int thread) {
     const ls_conv_attr *a = &plan->base.base.desc.attr.conv;
     const padded copy = source_copy(plan);
     float *scratch = scratch_of(run, thread), *map = behind(scratch, &copy);
-    const float *src = padded_source(&copy, run->src + (size_t)n * ls_cpu_sample(plan->base.cpu, a->src), scratch);
-    float *dst = run->dst + (size_t)n * ls_cpu_sample(plan->base.cpu, a->dst);
+    const void *from = ls_cpu_at(run->src, (size_t)n * ls_cpu_sample(plan->base.cpu, a->src), a->storage);
+    const float *src = padded_source(&copy, from, scratch);
+    void *dst = ls_cpu_at(run->dst, (size_t)n * ls_cpu_sample(plan->base.cpu, a->dst), a->storage);
     const int plain = plan->dst_depth < plan->block;
     ls_kernel_conv conv = kernel_of(run, &copy, a->src.c, src, a->dst);
     conv.dst = plain ? map : dst;
@@ -229,7 +266,7 @@ static ls_kernel_conv phase_kernel(
     conv.dilation_w = w.dilation;
     conv.top = -h.from;
     conv.src += (ptrdiff_t)(((copy->top + h.from) * copy->width + copy->left + w.from) * copy->depth);
-    conv.dst += (size_t)first_h * conv.dst_row + (size_t)first_w * conv.dst_step;
+    conv.dst = ls_cpu_at(conv.dst, (size_t)first_h * conv.dst_row + (size_t)first_w * conv.dst_step, a->storage);
     conv.weight += (size_t)h.tap * conv.weight_row + (size_t)w.tap * conv.weight_tap;
     conv.weight_row *= (size_t)h.step;
     conv.weight_tap *= (size_t)w.step;
@@ -244,8 +281,9 @@ void ls_conv_direct_backward_data(void *context, int n, int thread) {
     const ls_conv_attr *a = &plan->base.base.desc.attr.conv;
     const padded copy = gradient_copy(plan);
     float *scratch = scratch_of(run, thread), *map = behind(scratch, &copy);
-    const float *gradient = padded_source(&copy, run->dst + (size_t)n * ls_cpu_sample(plan->base.cpu, a->dst), scratch);
-    float *src = run->src + (size_t)n * ls_cpu_sample(plan->base.cpu, a->src);
+    const void *from = ls_cpu_at(run->dst, (size_t)n * ls_cpu_sample(plan->base.cpu, a->dst), a->storage);
+    const float *gradient = padded_source(&copy, from, scratch);
+    void *src = ls_cpu_at(run->src, (size_t)n * ls_cpu_sample(plan->base.cpu, a->src), a->storage);
     const int plain = plan->depth < plan->block;
     ls_kernel_conv conv = kernel_of(run, &copy, a->dst.c, gradient, a->src);
     conv.dst = plain ? map : src;
@@ -256,11 +294,11 @@ void ls_conv_direct_backward_data(void *context, int n, int thread) {
 }
 
 // The gradient of one sample's dst block kb, which a plain tensor is first made into.
-static const float *gradient_block(const ls_conv_run *run, int n, int kb, float *map) {
+static const void *gradient_block(const ls_conv_run *run, int n, int kb, void *map) {
     const ls_conv_plan *plan = run->plan;
     const ls_conv_attr *a = &plan->base.base.desc.attr.conv;
-    const float *dst = run->dst + (size_t)n * ls_cpu_sample(plan->base.cpu, a->dst);
-    if (plan->dst_depth == plan->block) return dst + (size_t)kb * map_floats(plan, a->dst);
+    const void *dst = ls_cpu_at(run->dst, (size_t)n * ls_cpu_sample(plan->base.cpu, a->dst), a->storage);
+    if (plan->dst_depth == plan->block) return ls_cpu_at(dst, (size_t)kb * map_elements(plan, a->dst), a->storage);
     plain_to_block(plan, dst, plan->dst_depth, a->dst, map);
     return map;
 }
@@ -268,7 +306,7 @@ static const float *gradient_block(const ls_conv_run *run, int n, int kb, float 
 void ls_conv_direct_backward_weight(void *context, int task, int thread) {
     const ls_conv_run *run = context;
     const ls_conv_plan *plan = run->plan;
-    const ls_kernels *kernels = plan->base.cpu->kernels;
+    const ls_kernels *kernels = kernels_of(plan);
     const ls_conv_attr *a = &plan->base.base.desc.attr.conv;
     padded copy = source_copy(plan);
     float *scratch = scratch_of(run, thread), *map = behind(scratch, &copy);
@@ -289,8 +327,8 @@ void ls_conv_direct_backward_weight(void *context, int task, int thread) {
         .stride_w = a->stride_w,
         .dilation = a->dilation };
     for (int n = ls_cpu_share(a->src.n, task, plan->tasks); n < ls_cpu_share(a->src.n, task + 1, plan->tasks); n++) {
-        const float *src = run->src + (size_t)n * ls_cpu_sample(plan->base.cpu, a->src);
-        if (run->grad_weight) src = padded_source(&copy, src, scratch);
+        const void *from = ls_cpu_at(run->src, (size_t)n * ls_cpu_sample(plan->base.cpu, a->src), a->storage);
+        const float *src = run->grad_weight ? padded_source(&copy, from, scratch) : NULL;
         conv.grad_weight = partial;
         for (int kb = 0; kb < plan->dst_blocks; kb++) {
             conv.grad_dst = gradient_block(run, n, kb, map);

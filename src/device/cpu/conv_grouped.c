@@ -3,6 +3,7 @@
 // gradient some samples, whose sums are added in order.
 #include <limits.h>
 #include <string.h>
+#include "base/half.h"
 #include "device/cpu/conv.h"
 
 enum { TASK_BYTES = 256 << 10, TASKS = 64, SUM_TASKS = 16, STREAM_BYTES = 16 << 20, WIDTH_MAX = 16 };
@@ -13,7 +14,7 @@ typedef struct {
     ls_kernel_grouped map;        // what is the same for all planes
     int block, blocks;            // of the tensor in whose lanes the sums are: dst, or src in backward data
     int channels, each;           // its channels, and those of them in a group
-    size_t in_sample, out_sample; // floats: of the tensor that is read, and of that one
+    size_t in_sample, out_sample; // elements: of the tensor that is read, and of that one
     size_t in_plane, out_plane;   // and of a block of them
     size_t block_weights;         // floats of a block's weights or sums
     int tasks;
@@ -24,8 +25,9 @@ typedef struct {
 
 typedef struct {
     const grouped_plan *plan;
-    const float *in, *weight, *bias; // in: src, or grad_dst in backward data
-    float *out;                      // written; read in the weight gradient, where it is grad_dst
+    const void *in, *weight; // in: src, or grad_dst in backward data
+    const float *bias;
+    void *out; // written; read in the weight gradient, where it is grad_dst
     float *grad_weight, *grad_bias;
     char *workspace;
     int stream;
@@ -77,12 +79,14 @@ static void pack_task(void *context, int block, int thread) {
     const grouped_run *run = context;
     const grouped_plan *plan = run->plan;
     const int taps = ls_conv_taps(attr_of(plan)), lanes = lanes_of(plan, block);
+    const ls_dtype storage = attr_of(plan)->storage;
     float *to = weights_of(run, block);
     memset(to, 0, plan->block_weights * sizeof *to);
     for (int lane = 0; lane < lanes; lane++)
         for (int i = 0; i < plan->map.depth; i++)
             for (int tap = 0; tap < taps; tap++)
-                to[packed(plan, lane, i, tap)] = run->weight[canonical(plan, block * plan->block + lane, i, tap)];
+                to[packed(plan, lane, i, tap)] = ls_load_float(
+                    run->weight, storage, (int64_t)canonical(plan, block * plan->block + lane, i, tap));
 }
 
 // The kernel's arguments for a block; first: room for the lanes' channels.
@@ -97,13 +101,14 @@ static ls_kernel_grouped begin_task(const grouped_run *run, int thread) {
 
 static void take_block(const grouped_run *run, int n, int block, int32_t first[WIDTH_MAX], ls_kernel_grouped *map) {
     const grouped_plan *plan = run->plan;
-    map->src = run->in + (size_t)n * plan->in_sample;
-    map->dst = run->out + (size_t)n * plan->out_sample + (size_t)block * plan->out_plane;
+    const ls_dtype storage = attr_of(plan)->storage;
+    map->src = ls_cpu_at(run->in, (size_t)n * plan->in_sample, storage);
+    map->dst = ls_cpu_at(run->out, (size_t)n * plan->out_sample + (size_t)block * plan->out_plane, storage);
     map->grad_dst = map->dst;
     map->weight = weights_of(run, block);
     map->bias = run->bias ? run->bias + block * plan->block : NULL;
     if (plan->map.depth == 1 && plan->each == 1) {
-        map->src += (size_t)block * plan->in_plane;
+        map->src = ls_cpu_at(map->src, (size_t)block * plan->in_plane, storage);
         return;
     }
     const int lanes = lanes_of(plan, block);
@@ -178,9 +183,9 @@ static void run_product(grouped_run *run) {
 static void forward_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
     (void)queue;
     grouped_run run = { .plan = (const grouped_plan *)plan,
-        .in = ls_cpu_floats_at(args[LS_CONV_FORWARD_SRC]),
-        .weight = ls_cpu_floats_at(args[LS_CONV_FORWARD_WEIGHT]),
-        .out = ls_cpu_floats_at(args[LS_CONV_FORWARD_DST]),
+        .in = ls_buffer_host(args[LS_CONV_FORWARD_SRC]),
+        .weight = ls_buffer_host(args[LS_CONV_FORWARD_WEIGHT]),
+        .out = ls_buffer_host(args[LS_CONV_FORWARD_DST]),
         .workspace = ls_buffer_host(workspace) };
     if (plan->desc.attr.conv.has_bias) run.bias = ls_cpu_floats_at(args[LS_CONV_FORWARD_BIAS]);
     run.stream = run.plan->stream && ls_cpu_aligned(run.out);
@@ -190,9 +195,9 @@ static void forward_run(const ls_plan *plan, const ls_buffer *args, ls_buffer wo
 static void backward_data_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
     (void)queue;
     grouped_run run = { .plan = (const grouped_plan *)plan,
-        .in = ls_cpu_floats_at(args[LS_CONV_BACKWARD_DATA_GRAD_DST]),
-        .weight = ls_cpu_floats_at(args[LS_CONV_BACKWARD_DATA_WEIGHT]),
-        .out = ls_cpu_floats_at(args[LS_CONV_BACKWARD_DATA_GRAD_SRC]),
+        .in = ls_buffer_host(args[LS_CONV_BACKWARD_DATA_GRAD_DST]),
+        .weight = ls_buffer_host(args[LS_CONV_BACKWARD_DATA_WEIGHT]),
+        .out = ls_buffer_host(args[LS_CONV_BACKWARD_DATA_GRAD_SRC]),
         .workspace = ls_buffer_host(workspace) };
     run.stream = run.plan->stream && ls_cpu_aligned(run.out);
     run_product(&run);
@@ -201,8 +206,8 @@ static void backward_data_run(const ls_plan *plan, const ls_buffer *args, ls_buf
 static void backward_weight_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
     (void)queue;
     grouped_run run = { .plan = (const grouped_plan *)plan,
-        .in = ls_cpu_floats_at(args[LS_CONV_BACKWARD_WEIGHT_SRC]),
-        .out = ls_cpu_floats_at(args[LS_CONV_BACKWARD_WEIGHT_GRAD_DST]),
+        .in = ls_buffer_host(args[LS_CONV_BACKWARD_WEIGHT_SRC]),
+        .out = ls_buffer_host(args[LS_CONV_BACKWARD_WEIGHT_GRAD_DST]),
         .grad_weight = ls_cpu_floats_at(args[LS_CONV_BACKWARD_WEIGHT_GRAD_WEIGHT]),
         .workspace = ls_buffer_host(workspace) };
     if (plan->desc.attr.conv.has_bias) run.grad_bias = ls_cpu_floats_at(args[LS_CONV_BACKWARD_WEIGHT_GRAD_BIAS]);
@@ -268,7 +273,7 @@ static void describe_memory(grouped_plan *plan) {
     const ls_kernel_grouped *m = &plan->map;
     const int back = plan->base.base.desc.op == LS_OP_CONV_BACKWARD_DATA;
     const ls_nchw in = back ? a->dst : a->src, out = back ? a->src : a->dst;
-    plan->kernels = ls_cpu_kernels(cpu, out.c);
+    plan->kernels = ls_cpu_kernels(cpu, out.c, a->storage);
     plan->block = ls_cpu_block(cpu, out.c);
     plan->blocks = ls_cpu_blocks(cpu, out.c);
     plan->in_sample = ls_cpu_sample(cpu, in);
@@ -288,12 +293,12 @@ static void cut_into_tasks(grouped_plan *plan) {
         plan->tasks = plan->parts * plan->cuts;
         return;
     }
-    const size_t bytes = (size_t)a->src.n * (plan->in_sample + plan->out_sample) * sizeof(float);
+    const size_t bytes = (size_t)a->src.n * (plan->in_sample + plan->out_sample) * ls_dtype_bytes(a->storage);
     const size_t tasks = bytes * (size_t)plan->map.depth / TASK_BYTES + 1, planes = (size_t)(a->src.n * plan->blocks);
     plan->parts = 1;
     plan->tasks = (int)(tasks < planes ? tasks : planes);
     if (plan->tasks > TASKS) plan->tasks = TASKS;
-    plan->stream = plan->block > 1 && (size_t)a->src.n * plan->out_sample * sizeof(float) >= STREAM_BYTES;
+    plan->stream = plan->block > 1 && (size_t)a->src.n * plan->out_sample * ls_dtype_bytes(a->storage) >= STREAM_BYTES;
 }
 
 ls_status ls_cpu_conv_grouped_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {

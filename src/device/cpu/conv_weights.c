@@ -1,10 +1,11 @@
 // conv_weights.c - between the layouts of convolution weights; parallel over blocks.
 #include <string.h>
+#include "base/half.h"
 #include "device/cpu/conv.h"
 
 typedef struct {
     const ls_conv_run *run;
-    const float *from;
+    const void *from; // floats, but as stored where they are expanded
     float *to;
 } weights_run;
 
@@ -26,31 +27,37 @@ static void expand_task(void *context, int kb, int thread) {
     const ls_conv_attr *attr = &plan->base.base.desc.attr.conv;
     size_t taps = taps_of(plan), share = plan->weight_floats / (size_t)plan->dst_blocks;
     int in = attr->src.c / attr->groups, out = attr->dst.c / attr->groups;
+    if (attr->groups == 1) {
+        const void *from = ls_cpu_at(w->from, (size_t)kb * share, attr->storage);
+        ls_cpu_kernels(plan->base.cpu, plan->block, attr->storage)->to_floats(from, w->to + (size_t)kb * share, share);
+        return;
+    }
     memset(w->to + (size_t)kb * share, 0, share * sizeof(float));
     for (int k = kb * plan->block; k < (kb + 1) * plan->block && k < attr->dst.c; k++)
         for (int i = 0; i < in; i++)
             for (size_t tap = 0; tap < taps; tap++)
-                w->to[dense_place(plan, k, k / out * in + i, tap)] =
-                    w->from[((size_t)k * (size_t)in + (size_t)i) * taps + tap];
+                w->to[dense_place(plan, k, k / out * in + i, tap)] = ls_load_float(
+                    w->from, attr->storage, (int64_t)(((size_t)k * (size_t)in + (size_t)i) * taps + tap));
 }
 
-static void run_weights(const ls_conv_run *run, ls_pool_task *task, const float *from, float *to, int tasks) {
+static void run_weights(const ls_conv_run *run, ls_pool_task *task, const void *from, float *to, int tasks) {
     weights_run w = { run, from, to };
     ls_pool_run(run->plan->base.cpu->pool, task, &w, tasks);
 }
 
-void ls_conv_expand(const ls_conv_run *run, const float *grouped, float *dense) {
-    run_weights(run, expand_task, grouped, dense, run->plan->dst_blocks);
+void ls_conv_expand(const ls_conv_run *run, const void *stored, float *dense) {
+    run_weights(run, expand_task, stored, dense, run->plan->dst_blocks);
 }
 
 static void exchange_task(void *context, int kb, int thread) {
     (void)thread;
     const weights_run *w = context;
     const ls_conv_plan *plan = w->run->plan;
+    const float *from = w->from;
     size_t b = (size_t)plan->block, count = (size_t)plan->src_blocks * taps_of(plan), square = b * b;
     for (size_t at = (size_t)kb * count * square; count > 0; count--, at += square)
         for (size_t i = 0; i < b; i++)
-            for (size_t j = 0; j < b; j++) w->to[at + i * b + j] = w->from[at + j * b + i];
+            for (size_t j = 0; j < b; j++) w->to[at + i * b + j] = from[at + j * b + i];
 }
 
 void ls_conv_exchange(const ls_conv_run *run, const float *dense, float *exchanged) {
@@ -66,13 +73,14 @@ static void turn_task(void *context, int cb, int thread) {
         outputs = ls_conv_part_outputs(plan) * b;
     size_t taps = taps_of(plan);
     if (plan->dst_depth < b) outputs = plan->dst_depth;
+    const float *from = w->from;
     float *to = w->to + (size_t)cb * (size_t)outputs * taps * (size_t)b;
     const int first = cb / plan->src_blocks * outputs;
     for (int kb = first; kb < first + outputs; kb += plan->dst_depth)
         for (size_t tap = 0; tap < taps; tap++)
             for (int k = kb; k < kb + plan->dst_depth; k++)
                 for (int c = cb * b; c < (cb + 1) * b; c++)
-                    *to++ = c < channels ? w->from[dense_place(plan, k, c, taps - 1 - tap)] : 0;
+                    *to++ = c < channels ? from[dense_place(plan, k, c, taps - 1 - tap)] : 0;
 }
 
 void ls_conv_turn(const ls_conv_run *run, const float *dense, float *turned) {

@@ -1,12 +1,13 @@
 // cpu.h - what the files of the cpu device share.
 //
-// Layouts, all fp32. B is the block: the width of the processor's vectors, 8 or 16 floats.
+// Layouts. B is the block: the width of the processor's vectors, 8 or 16 floats.
 //   activation (N,C,H,W)  C <= LS_CPU_FEW: plain [N][C][H][W]; else blocked [N][C/B][H][W][B], C rounded up to B
 //   vector (C)            [C rounded up to B]
 //   linear weight         [O][K], K the elements of one sample of the source as laid out above
 //   conv weight           C <= LS_CPU_FEW: [K/B][R][S][C][B of K]; else [K/B][C/B][R][S][B of C][B of K];
 //                         with groups: plain OIHW
-// What rounding adds is zero.
+// What rounding adds is zero. Activations, and the copies of weights and biases that operators read, are fp32 or bf16 in memory
+// (storage); what is computed is fp32. In bf16 operators without kernels for it work on fp32 copies (copies.c).
 //
 // Threads: an operator is cut into tasks by its shape alone, each task writes its own part, and partial sums are added
 // in the order of their numbers; so results do not depend on the number of threads.
@@ -23,8 +24,8 @@ enum { LS_CPU_FEW = 4, LS_CPU_ALIGN = 128 };
 
 typedef struct {
     ls_device base;
-    const ls_kernels *kernels; // for blocked tensors
-    const ls_kernels *plain;   // for tensors of few channels
+    const ls_kernels *kernels, *kernels_bf16; // for blocked tensors
+    const ls_kernels *plain, *plain_bf16;     // for tensors of few channels
     int block;
     ls_pool *pool, *alone; // alone: no thread but the caller
     int threads;
@@ -56,14 +57,19 @@ static inline int ls_cpu_channels(const ls_cpu *cpu, int channels) { // with pad
 static inline int ls_cpu_vector(const ls_cpu *cpu, int channels) { // elements of a per-channel parameter
     return (channels + cpu->block - 1) / cpu->block * cpu->block;
 }
-static inline size_t ls_cpu_sample(const ls_cpu *cpu, ls_nchw shape) { // floats of one sample
+static inline size_t ls_cpu_sample(const ls_cpu *cpu, ls_nchw shape) { // elements of one sample
     return (size_t)ls_cpu_channels(cpu, shape.c) * (size_t)shape.h * (size_t)shape.w;
 }
-static inline size_t ls_cpu_floats(const ls_cpu *cpu, ls_nchw shape) {
+static inline size_t ls_cpu_elements(const ls_cpu *cpu, ls_nchw shape) {
     return (size_t)shape.n * ls_cpu_sample(cpu, shape);
 }
-static inline const ls_kernels *ls_cpu_kernels(const ls_cpu *cpu, int channels) {
-    return channels <= LS_CPU_FEW ? cpu->plain : cpu->kernels;
+static inline const ls_kernels *ls_cpu_kernels(const ls_cpu *cpu, int channels, ls_dtype storage) {
+    if (storage == LS_F32) return channels <= LS_CPU_FEW ? cpu->plain : cpu->kernels;
+    return channels <= LS_CPU_FEW ? cpu->plain_bf16 : cpu->kernels_bf16;
+}
+// So many elements behind the beginning of an activation; of an absent one NULL.
+static inline void *ls_cpu_at(const void *activation, size_t elements, ls_dtype storage) {
+    return activation ? (char *)(uintptr_t)activation + elements * ls_dtype_bytes(storage) : NULL;
 }
 static inline float *ls_cpu_floats_at(ls_buffer buffer) { // NULL for an absent one
     return buffer.slab ? (float *)(void *)(buffer.slab->address + buffer.offset) : NULL;
@@ -108,6 +114,8 @@ size_t ls_cpu_product_bytes(const ls_cpu *cpu);
 void ls_cpu_product_run(const ls_cpu_product *product);
 
 typedef ls_status ls_cpu_maker(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out);
+// copies.c: a plan for an operator in bf16, of the families augment, resize, linear and loss, that computes on fp32 copies
+LS_CHECKED ls_status ls_cpu_plan_by_copies(ls_cpu *cpu, const ls_op_desc *desc, ls_cpu_maker *in_fp32, ls_plan **out);
 ls_cpu_maker ls_cpu_muon_plan;
 #define F(family, storage) ls_cpu_maker ls_cpu_##family##_plan;
 #include "device/op_families.def"

@@ -1,5 +1,6 @@
 // layout.c - between the canonical layouts (NCHW, OIHW, rows) and the device's own.
 #include <string.h>
+#include "base/half.h"
 #include "device/cpu/cpu.h"
 
 // Both layouts of a tensor consist of pieces of `count` x `lanes` elements:
@@ -14,23 +15,40 @@ typedef struct {
 typedef struct copy copy;
 struct copy {
     void (*move)(const copy *copy, const piece *p);
-    const float *from;
-    float *to;
+    const void *from;
+    void *to;
 };
 
 static void to_device(const copy *c, const piece *p) {
     for (int j = 0; j < p->count; j++) {
-        const float *from = c->from + p->first + (size_t)j;
-        float *to = c->to + p->at + (size_t)j * p->step;
+        const float *from = (const float *)c->from + p->first + (size_t)j;
+        float *to = (float *)c->to + p->at + (size_t)j * p->step;
         for (int lane = 0; lane < p->lanes; lane++) to[lane] = from[(size_t)lane * p->stride];
     }
 }
 
 static void from_device(const copy *c, const piece *p) {
     for (int j = 0; j < p->count; j++) {
-        const float *from = c->from + p->at + (size_t)j * p->step;
-        float *to = c->to + p->first + (size_t)j;
+        const float *from = (const float *)c->from + p->at + (size_t)j * p->step;
+        float *to = (float *)c->to + p->first + (size_t)j;
         for (int lane = 0; lane < p->lanes; lane++) to[(size_t)lane * p->stride] = from[lane];
+    }
+}
+
+// The same for activations of bf16.
+static void to_bf16(const copy *c, const piece *p) {
+    for (int j = 0; j < p->count; j++) {
+        const float *from = (const float *)c->from + p->first + (size_t)j;
+        uint16_t *to = (uint16_t *)c->to + p->at + (size_t)j * p->step;
+        for (int lane = 0; lane < p->lanes; lane++) to[lane] = ls_bf16_from_float(from[(size_t)lane * p->stride]);
+    }
+}
+
+static void from_bf16(const copy *c, const piece *p) {
+    for (int j = 0; j < p->count; j++) {
+        const uint16_t *from = (const uint16_t *)c->from + p->at + (size_t)j * p->step;
+        float *to = (float *)c->to + p->first + (size_t)j;
+        for (int lane = 0; lane < p->lanes; lane++) to[(size_t)lane * p->stride] = ls_float_from_bf16(from[lane]);
     }
 }
 
@@ -83,18 +101,18 @@ static void copy_param(const ls_cpu *cpu, const ls_param_shape *s, const copy *c
 // --- the device's table --------------------------------------------------------------------------
 
 size_t ls_cpu_activation_bytes(const ls_device *device, ls_nchw shape, ls_dtype storage) {
-    return ls_cpu_floats((const ls_cpu *)device, shape) * ls_dtype_bytes(storage);
+    return ls_cpu_elements((const ls_cpu *)device, shape) * ls_dtype_bytes(storage);
 }
 
 void ls_cpu_activation_import(ls_device *device, ls_nchw shape, ls_dtype storage, const float *host, ls_buffer dst) {
-    float *to = ls_cpu_floats_at(dst);
+    void *to = ls_buffer_host(dst);
     memset(to, 0, ls_cpu_activation_bytes(device, shape, storage)); // the padding
-    copy_activation((const ls_cpu *)device, shape, &(copy){ to_device, host, to });
+    copy_activation((const ls_cpu *)device, shape, &(copy){ storage == LS_F32 ? to_device : to_bf16, host, to });
 }
 
 void ls_cpu_activation_export(ls_device *device, ls_nchw shape, ls_dtype storage, ls_buffer src, float *host) {
-    (void)storage;
-    copy_activation((const ls_cpu *)device, shape, &(copy){ from_device, ls_cpu_floats_at(src), host });
+    copy_activation((const ls_cpu *)device, shape,
+        &(copy){ storage == LS_F32 ? from_device : from_bf16, ls_buffer_host(src), host });
 }
 
 static size_t conv_elements(const ls_cpu *cpu, const ls_param_shape *s) {
@@ -106,7 +124,7 @@ static size_t conv_elements(const ls_cpu *cpu, const ls_param_shape *s) {
 size_t ls_cpu_param_elements(const ls_device *device, const ls_param_shape *s) {
     const ls_cpu *cpu = (const ls_cpu *)device;
     if (s->kind == LS_PARAM_VECTOR) return (size_t)ls_cpu_vector(cpu, s->dim[0]);
-    if (s->kind == LS_PARAM_LINEAR) return ls_cpu_floats(cpu, (ls_nchw){ s->dim[0], s->dim[1], s->dim[2], s->dim[3] });
+    if (s->kind == LS_PARAM_LINEAR) return ls_cpu_elements(cpu, (ls_nchw){ s->dim[0], s->dim[1], s->dim[2], s->dim[3] });
     return conv_elements(cpu, s);
 }
 

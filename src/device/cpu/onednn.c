@@ -1,4 +1,5 @@
 #include <dlfcn.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <oneapi/dnnl/dnnl.h>
@@ -23,8 +24,10 @@ struct ls_onednn_conv {
     dnnl_primitive_t primitive;
     char name[64];
     int exchanged;
-    size_t scratch_bytes;
+    size_t scratch_bytes, arranged_bytes;
     thread_args *threads;
+    dnnl_primitive_t arrange; // NULL: weights are as they lie
+    dnnl_memory_t plain, arranged;
 };
 
 static const char *explain(int rc) {
@@ -84,8 +87,9 @@ typedef dnnl_memory_desc_t memory_desc;
 typedef const_dnnl_memory_desc_t memory_desc_ref;
 #define REF(desc) (desc)
 
-static ls_status memory_desc_init(memory_desc *desc, int rank, const dnnl_dims_t dims, dnnl_format_tag_t tag) {
-    TRY_DNNL(dnnl_memory_desc_create_with_tag(desc, rank, dims, dnnl_f32, tag));
+static ls_status memory_desc_init(
+    memory_desc *desc, int rank, const dnnl_dims_t dims, dnnl_data_type_t type, dnnl_format_tag_t tag) {
+    TRY_DNNL(dnnl_memory_desc_create_with_tag(desc, rank, dims, type, tag));
     return LS_SUCCESS;
 }
 static void memory_desc_free(memory_desc *desc) {
@@ -96,8 +100,9 @@ typedef dnnl_memory_desc_t memory_desc;
 typedef const dnnl_memory_desc_t *memory_desc_ref;
 #define REF(desc) (&(desc))
 
-static ls_status memory_desc_init(memory_desc *desc, int rank, const dnnl_dims_t dims, dnnl_format_tag_t tag) {
-    TRY_DNNL(dnnl_memory_desc_init_by_tag(desc, rank, dims, dnnl_f32, tag));
+static ls_status memory_desc_init(
+    memory_desc *desc, int rank, const dnnl_dims_t dims, dnnl_data_type_t type, dnnl_format_tag_t tag) {
+    TRY_DNNL(dnnl_memory_desc_init_by_tag(desc, rank, dims, type, tag));
     return LS_SUCCESS;
 }
 static void memory_desc_free(memory_desc *desc) {
@@ -119,20 +124,32 @@ static dnnl_format_tag_t weight_tag(const ls_onednn_conv_attr *attr, int exchang
     return attr->block == 8 ? dnnl_OIhw8i8o : dnnl_OIhw16i16o;
 }
 
+static int is_bf16(const ls_onednn_conv_attr *a) {
+    return a->storage == LS_BF16;
+}
+
+static dnnl_data_type_t type_of(const ls_onednn_conv_attr *a) {
+    return is_bf16(a) ? dnnl_bf16 : dnnl_f32;
+}
+
 // Groups are a dimension of their own, before the others.
-static ls_status weight_desc_init(const ls_onednn_conv_attr *a, int exchanged, memory_desc *desc) {
+static ls_status weight_desc_init(
+    const ls_onednn_conv_attr *a, dnnl_data_type_t type, dnnl_format_tag_t tag, memory_desc *desc) {
     const dnnl_dims_t dims = { a->groups, a->dst_channels / a->groups, a->src_channels / a->groups, a->kernel[0],
         a->kernel[1] };
     const int grouped = a->groups > 1;
-    return memory_desc_init(desc, 4 + grouped, dims + !grouped, weight_tag(a, exchanged));
+    return memory_desc_init(desc, 4 + grouped, dims + !grouped, type, tag);
 }
 
 static ls_status conv_descs_init(const ls_onednn_conv_attr *a, int exchanged, conv_descs *d) {
     dnnl_format_tag_t blocked = a->block == 8 ? dnnl_nChw8c : dnnl_nChw16c;
-    LS_TRY(memory_desc_init(&d->src, 4, (dnnl_dims_t){ a->samples, a->src_channels, a->h, a->w }, blocked));
-    LS_TRY(weight_desc_init(a, exchanged, &d->weight));
-    LS_TRY(memory_desc_init(&d->bias, 1, (dnnl_dims_t){ a->dst_channels }, dnnl_a));
-    LS_TRY(memory_desc_init(&d->dst, 4, (dnnl_dims_t){ a->samples, a->dst_channels, a->p, a->q }, blocked));
+    const dnnl_data_type_t type = type_of(a);
+    const int arranged = is_bf16(a) && a->pass != LS_ONEDNN_BACKWARD_WEIGHT;
+    LS_TRY(memory_desc_init(&d->src, 4, (dnnl_dims_t){ a->samples, a->src_channels, a->h, a->w }, type, blocked));
+    LS_TRY(weight_desc_init(a, arranged ? dnnl_bf16 : dnnl_f32,
+        arranged ? dnnl_format_tag_any : weight_tag(a, exchanged), &d->weight));
+    LS_TRY(memory_desc_init(&d->bias, 1, (dnnl_dims_t){ a->dst_channels }, dnnl_f32, dnnl_a));
+    LS_TRY(memory_desc_init(&d->dst, 4, (dnnl_dims_t){ a->samples, a->dst_channels, a->p, a->q }, type, blocked));
     for (int i = 0; i < 2; i++) {
         d->strides[i] = a->stride[i];
         d->dilates[i] = a->dilation - 1;
@@ -199,8 +216,8 @@ static ls_status add_memory(ls_onednn_conv *conv, thread_args *t, int argument, 
 }
 
 // Memory objects in the order of ls_onednn_conv_args; a thread sets their addresses before it executes.
-static ls_status add_memories(
-    ls_onednn_conv *conv, const ls_onednn_conv_attr *a, const conv_descs *d, memory_desc_ref scratch) {
+static ls_status add_memories(ls_onednn_conv *conv, const ls_onednn_conv_attr *a, const conv_descs *d,
+    memory_desc_ref weight, memory_desc_ref scratch) {
     static const int arguments[][4] = {
         [LS_ONEDNN_FORWARD] = { DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DST },
         [LS_ONEDNN_BACKWARD_DATA] = { DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DIFF_DST },
@@ -211,7 +228,7 @@ static ls_status add_memories(
     for (int i = 0; i < conv->onednn->threads; i++) {
         thread_args *t = &conv->threads[i];
         LS_TRY(add_memory(conv, t, argument[0], REF(d->src)));
-        LS_TRY(add_memory(conv, t, argument[1], REF(d->weight)));
+        LS_TRY(add_memory(conv, t, argument[1], weight));
         LS_TRY(add_memory(conv, t, DNNL_ARG_SCRATCHPAD, scratch));
         LS_TRY(add_memory(conv, t, argument[3], REF(d->dst)));
         if (a->has_bias) LS_TRY(add_memory(conv, t, argument[2], REF(d->bias)));
@@ -219,13 +236,34 @@ static ls_status add_memories(
     return LS_SUCCESS;
 }
 
+// The reordering of weights to what the library chose.
+static ls_status arrange_new(ls_onednn_conv *conv, memory_desc_ref plain, memory_desc_ref arranged) {
+    dnnl_primitive_desc_t desc = NULL;
+    TRY_DNNL(dnnl_memory_create(&conv->plain, plain, conv->onednn->engine, DNNL_MEMORY_NONE));
+    TRY_DNNL(dnnl_memory_create(&conv->arranged, arranged, conv->onednn->engine, DNNL_MEMORY_NONE));
+    TRY_DNNL(dnnl_reorder_primitive_desc_create(
+        &desc, plain, conv->onednn->engine, arranged, conv->onednn->engine, NULL));
+    const dnnl_status_t rc = dnnl_primitive_create(&conv->arrange, desc);
+    dnnl_primitive_desc_destroy(desc);
+    conv->arranged_bytes = dnnl_memory_desc_get_size(arranged);
+    return rc == dnnl_success ? LS_SUCCESS
+                              : ls_fail(LS_DEVICE, "oneDNN's reorder: %s (%d)", explain((int)rc), (int)rc);
+}
+
 static ls_status conv_fill(
     ls_onednn_conv *conv, const ls_onednn_conv_attr *a, const conv_descs *d, dnnl_primitive_desc_t desc) {
+    const int arranged = is_bf16(a) && a->pass != LS_ONEDNN_BACKWARD_WEIGHT;
     memory_desc_ref scratch = dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);
+    memory_desc_ref weight = arranged ? dnnl_primitive_desc_query_md(desc, dnnl_query_weights_md, 0) : REF(d->weight);
     conv->scratch_bytes = dnnl_memory_desc_get_size(scratch);
-    LS_TRY(add_memories(conv, a, d, scratch));
+    LS_TRY(add_memories(conv, a, d, weight, scratch));
     TRY_DNNL(dnnl_primitive_create(&conv->primitive, desc));
-    return LS_SUCCESS;
+    if (!arranged) return LS_SUCCESS;
+    memory_desc plain = { 0 };
+    LS_TRY(weight_desc_init(a, dnnl_bf16, weight_tag(a, 0), &plain));
+    const ls_status status = arrange_new(conv, REF(plain), weight);
+    memory_desc_free(&plain);
+    return status;
 }
 
 static ls_status make_options(dnnl_primitive_attr_t *options) {
@@ -282,6 +320,9 @@ void ls_onednn_conv_free(ls_onednn_conv *conv) {
     for (int i = 0; conv->threads && i < conv->onednn->threads; i++)
         for (int j = 0; j < conv->threads[i].count; j++) dnnl_memory_destroy(conv->threads[i].memory[j]);
     if (conv->primitive) dnnl_primitive_destroy(conv->primitive);
+    if (conv->arrange) dnnl_primitive_destroy(conv->arrange);
+    if (conv->plain) dnnl_memory_destroy(conv->plain);
+    if (conv->arranged) dnnl_memory_destroy(conv->arranged);
     free(conv->threads);
     free(conv);
 }
@@ -296,6 +337,30 @@ int ls_onednn_conv_exchanged(const ls_onednn_conv *conv) {
 
 size_t ls_onednn_conv_scratch_bytes(const ls_onednn_conv *conv) {
     return conv->scratch_bytes;
+}
+
+size_t ls_onednn_conv_arranged_bytes(const ls_onednn_conv *conv) {
+    return conv->arranged_bytes;
+}
+
+ls_status ls_onednn_conv_arrange(const ls_onednn_conv *conv, const void *weight, void *arranged) {
+    ls_allocation_of_library(1);
+    use_one_thread();
+    const dnnl_exec_arg_t args[] = { { DNNL_ARG_FROM, conv->plain }, { DNNL_ARG_TO, conv->arranged } };
+    int rc = dnnl_memory_set_data_handle(conv->plain, (void *)(uintptr_t)weight);
+    if (rc == dnnl_success) rc = dnnl_memory_set_data_handle(conv->arranged, arranged);
+    if (rc == dnnl_success) rc = dnnl_primitive_execute(conv->arrange, conv->onednn->streams[0], 2, args);
+    ls_allocation_of_library(0);
+    return rc == dnnl_success ? LS_SUCCESS : ls_fail(LS_DEVICE, "oneDNN's reorder: %s (%d)", explain(rc), rc);
+}
+
+int ls_onednn_conv_alike(const ls_onednn_conv *a, const ls_onednn_conv *b) {
+    if (a->exchanged != b->exchanged || !a->arrange != !b->arrange) return 0;
+    if (!a->arrange) return 1;
+    memory_desc_ref of_a = NULL, of_b = NULL;
+    dnnl_memory_get_memory_desc(a->arranged, &of_a);
+    dnnl_memory_get_memory_desc(b->arranged, &of_b);
+    return dnnl_memory_desc_equal(of_a, of_b);
 }
 
 ls_status ls_onednn_conv_run(const ls_onednn_conv *conv, int thread, const ls_onednn_conv_args *args) {

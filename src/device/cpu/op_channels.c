@@ -1,23 +1,25 @@
 // op_channels.c - channels copied from block to block; channel by channel between a plain and a blocked tensor.
 #include <string.h>
+#include "base/half.h"
 #include "device/cpu/cpu.h"
 
 typedef struct {
     ls_cpu_plan base;
     const ls_kernels *kernels;
     ls_kernel_channels copy;
-    size_t src_sample, dst_sample, src_plane, dst_plane; // floats
+    size_t src_sample, dst_sample, src_plane, dst_plane; // elements
+    ls_dtype storage;
     int src_block, dst_block, src_blocks, dst_blocks;
 } channels_plan;
 
 typedef struct {
     const channels_plan *plan;
-    const float *sources[2]; // the second, or NULL, is added to the first
-    float *dst;
+    const void *sources[2]; // the second, or NULL, is added to the first
+    void *dst;
 } channels_run;
 
 // Block `db` of dst from the one or two blocks of src that have its channels.
-static void copy_block(const channels_plan *plan, int db, int add, const float *src, float *dst) {
+static void copy_block(const channels_plan *plan, int db, int add, const void *src, void *dst) {
     const ls_channels_attr *a = &plan->base.base.desc.attr.channels;
     const int width = plan->dst_block, first = db * width;
     ls_kernel_channels copy = plan->copy;
@@ -27,30 +29,33 @@ static void copy_block(const channels_plan *plan, int db, int add, const float *
     const int source = first - a->to + a->from + plan->src_blocks * width; // its channel for lane 0; kept above 0
     const int block = source / width - plan->src_blocks;
     copy.shift = source % width;
-    const float *low = block >= 0 ? src + (size_t)block * plan->src_plane : NULL;
-    const float *high = block + 1 < plan->src_blocks ? src + (ptrdiff_t)(block + 1) * (ptrdiff_t)plan->src_plane : NULL;
-    plan->kernels->copy_channels(&copy, low, copy.shift ? high : NULL, dst);
+    const void *low = block >= 0 ? ls_cpu_at(src, (size_t)block * plan->src_plane, plan->storage) : NULL;
+    const int has_high = copy.shift && block + 1 < plan->src_blocks;
+    const void *high = has_high ? ls_cpu_at(src, (size_t)(block + 1) * plan->src_plane, plan->storage) : NULL;
+    plan->kernels->copy_channels(&copy, low, high, dst);
 }
 
-static void copy_channel(const channels_plan *plan, int lane, int add, const float *src, float *dst) {
+static void copy_channel(const channels_plan *plan, int lane, int add, const void *src, void *dst) {
     const ls_kernel_channels *k = &plan->copy;
     for (int p = 0; p < k->p; p++)
         for (int q = 0; q < k->q; q++) {
-            float *to =
-                dst + ((size_t)p * k->dst_row + (size_t)q * k->dst_step) * (size_t)plan->dst_block + (size_t)lane;
-            const float from = src[((size_t)p * k->src_row + (size_t)q * k->src_step) * (size_t)plan->src_block];
-            *to = add ? *to + from : from;
+            const int64_t to =
+                (int64_t)(((size_t)p * k->dst_row + (size_t)q * k->dst_step) * (size_t)plan->dst_block) + lane;
+            const int64_t from =
+                (int64_t)(((size_t)p * k->src_row + (size_t)q * k->src_step) * (size_t)plan->src_block);
+            const float value = ls_load_float(src, plan->storage, from);
+            ls_store_float(dst, plan->storage, to, add ? ls_load_float(dst, plan->storage, to) + value : value);
         }
 }
 
-static void copy_by_channels(const channels_plan *plan, int db, int add, const float *src, float *dst) {
+static void copy_by_channels(const channels_plan *plan, int db, int add, const void *src, void *dst) {
     const ls_channels_attr *a = &plan->base.base.desc.attr.channels;
     for (int lane = 0; lane < plan->dst_block; lane++) {
         const int c = db * plan->dst_block + lane - a->to;
         if (c < 0 || c >= a->count) continue;
         const int from = a->from + c;
-        copy_channel(plan, lane, add,
-            src + (size_t)(from / plan->src_block) * plan->src_plane + (size_t)(from % plan->src_block), dst);
+        const size_t at = (size_t)(from / plan->src_block) * plan->src_plane + (size_t)(from % plan->src_block);
+        copy_channel(plan, lane, add, ls_cpu_at(src, at, plan->storage), dst);
     }
 }
 
@@ -60,13 +65,15 @@ static void channels_task(void *context, int task, int thread) { // a block of d
     const channels_plan *plan = run->plan;
     const ls_channels_attr *a = &plan->base.base.desc.attr.channels;
     const int n = task / plan->dst_blocks, db = task % plan->dst_blocks;
-    float *dst = run->dst + (size_t)n * plan->dst_sample + (size_t)db * plan->dst_plane;
+    void *dst =
+        ls_cpu_at(run->dst, (size_t)n * plan->dst_sample + (size_t)db * plan->dst_plane, plan->storage);
     const int touched = db * plan->dst_block < a->to + a->count && (db + 1) * plan->dst_block > a->to;
     const int same = plan->src_block == plan->dst_block;
-    if (!a->keep && (!touched || a->spread || !same)) memset(dst, 0, plan->dst_plane * sizeof *dst);
+    if (!a->keep && (!touched || a->spread || !same)) memset(dst, 0, plan->dst_plane * ls_dtype_bytes(plan->storage));
     if (!touched) return;
     for (int i = 0; i < 2 && run->sources[i]; i++)
-        (same ? copy_block : copy_by_channels)(plan, db, i, run->sources[i] + (size_t)n * plan->src_sample, dst);
+        (same ? copy_block : copy_by_channels)(
+            plan, db, i, ls_cpu_at(run->sources[i], (size_t)n * plan->src_sample, plan->storage), dst);
 }
 
 static void channels_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
@@ -74,9 +81,9 @@ static void channels_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buf
     (void)queue;
     const channels_plan *own = (const channels_plan *)plan;
     channels_run run = { .plan = own,
-        .sources = { ls_cpu_floats_at(args[LS_COPY_CHANNELS_SRC]) },
-        .dst = ls_cpu_floats_at(args[LS_COPY_CHANNELS_DST]) };
-    if (plan->desc.attr.channels.two_sources) run.sources[1] = ls_cpu_floats_at(args[LS_COPY_CHANNELS_SRC2]);
+        .sources = { ls_buffer_host(args[LS_COPY_CHANNELS_SRC]) },
+        .dst = ls_buffer_host(args[LS_COPY_CHANNELS_DST]) };
+    if (plan->desc.attr.channels.two_sources) run.sources[1] = ls_buffer_host(args[LS_COPY_CHANNELS_SRC2]);
     ls_pool_run(own->base.cpu->pool, channels_task, &run, plan->desc.attr.channels.dst.n * own->dst_blocks);
 }
 
@@ -86,7 +93,8 @@ ls_status ls_cpu_channels_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **ou
     const size_t stride = (size_t)a->stride, src_step = a->spread ? 1 : stride, dst_step = a->spread ? stride : 1;
     channels_plan *plan;
     LS_TRY(ls_cpu_plan_make(cpu, desc, sizeof *plan, channels_plan_run, "own", &plan));
-    plan->kernels = ls_cpu_kernels(cpu, a->dst.c);
+    plan->kernels = ls_cpu_kernels(cpu, a->dst.c, a->storage);
+    plan->storage = a->storage;
     plan->copy = (ls_kernel_channels){ .p = copied.h,
         .q = copied.w,
         .src_step = src_step,

@@ -27,16 +27,16 @@ static void onednn_task(void *context, int task, int thread) {
     const size_t outputs = ls_conv_bias_floats(plan) / (size_t)plan->cuts;
     int begin = first_sample(plan, range), samples = first_sample(plan, range + 1) - begin;
     int most = (desc->attr.conv.src.n + plan->tasks - 1) / plan->tasks;
-    ls_onednn_conv_args args = { .src = run->src + (size_t)begin * ls_cpu_sample(cpu, desc->attr.conv.src),
-        .dst = run->dst + (size_t)begin * ls_cpu_sample(cpu, desc->attr.conv.dst),
-        .weight = run->weight,
+    const ls_dtype storage = desc->attr.conv.storage;
+    size_t at_dst = (size_t)begin * ls_cpu_sample(cpu, desc->attr.conv.dst);
+    at_dst += (size_t)cut * outputs * (size_t)(desc->attr.conv.dst.h * desc->attr.conv.dst.w);
+    ls_onednn_conv_args args = {
+        .src = ls_cpu_at(run->src, (size_t)begin * ls_cpu_sample(cpu, desc->attr.conv.src), storage),
+        .dst = ls_cpu_at(run->dst, at_dst, storage),
+        .weight = ls_cpu_at(run->weight, (size_t)cut * plan->weight_floats / (size_t)plan->cuts, LS_F32),
         .bias = run->bias,
         .scratch = run->workspace + plan->scratch_at + (size_t)thread * plan->scratch_bytes };
-    if (cut > 0) {
-        args.dst += (size_t)cut * outputs * (size_t)(desc->attr.conv.dst.h * desc->attr.conv.dst.w);
-        args.weight += (size_t)cut * plan->weight_floats / (size_t)plan->cuts;
-        if (args.bias) args.bias += (size_t)cut * outputs;
-    }
+    if (args.bias) args.bias += (size_t)cut * outputs;
     if (desc->op == LS_OP_CONV_BACKWARD_WEIGHT) {
         args.weight = (float *)(void *)(run->workspace + plan->partial_at) + (size_t)task * plan->weight_floats;
         args.bias = (float *)(void *)(run->workspace + plan->bias_at) + (size_t)task * ls_conv_bias_floats(plan);
@@ -45,13 +45,25 @@ static void onednn_task(void *context, int task, int thread) {
     if (ls_failed(status)) ls_host_queue_fail(run->queue, ls_fail(status.code, "%s: %s", desc->layer, status.text));
 }
 
-// Weights as the engine needs them: expanded from groups, then exchanged or turned for backward data.
-static float *prepare_weights(const ls_conv_run *run, float *weight) {
+// Whether the parameter has to be made into dense floats.
+static int expands(const ls_conv_attr *attr) {
+    return attr->groups > 1 || attr->storage != LS_F32;
+}
+
+// Weights as the engine needs them: dense floats, exchanged or turned for backward data.
+static const void *prepare_weights(const ls_conv_run *run, const void *stored) {
     const ls_conv_plan *plan = run->plan;
     const ls_op_desc *desc = &plan->base.base.desc;
-    if (desc->attr.conv.groups > 1) {
+    const float *weight = stored;
+    if (plan->longer && desc->attr.conv.storage != LS_F32) {
+        void *arranged = run->workspace + plan->turned_at;
+        const ls_status status = ls_onednn_conv_arrange(plan->longer, stored, arranged);
+        if (ls_failed(status)) ls_host_queue_fail(run->queue, ls_fail(status.code, "%s: %s", desc->layer, status.text));
+        return arranged;
+    }
+    if (expands(&desc->attr.conv)) {
         float *dense = (float *)(void *)(run->workspace + plan->dense_at);
-        ls_conv_expand(run, weight, dense);
+        ls_conv_expand(run, stored, dense);
         weight = dense;
     }
     if (desc->op == LS_OP_CONV_FORWARD) return weight;
@@ -68,11 +80,11 @@ static float *prepare_weights(const ls_conv_run *run, float *weight) {
 static void forward_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
     ls_conv_run run = { .plan = (const ls_conv_plan *)plan,
         .queue = queue,
-        .src = ls_cpu_floats_at(args[LS_CONV_FORWARD_SRC]),
-        .dst = ls_cpu_floats_at(args[LS_CONV_FORWARD_DST]),
+        .src = ls_buffer_host(args[LS_CONV_FORWARD_SRC]),
+        .dst = ls_buffer_host(args[LS_CONV_FORWARD_DST]),
         .workspace = ls_buffer_host(workspace) };
     if (plan->desc.attr.conv.has_bias) run.bias = ls_cpu_floats_at(args[LS_CONV_FORWARD_BIAS]);
-    run.weight = prepare_weights(&run, ls_cpu_floats_at(args[LS_CONV_FORWARD_WEIGHT]));
+    run.weight = prepare_weights(&run, ls_buffer_host(args[LS_CONV_FORWARD_WEIGHT]));
     ls_pool_run(run.plan->base.cpu->pool, run.plan->longer ? onednn_task : ls_conv_direct_forward, &run,
         run.plan->tasks * run.plan->cuts);
 }
@@ -80,10 +92,10 @@ static void forward_run(const ls_plan *plan, const ls_buffer *args, ls_buffer wo
 static void backward_data_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
     ls_conv_run run = { .plan = (const ls_conv_plan *)plan,
         .queue = queue,
-        .src = ls_cpu_floats_at(args[LS_CONV_BACKWARD_DATA_GRAD_SRC]),
-        .dst = ls_cpu_floats_at(args[LS_CONV_BACKWARD_DATA_GRAD_DST]),
+        .src = ls_buffer_host(args[LS_CONV_BACKWARD_DATA_GRAD_SRC]),
+        .dst = ls_buffer_host(args[LS_CONV_BACKWARD_DATA_GRAD_DST]),
         .workspace = ls_buffer_host(workspace) };
-    run.weight = prepare_weights(&run, ls_cpu_floats_at(args[LS_CONV_BACKWARD_DATA_WEIGHT]));
+    run.weight = prepare_weights(&run, ls_buffer_host(args[LS_CONV_BACKWARD_DATA_WEIGHT]));
     ls_pool_run(
         run.plan->base.cpu->pool, run.plan->longer ? onednn_task : ls_conv_direct_backward_data, &run, run.plan->tasks);
 }
@@ -91,8 +103,8 @@ static void backward_data_run(const ls_plan *plan, const ls_buffer *args, ls_buf
 static void backward_weight_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
     ls_conv_run run = { .plan = (const ls_conv_plan *)plan,
         .queue = queue,
-        .src = ls_cpu_floats_at(args[LS_CONV_BACKWARD_WEIGHT_SRC]),
-        .dst = ls_cpu_floats_at(args[LS_CONV_BACKWARD_WEIGHT_GRAD_DST]),
+        .src = ls_buffer_host(args[LS_CONV_BACKWARD_WEIGHT_SRC]),
+        .dst = ls_buffer_host(args[LS_CONV_BACKWARD_WEIGHT_GRAD_DST]),
         .grad_weight = ls_cpu_floats_at(args[LS_CONV_BACKWARD_WEIGHT_GRAD_WEIGHT]),
         .workspace = ls_buffer_host(workspace) };
     if (plan->desc.attr.conv.has_bias) run.grad_bias = ls_cpu_floats_at(args[LS_CONV_BACKWARD_WEIGHT_GRAD_BIAS]);
@@ -101,17 +113,18 @@ static void backward_weight_run(const ls_plan *plan, const ls_buffer *args, ls_b
     ls_conv_reduce(&run);
 }
 
-// Of groups, the workspace begins with dense weights, or their gradients, which are one partial sum.
+// Where weights are expanded, the workspace begins with them; of groups with their gradients, which are one partial sum.
 static void winograd_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
     const ls_conv_plan *own = (const ls_conv_plan *)plan;
     ls_conv_run run = { .plan = own, .queue = queue, .workspace = ls_buffer_host(workspace) };
-    float *pointers[LS_OP_ARGS_MAX] = { NULL }, *dense = (float *)(void *)run.workspace;
-    for (int i = 0; i < ls_op_args(plan->desc.op); i++) pointers[i] = ls_cpu_floats_at(args[i]);
-    const int grouped = plan->desc.attr.conv.groups > 1;
-    if (grouped && plan->desc.op == LS_OP_CONV_BACKWARD_WEIGHT) {
+    void *pointers[LS_OP_ARGS_MAX] = { NULL };
+    float *dense = (float *)(void *)run.workspace;
+    for (int i = 0; i < ls_op_args(plan->desc.op); i++) pointers[i] = ls_buffer_host(args[i]);
+    const int is_weight = plan->desc.op == LS_OP_CONV_BACKWARD_WEIGHT;
+    if (is_weight && plan->desc.attr.conv.groups > 1) {
         run.grad_weight = pointers[LS_CONV_BACKWARD_WEIGHT_GRAD_WEIGHT];
         pointers[LS_CONV_BACKWARD_WEIGHT_GRAD_WEIGHT] = memset(dense, 0, own->weight_floats * sizeof *dense);
-    } else if (grouped) {
+    } else if (!is_weight && expands(&plan->desc.attr.conv)) {
         const int at = plan->desc.op == LS_OP_CONV_FORWARD ? LS_CONV_FORWARD_WEIGHT : LS_CONV_BACKWARD_DATA_WEIGHT;
         ls_conv_expand(&run, pointers[at], dense);
         pointers[at] = dense;
@@ -127,9 +140,10 @@ static int use_winograd(ls_conv_plan *plan, ls_winograd_variant variant) {
     if (plan->depth < plan->block || plan->dst_depth < plan->block) return 0; // plain tensors
     if (!ls_winograd_can(&attr, desc->op, variant)) return 0;
     if (desc->attr.conv.groups == desc->attr.conv.src.c && attr.src.c > 1) return 0; // by channel: nearly all zeros
-    const ls_winograd_kernels *kernels = ls_winograd_kernels_for(cpu->block, cpu->kernels == &ls_kernels_v16e);
+    const ls_winograd_kernels *kernels =
+        ls_winograd_kernels_for(cpu->block, cpu->kernels == &ls_kernels_v16e, attr.storage);
     ls_winograd_plan_make(&plan->winograd, &attr, desc->op, variant, kernels, cpu->threads);
-    if (desc->attr.conv.groups > 1) plan->scratch_at = ls_cpu_round(plan->weight_floats * sizeof(float));
+    if (expands(&desc->attr.conv)) plan->scratch_at = ls_cpu_round(plan->weight_floats * sizeof(float));
     plan->tasks = 1;
     plan->base.base.run = winograd_run;
     plan->base.base.algorithm = plan->winograd.algorithm;
@@ -149,6 +163,7 @@ static int cuts_of(const ls_conv_plan *plan) {
     const size_t bytes = plan->weight_floats * sizeof(float);
     int cuts = 1;
     if (plan->base.base.desc.op != LS_OP_CONV_FORWARD || plan->parts > 1) return cuts;
+    if (plan->base.base.desc.attr.conv.storage != LS_F32) return cuts; // arranged weights are a whole
     while (
         samples * cuts < TASKS_LARGE && plan->dst_blocks % (2 * cuts) == 0 && bytes / (size_t)(2 * cuts) >= CUT_BYTES)
         cuts *= 2;
@@ -160,6 +175,8 @@ static ls_status plan_onednn(ls_conv_plan *plan) {
     const ls_conv_attr *a = &desc->attr.conv;
     // Plain tensors: own kernels are as fast forward, up to five times as fast for the weight gradient of one channel
     if (plan->depth < plan->block || plan->dst_depth < plan->block) return LS_SUCCESS;
+    const ls_cpus *cpus = &plan->base.cpu->cpus;
+    if (a->storage != LS_F32 && (!cpus->has_avx512_bf16 || plan->block != 16 || a->groups > 1)) return LS_SUCCESS;
     plan->cuts = cuts_of(plan);
     ls_onednn_conv_attr attr = { .pass = desc->op == LS_OP_CONV_FORWARD         ? LS_ONEDNN_FORWARD
                                          : desc->op == LS_OP_CONV_BACKWARD_DATA ? LS_ONEDNN_BACKWARD_DATA
@@ -177,14 +194,14 @@ static ls_status plan_onednn(ls_conv_plan *plan) {
         .pad = { a->pad_h, a->pad_w },
         .dilation = a->dilation,
         .block = plan->block,
+        .storage = a->storage,
         .has_bias = a->has_bias && desc->op != LS_OP_CONV_BACKWARD_DATA };
     LS_TRY(ls_onednn_conv_new(plan->base.cpu->onednn, &attr, &plan->longer));
     plan->shorter = plan->longer;
     if (!plan->longer || a->src.n % plan->tasks == 0) return LS_SUCCESS;
     attr.samples--;
     LS_TRY(ls_onednn_conv_new(plan->base.cpu->onednn, &attr, &plan->shorter));
-    if (plan->shorter && ls_onednn_conv_exchanged(plan->shorter) == ls_onednn_conv_exchanged(plan->longer))
-        return LS_SUCCESS;
+    if (plan->shorter && ls_onednn_conv_alike(plan->shorter, plan->longer)) return LS_SUCCESS;
     ls_onednn_conv_free(plan->shorter);
     ls_onednn_conv_free(plan->longer);
     plan->longer = plan->shorter = NULL;
@@ -212,6 +229,7 @@ static void describe_geometry(ls_conv_plan *plan) {
 
 static void lay_out_workspace(ls_conv_plan *plan) {
     const ls_op_desc *desc = &plan->base.base.desc;
+    const int arranged = plan->longer && desc->attr.conv.storage != LS_F32;
     size_t weights = ls_cpu_round(plan->weight_floats * sizeof(float)), at = 0;
     if (desc->op == LS_OP_CONV_BACKWARD_WEIGHT) {
         plan->partial_at = at;
@@ -220,10 +238,12 @@ static void lay_out_workspace(ls_conv_plan *plan) {
         at += ls_cpu_round((size_t)plan->tasks * ls_conv_bias_floats(plan) * sizeof(float));
     } else {
         plan->dense_at = at;
-        if (desc->attr.conv.groups > 1) at += weights;
+        if (expands(&desc->attr.conv) && !arranged) at += weights;
         plan->turned_at = at;
         // turned weights have whole blocks of source channels
-        if (desc->op == LS_OP_CONV_BACKWARD_DATA)
+        if (arranged)
+            at += ls_onednn_conv_arranged_bytes(plan->longer);
+        else if (desc->op == LS_OP_CONV_BACKWARD_DATA)
             at += weights / (size_t)plan->depth * (size_t)plan->block + LS_CPU_ALIGN;
     }
     at = ls_cpu_round(at);

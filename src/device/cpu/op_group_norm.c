@@ -9,18 +9,25 @@ typedef struct {
     ls_cpu_plan base;
     const ls_kernels *kernels;
     int block, blocks, channels; // channels: with padding
-    size_t plane, sample;        // floats
+    size_t plane, sample;        // elements
 } group_plan;
 
 typedef struct {
     const group_plan *plan;
-    const float *src, *grad_dst, *gamma, *beta; // gamma, beta: NULL unless affine
-    float *out, *saved, *grad_gamma, *grad_beta;
+    const void *src, *grad_dst;
+    const float *gamma, *beta; // NULL unless affine
+    void *out;
+    float *saved, *grad_gamma, *grad_beta;
     double *sums; // by sample: [2][channels]
 } group_run;
 
 static const ls_group_norm_attr *attr_of(const group_run *run) {
     return &run->plan->base.base.desc.attr.group_norm;
+}
+
+static void *at_block(const group_run *run, const void *activation, int n, int cb) {
+    const size_t at = (size_t)n * run->plan->sample + (size_t)cb * run->plan->plane;
+    return ls_cpu_at(activation, at, attr_of(run)->storage);
 }
 
 static double weight_of(const group_run *run, int c) {
@@ -54,8 +61,7 @@ static void forward_sample(void *context, int n, int thread) {
     const ls_kernel_span span = { .stride = plan->sample, .samples = 1, .pixels = a->shape.h * a->shape.w };
     double sums[2 * WIDTH_MAX];
     for (int cb = 0; cb < plan->blocks; cb++) {
-        const size_t at = (size_t)n * plan->sample + (size_t)cb * plan->plane;
-        plan->kernels->norm_stats(&span, run->src + at, sums);
+        plan->kernels->norm_stats(&span, at_block(run, run->src, n, cb), sums);
         put_sums(run, n, cb, sums);
     }
     const double *of_channel = run->sums + (size_t)n * 2 * (size_t)plan->channels;
@@ -76,8 +82,8 @@ static void forward_sample(void *context, int n, int thread) {
             constants[block + i] = (float)((double)r_of(run, n)[c / each] * weight_of(run, c));
             constants[2 * block + i] = run->beta ? run->beta[c] : 0;
         }
-        const size_t at = (size_t)n * plan->sample + (size_t)cb * plan->plane;
-        plan->kernels->norm_apply(&span, run->src + at, NULL, LS_ACTIVATION_NONE, constants, run->out + at);
+        plan->kernels->norm_apply(&span, at_block(run, run->src, n, cb), NULL, LS_ACTIVATION_NONE, constants,
+            at_block(run, run->out, n, cb));
     }
 }
 
@@ -91,8 +97,8 @@ static void backward_sample(void *context, int n, int thread) {
     float constants[4 * WIDTH_MAX] = { 0 }; // mean, factor, level, slope
     double sums[2 * WIDTH_MAX];
     for (int cb = 0; cb < plan->blocks; cb++) {
-        const size_t at = (size_t)n * plan->sample + (size_t)cb * plan->plane;
-        const ls_kernel_norm_grad grad = { .src = run->src + at, .grad_dst = run->grad_dst + at };
+        const ls_kernel_norm_grad grad = { .src = at_block(run, run->src, n, cb),
+            .grad_dst = at_block(run, run->grad_dst, n, cb) };
         for (int i = 0, c = cb * block; i < block; i++, c++)
             constants[i] = c < a->shape.c ? mean_of(run, n)[c / each] : 0;
         plan->kernels->norm_grad_sums(&span, &grad, constants, sums);
@@ -116,8 +122,8 @@ static void backward_sample(void *context, int n, int thread) {
             constants[2 * block + i] = (float)(share * sum);
             constants[3 * block + i] = (float)(share * r * r * dot);
         }
-        const size_t at = (size_t)n * plan->sample + (size_t)cb * plan->plane;
-        plan->kernels->group_norm_grad(run->src + at, run->grad_dst + at, constants, run->out + at, pixels);
+        plan->kernels->group_norm_grad(at_block(run, run->src, n, cb), at_block(run, run->grad_dst, n, cb), constants,
+            at_block(run, run->out, n, cb), pixels);
     }
 }
 
@@ -143,9 +149,9 @@ static void forward_run(const ls_plan *plan, const ls_buffer *args, ls_buffer wo
     const group_plan *own = (const group_plan *)plan;
     const ls_group_norm_attr *a = &plan->desc.attr.group_norm;
     group_run run = { .plan = own,
-        .src = ls_cpu_floats_at(args[LS_GROUP_NORM_FORWARD_SRC]),
+        .src = ls_buffer_host(args[LS_GROUP_NORM_FORWARD_SRC]),
         .saved = ls_cpu_floats_at(args[LS_GROUP_NORM_FORWARD_SAVED]),
-        .out = ls_cpu_floats_at(args[LS_GROUP_NORM_FORWARD_DST]),
+        .out = ls_buffer_host(args[LS_GROUP_NORM_FORWARD_DST]),
         .sums = ls_buffer_host(workspace) };
     if (a->affine) run.gamma = ls_cpu_floats_at(args[LS_GROUP_NORM_FORWARD_GAMMA]);
     if (a->affine) run.beta = ls_cpu_floats_at(args[LS_GROUP_NORM_FORWARD_BETA]);
@@ -157,10 +163,10 @@ static void backward_run(const ls_plan *plan, const ls_buffer *args, ls_buffer w
     const group_plan *own = (const group_plan *)plan;
     const ls_group_norm_attr *a = &plan->desc.attr.group_norm;
     group_run run = { .plan = own,
-        .src = ls_cpu_floats_at(args[LS_GROUP_NORM_BACKWARD_SRC]),
-        .grad_dst = ls_cpu_floats_at(args[LS_GROUP_NORM_BACKWARD_GRAD_DST]),
+        .src = ls_buffer_host(args[LS_GROUP_NORM_BACKWARD_SRC]),
+        .grad_dst = ls_buffer_host(args[LS_GROUP_NORM_BACKWARD_GRAD_DST]),
         .saved = ls_cpu_floats_at(args[LS_GROUP_NORM_BACKWARD_SAVED]),
-        .out = ls_cpu_floats_at(args[LS_GROUP_NORM_BACKWARD_GRAD_SRC]),
+        .out = ls_buffer_host(args[LS_GROUP_NORM_BACKWARD_GRAD_SRC]),
         .sums = ls_buffer_host(workspace) };
     if (a->affine) run.gamma = ls_cpu_floats_at(args[LS_GROUP_NORM_BACKWARD_GAMMA]);
     ls_pool_run(own->base.cpu->pool, backward_sample, &run, a->shape.n);
@@ -175,7 +181,7 @@ ls_status ls_cpu_group_norm_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **
     ls_cpu_run *run = desc->op == LS_OP_GROUP_NORM_FORWARD ? forward_run : backward_run;
     group_plan *plan;
     LS_TRY(ls_cpu_plan_make(cpu, desc, sizeof *plan, run, "own", &plan));
-    plan->kernels = ls_cpu_kernels(cpu, shape.c);
+    plan->kernels = ls_cpu_kernels(cpu, shape.c, desc->attr.group_norm.storage);
     plan->block = ls_cpu_block(cpu, shape.c);
     plan->blocks = ls_cpu_blocks(cpu, shape.c);
     plan->channels = ls_cpu_channels(cpu, shape.c);

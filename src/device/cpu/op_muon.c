@@ -180,12 +180,25 @@ static void step_tensor(muon_run *run, const ls_train_state *state) {
     ls_pool_run(pool, apply_task, run, run->m.blocks);
 }
 
+typedef struct {
+    const muon_run *run;
+    uint16_t *copy; // of the tensor's weights
+} copy_run;
+
+static void copy_task(void *context, int task, int thread) {
+    (void)thread;
+    const copy_run *c = context;
+    size_t at, n = share(&c->run->m, task, &at);
+    c->run->plan->base.cpu->kernels_bf16->from_floats(c->run->weight + at, c->copy + at, n);
+}
+
 static void muon_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
     (void)queue;
     const muon_plan *own = (const muon_plan *)plan;
     const ls_optimizer_attr *attr = &plan->desc.attr.optimizer;
     const ls_train_state *state = ls_buffer_host(args[LS_MUON_STATE]);
     float *room = ls_buffer_host(workspace);
+    uint16_t *const copy = attr->storage == LS_BF16 ? ls_buffer_host(args[LS_MUON_COPY]) : NULL;
     if (state->skip) return;
     size_t first = 0;
     for (const ls_step_segment *s = attr->segments; s < attr->segments + attr->segment_count;
@@ -205,6 +218,7 @@ static void muon_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buffer 
             .panels = room + own->panels_at,
             .partials = (void *)(room + own->partials_at) };
         step_tensor(&run, state);
+        if (copy) ls_pool_run(own->base.cpu->pool, copy_task, &(copy_run){ &run, copy + first }, tasks_of(elements(&run.m)));
     }
 }
 

@@ -10,16 +10,18 @@ typedef struct {
     ls_cpu_plan base;
     const ls_kernels *kernels;
     int blocks, block, groups, wave; // wave: channel blocks per wave
-    size_t plane, sample;            // floats
+    size_t plane, sample;            // elements
     int stream;
 } norm_plan;
 
 typedef struct {
     const norm_plan *plan;
     int first; // channel block of the wave
-    const float *src, *residual, *gamma, *beta;
+    const void *src, *residual;
+    const float *gamma, *beta;
     const float *mean, *var; // inference
-    float *dst, *saved, *sum_mean, *sum_var;
+    void *dst;
+    float *saved, *sum_mean, *sum_var;
     uint8_t *index;           // forward, with pooling
     ls_kernel_norm_grad grad; // backward: of the whole tensors
     float *grad_gamma, *grad_beta;
@@ -31,9 +33,13 @@ typedef struct {
 
 typedef struct {
     int cb, group;
-    size_t at; // floats to the first sample's plane
+    size_t at; // elements to the first sample's plane
     ls_kernel_span span;
 } norm_piece;
+
+static void *at(const norm_run *run, const void *activation, size_t elements) {
+    return ls_cpu_at(activation, elements, run->plan->base.base.desc.attr.norm.storage);
+}
 
 static norm_piece piece_of(const norm_run *run, int task) {
     const norm_plan *plan = run->plan;
@@ -82,7 +88,7 @@ static void stats_task(void *context, int task, int thread) {
     (void)thread;
     const norm_run *run = context;
     norm_piece piece = piece_of(run, task);
-    run->plan->kernels->norm_stats(&piece.span, run->src + piece.at, sums_of(run, piece.cb, piece.group));
+    run->plan->kernels->norm_stats(&piece.span, at(run, run->src, piece.at), sums_of(run, piece.cb, piece.group));
 }
 
 // Mean, factor and offset of one channel block; group 0 also hands the statistics on.
@@ -117,27 +123,27 @@ static void apply_task(void *context, int task, int thread) {
     norm_piece piece = piece_of(run, task);
     float constants[3 * WIDTH_MAX];
     forward_constants(run, piece.cb, piece.group, constants);
-    const float *residual = run->residual ? run->residual + piece.at : NULL;
+    const void *src = at(run, run->src, piece.at), *residual = at(run, run->residual, piece.at);
     if (attr->pool_kernel)
-        run->plan->kernels->norm_apply_pool(&piece.span, run->src + piece.at, residual, constants,
-            &(ls_kernel_norm_pool){ .dst = run->dst + piece.at / 4,
+        run->plan->kernels->norm_apply_pool(&piece.span, src, residual, constants,
+            &(ls_kernel_norm_pool){ .dst = at(run, run->dst, piece.at / 4),
                 .index = run->index ? run->index + piece.at / 4 : NULL,
                 .width = attr->shape.w });
     else
         run->plan->kernels->norm_apply(
-            &piece.span, run->src + piece.at, residual, attr->activation, constants, run->dst + piece.at);
+            &piece.span, src, residual, attr->activation, constants, at(run, run->dst, piece.at));
 }
 
-static ls_kernel_norm_grad grad_at(const norm_run *run, size_t at) {
+static ls_kernel_norm_grad grad_at(const norm_run *run, size_t place) {
     ls_kernel_norm_grad g = run->grad;
-    const size_t at_dst = g.index ? at / 4 : at;
-    g.src += at;
-    g.grad_dst += at_dst;
-    if (g.grad_src) g.grad_src += at;
-    if (g.dst) g.dst += at;
-    if (g.grad_dst2) g.grad_dst2 += at_dst;
-    if (g.index) g.index += at_dst;
-    if (g.grad_residual) g.grad_residual += at;
+    const size_t pooled = g.index ? place / 4 : place;
+    g.src = at(run, g.src, place);
+    g.grad_dst = at(run, g.grad_dst, pooled);
+    g.grad_src = at(run, g.grad_src, place);
+    g.dst = at(run, g.dst, place);
+    g.grad_dst2 = at(run, g.grad_dst2, pooled);
+    if (g.index) g.index += pooled;
+    g.grad_residual = at(run, g.grad_residual, place);
     return g;
 }
 
@@ -221,14 +227,14 @@ static void hand_on(norm_run *run, ls_pool_task *pass) {
 
 static norm_run forward_args(const ls_plan *plan, const ls_buffer *args) {
     norm_run run = { .plan = (const norm_plan *)plan,
-        .src = ls_cpu_floats_at(args[LS_NORM_FORWARD_SRC]),
+        .src = ls_buffer_host(args[LS_NORM_FORWARD_SRC]),
         .gamma = ls_cpu_floats_at(args[LS_NORM_FORWARD_GAMMA]),
         .beta = ls_cpu_floats_at(args[LS_NORM_FORWARD_BETA]),
         .saved = ls_cpu_floats_at(args[LS_NORM_FORWARD_SAVED]),
         .sum_mean = ls_cpu_floats_at(args[LS_NORM_FORWARD_SUM_MEAN]),
         .sum_var = ls_cpu_floats_at(args[LS_NORM_FORWARD_SUM_VAR]),
-        .dst = ls_cpu_floats_at(args[LS_NORM_FORWARD_DST]) };
-    if (plan->desc.attr.norm.residual) run.residual = ls_cpu_floats_at(args[LS_NORM_FORWARD_RESIDUAL]);
+        .dst = ls_buffer_host(args[LS_NORM_FORWARD_DST]) };
+    if (plan->desc.attr.norm.residual) run.residual = ls_buffer_host(args[LS_NORM_FORWARD_RESIDUAL]);
     if (plan->desc.attr.norm.pool_kernel) run.index = ls_buffer_host(args[LS_NORM_FORWARD_INDEX]);
     run.stream = run.plan->stream && ls_cpu_aligned(run.dst);
     return run;
@@ -244,7 +250,7 @@ static void forward_run(const ls_plan *plan, const ls_buffer *args, ls_buffer wo
 static void sums_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
     (void)queue;
     norm_run run = { .plan = (const norm_plan *)plan,
-        .src = ls_cpu_floats_at(args[LS_NORM_SUMS_SRC]),
+        .src = ls_buffer_host(args[LS_NORM_SUMS_SRC]),
         .whole = ls_buffer_host(args[LS_NORM_SUMS_SUMS]),
         .sums = ls_buffer_host(workspace) };
     hand_on(&run, stats_task);
@@ -262,13 +268,13 @@ static void inference_run(const ls_plan *plan, const ls_buffer *args, ls_buffer 
     (void)workspace;
     (void)queue;
     norm_run run = { .plan = (const norm_plan *)plan,
-        .src = ls_cpu_floats_at(args[LS_NORM_INFERENCE_SRC]),
+        .src = ls_buffer_host(args[LS_NORM_INFERENCE_SRC]),
         .gamma = ls_cpu_floats_at(args[LS_NORM_INFERENCE_GAMMA]),
         .beta = ls_cpu_floats_at(args[LS_NORM_INFERENCE_BETA]),
         .mean = ls_cpu_floats_at(args[LS_NORM_INFERENCE_MEAN]),
         .var = ls_cpu_floats_at(args[LS_NORM_INFERENCE_VAR]),
-        .dst = ls_cpu_floats_at(args[LS_NORM_INFERENCE_DST]) };
-    if (plan->desc.attr.norm.residual) run.residual = ls_cpu_floats_at(args[LS_NORM_INFERENCE_RESIDUAL]);
+        .dst = ls_buffer_host(args[LS_NORM_INFERENCE_DST]) };
+    if (plan->desc.attr.norm.residual) run.residual = ls_buffer_host(args[LS_NORM_INFERENCE_RESIDUAL]);
     run.stream = run.plan->stream && ls_cpu_aligned(run.dst);
     run_waves(&run, NULL, apply_task);
 }
@@ -280,18 +286,18 @@ static norm_run backward_args(const ls_plan *plan, const ls_buffer *args) {
         .saved = ls_cpu_floats_at(args[LS_NORM_BACKWARD_SAVED]),
         .grad_gamma = ls_cpu_floats_at(args[LS_NORM_BACKWARD_GRAD_GAMMA]),
         .grad_beta = ls_cpu_floats_at(args[LS_NORM_BACKWARD_GRAD_BETA]) };
-    run.grad = (ls_kernel_norm_grad){ .src = ls_cpu_floats_at(args[LS_NORM_BACKWARD_SRC]),
-        .grad_dst = ls_cpu_floats_at(args[LS_NORM_BACKWARD_GRAD_DST]),
-        .grad_src = ls_cpu_floats_at(args[LS_NORM_BACKWARD_GRAD_SRC]),
+    run.grad = (ls_kernel_norm_grad){ .src = ls_buffer_host(args[LS_NORM_BACKWARD_SRC]),
+        .grad_dst = ls_buffer_host(args[LS_NORM_BACKWARD_GRAD_DST]),
+        .grad_src = ls_buffer_host(args[LS_NORM_BACKWARD_GRAD_SRC]),
         .activation = attr->activation };
     run.beta = ls_cpu_floats_at(args[LS_NORM_BACKWARD_BETA]); // where it is there, src has all that dst says
     if (attr->pool_kernel) {
         run.grad.index = ls_buffer_host(args[LS_NORM_BACKWARD_INDEX]);
         run.grad.width = attr->shape.w;
     } else if (attr->activation == LS_ACTIVATION_RELU && !run.beta)
-        run.grad.dst = ls_cpu_floats_at(args[LS_NORM_BACKWARD_DST]);
-    if (attr->two_grads) run.grad.grad_dst2 = ls_cpu_floats_at(args[LS_NORM_BACKWARD_GRAD_DST2]);
-    if (attr->residual) run.grad.grad_residual = ls_cpu_floats_at(args[LS_NORM_BACKWARD_GRAD_RESIDUAL]);
+        run.grad.dst = ls_buffer_host(args[LS_NORM_BACKWARD_DST]);
+    if (attr->two_grads) run.grad.grad_dst2 = ls_buffer_host(args[LS_NORM_BACKWARD_GRAD_DST2]);
+    if (attr->residual) run.grad.grad_residual = ls_buffer_host(args[LS_NORM_BACKWARD_GRAD_RESIDUAL]);
     run.stream = run.plan->stream && ls_cpu_aligned(run.grad.grad_src) && ls_cpu_aligned(run.grad.grad_residual);
     return run;
 }
@@ -357,12 +363,12 @@ ls_status ls_cpu_norm_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
             "layer %s: the cpu device has no batch norm that adds last; LS_FUSES_RELU_ADD is not among its fusions",
             desc->layer);
     LS_TRY(ls_cpu_plan_make(cpu, desc, sizeof *plan, run_of(desc->op), "own", &plan));
-    plan->kernels = ls_cpu_kernels(cpu, attr->shape.c);
+    plan->kernels = ls_cpu_kernels(cpu, attr->shape.c, attr->storage);
     plan->blocks = ls_cpu_blocks(cpu, attr->shape.c);
     plan->block = ls_cpu_block(cpu, attr->shape.c);
     plan->sample = ls_cpu_sample(cpu, attr->shape);
     plan->plane = plan->sample / (size_t)plan->blocks;
-    size_t block_bytes = (size_t)attr->shape.n * plan->plane * sizeof(float);
+    size_t block_bytes = (size_t)attr->shape.n * plan->plane * ls_dtype_bytes(attr->storage);
     size_t groups = block_bytes / GROUP_BYTES + 1;
     if (groups > GROUPS_MAX) groups = GROUPS_MAX;
     plan->groups = (int)groups < attr->shape.n ? (int)groups : attr->shape.n;

@@ -8,14 +8,14 @@ typedef struct {
     const ls_kernels *kernels;
     ls_kernel_pool pool;
     int planes, planes_per_task;
-    size_t src_plane, dst_plane; // floats
+    size_t src_plane, dst_plane; // elements
 } pool_plan;
 
 typedef struct {
     const pool_plan *plan;
     ls_kernel_pool pool;
-    const float *in; // src, or grad_dst
-    float *out;      // dst, or grad_src
+    const void *in; // src, or grad_dst
+    void *out;      // dst, or grad_src
     char *index;
 } pool_run;
 
@@ -28,18 +28,17 @@ static void pool_task(void *context, int task, int thread) {
     int planes = plan->planes - first < plan->planes_per_task ? plan->planes - first : plan->planes_per_task;
     size_t at_src = (size_t)first * plan->src_plane, at_dst = (size_t)first * plan->dst_plane;
     char *index = run->index ? run->index + at_dst * (plan->pool.wide_index ? 2 : 1) : NULL;
-    int max = desc->attr.pool.kind == LS_POOL_MAX;
-    if (desc->op == LS_OP_POOL_FORWARD) {
-        if (max)
-            plan->kernels->pool_max_forward(&run->pool, planes, run->in + at_src, run->out + at_dst, index);
-        else
-            plan->kernels->pool_average_forward(&run->pool, planes, run->in + at_src, run->out + at_dst);
-    } else {
-        if (max)
-            plan->kernels->pool_max_backward(&run->pool, planes, run->in + at_dst, index, run->out + at_src);
-        else
-            plan->kernels->pool_average_backward(&run->pool, planes, run->in + at_dst, run->out + at_src);
-    }
+    const int max = desc->attr.pool.kind == LS_POOL_MAX, forward = desc->op == LS_OP_POOL_FORWARD;
+    const void *in = ls_cpu_at(run->in, forward ? at_src : at_dst, desc->attr.pool.storage);
+    void *out = ls_cpu_at(run->out, forward ? at_dst : at_src, desc->attr.pool.storage);
+    if (forward && max)
+        plan->kernels->pool_max_forward(&run->pool, planes, in, out, index);
+    else if (forward)
+        plan->kernels->pool_average_forward(&run->pool, planes, in, out);
+    else if (max)
+        plan->kernels->pool_max_backward(&run->pool, planes, in, index, out);
+    else
+        plan->kernels->pool_average_backward(&run->pool, planes, in, out);
 }
 
 static void pool_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
@@ -49,12 +48,12 @@ static void pool_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buffer 
     const ls_pool_attr *attr = &plan->desc.attr.pool;
     pool_run run = { .plan = own, .pool = own->pool };
     if (plan->desc.op == LS_OP_POOL_FORWARD) {
-        run.in = ls_cpu_floats_at(args[LS_POOL_FORWARD_SRC]);
-        run.out = ls_cpu_floats_at(args[LS_POOL_FORWARD_DST]);
+        run.in = ls_buffer_host(args[LS_POOL_FORWARD_SRC]);
+        run.out = ls_buffer_host(args[LS_POOL_FORWARD_DST]);
         if (attr->kind == LS_POOL_MAX && attr->training) run.index = ls_buffer_host(args[LS_POOL_FORWARD_INDEX]);
     } else {
-        run.in = ls_cpu_floats_at(args[LS_POOL_BACKWARD_GRAD_DST]);
-        run.out = ls_cpu_floats_at(args[LS_POOL_BACKWARD_GRAD_SRC]);
+        run.in = ls_buffer_host(args[LS_POOL_BACKWARD_GRAD_DST]);
+        run.out = ls_buffer_host(args[LS_POOL_BACKWARD_GRAD_SRC]);
         if (attr->kind == LS_POOL_MAX) run.index = ls_buffer_host(args[LS_POOL_BACKWARD_INDEX]);
     }
     run.pool.stream = own->pool.stream && ls_cpu_aligned(run.out);
@@ -65,7 +64,7 @@ ls_status ls_cpu_pool_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
     const ls_pool_attr *attr = &desc->attr.pool;
     pool_plan *plan;
     LS_TRY(ls_cpu_plan_make(cpu, desc, sizeof *plan, pool_plan_run, "own", &plan));
-    plan->kernels = ls_cpu_kernels(cpu, attr->src.c);
+    plan->kernels = ls_cpu_kernels(cpu, attr->src.c, attr->storage);
     plan->pool = (ls_kernel_pool){ .h = attr->src.h,
         .w = attr->src.w,
         .p = attr->dst.h,
@@ -82,11 +81,11 @@ ls_status ls_cpu_pool_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
     plan->planes = attr->src.n * blocks;
     plan->src_plane = ls_cpu_sample(cpu, attr->src) / (size_t)blocks;
     plan->dst_plane = ls_cpu_sample(cpu, attr->dst) / (size_t)blocks;
-    size_t per_task = POOL_TASK_BYTES / (plan->src_plane * sizeof(float));
+    const size_t plane_bytes = plan->src_plane * ls_dtype_bytes(attr->storage), per_task = POOL_TASK_BYTES / plane_bytes;
     plan->planes_per_task = per_task < 1 ? 1 : (int)per_task;
     // Whole cache lines only: rows of an odd number of vectors would write around it by halves, 3 to 7 times as slowly.
     plan->pool.stream = ls_cpu_block(cpu, attr->src.c) > 1 && attr->src.w % 2 == 0 &&
-                        (size_t)plan->planes * plan->src_plane * sizeof(float) >= STREAM_BYTES;
+                        (size_t)plan->planes * plane_bytes >= STREAM_BYTES;
     *out = &plan->base.base;
     return LS_SUCCESS;
 }

@@ -35,24 +35,6 @@ static void raise_to(atomic_int *highest, int value) {
     while (value > seen && !atomic_compare_exchange_weak(highest, &seen, value)) continue;
 }
 
-// Plain loops that the compiler turns into vector code. CAST rounds to nearest even
-// and keeps NaN a NaN, as base/half.h does.
-static void narrow_bf16(const float *src, uint16_t *dst, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        uint32_t bits;
-        memcpy(&bits, &src[i], sizeof bits);
-        uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16, quiet = (bits >> 16) | 0x40;
-        dst[i] = (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? quiet : rounded);
-    }
-}
-
-static void bf16_to_f32(const uint16_t *src, float *dst, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        uint32_t bits = (uint32_t)src[i] << 16;
-        memcpy(&dst[i], &bits, sizeof bits);
-    }
-}
-
 static void average(const flat_run *run, size_t at, size_t n) {
     const float rest = 1 - run->decay;
     float *mean = run->average + at, *weight = run->weight + at;
@@ -83,10 +65,10 @@ static void flat_task(void *context, int task, int thread) {
         memset(run->grad_out + at, 0, n * sizeof(float));
         break;
     case LS_OP_CAST:
-        narrow_bf16(run->grad + at, run->bf16 + at, n);
+        run->plan->cpu->kernels_bf16->from_floats(run->grad + at, run->bf16 + at, n);
         break;
     default: // CAST_TO_F32
-        bf16_to_f32(run->bf16 + at, run->grad_out + at, n);
+        run->plan->cpu->kernels_bf16->to_floats(run->bf16 + at, run->grad_out + at, n);
     }
 }
 
@@ -213,9 +195,11 @@ ls_status ls_cpu_step_control_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan 
 
 typedef struct { // of one segment
     ls_kernel_optimizer *kernel;
+    const ls_kernels *kernels_bf16;
     ls_kernel_step constants;
     const float *grad;
     float *kept[LS_STEP_KEPT_MAX], *weight;
+    uint16_t *copy; // NULL: none
     size_t count;
 } step_run;
 
@@ -268,6 +252,7 @@ static void step_task(void *context, int task, int thread) {
     float *kept[LS_STEP_KEPT_MAX] = { NULL };
     for (int k = 0; k < LS_STEP_KEPT_MAX && run->kept[k]; k++) kept[k] = run->kept[k] + at;
     run->kernel(&run->constants, run->grad + at, kept, run->weight + at, n);
+    if (run->copy) run->kernels_bf16->from_floats(run->weight + at, run->copy + at, n);
 }
 
 static ls_kernel_step constants_of(
@@ -294,9 +279,11 @@ static void optimizer_run(const ls_plan *plan, const ls_buffer *args, ls_buffer 
     const int kept = ls_op_args(plan->desc.op) - LS_STEP_OTHER_ARGS;
     if (state->skip) return;
     step_run run = { .kernel = kernel_of(cpu->kernels, plan->desc.op),
+        .kernels_bf16 = cpu->kernels_bf16,
         .grad = ls_cpu_floats_at(args[LS_STEP_GRAD]),
         .weight = ls_cpu_floats_at(args[LS_STEP_KEPT + kept]) };
     for (int k = 0; k < kept; k++) run.kept[k] = ls_cpu_floats_at(args[LS_STEP_KEPT + k]);
+    if (attr->storage == LS_BF16) run.copy = ls_buffer_host(args[LS_STEP_KEPT + kept + 1]);
     for (const ls_step_segment *segment = attr->segments; segment < attr->segments + attr->segment_count; segment++) {
         run.count = (size_t)segment->count;
         if (segment->rate == LS_SEGMENT_STATISTICS) ls_ref_move_statistics(segment, state, run.grad, run.weight);
@@ -311,6 +298,7 @@ static void optimizer_run(const ls_plan *plan, const ls_buffer *args, ls_buffer 
         }
         run.grad += segment->count;
         run.weight += segment->count;
+        if (run.copy) run.copy += segment->count;
         for (int k = 0; k < kept; k++) run.kept[k] += segment->count;
     }
 }

@@ -62,12 +62,25 @@ static void choose_threads(ls_cpu_plan *plan) {
     plan->base.run = run_by_caller;
 }
 
+// Families with kernels for bf16; the optimizer writes the copy of its weights itself.
+static int has_bf16(ls_op_family family) {
+    return family == LS_FAMILY_norm || family == LS_FAMILY_group_norm || family == LS_FAMILY_pool ||
+           family == LS_FAMILY_elementwise || family == LS_FAMILY_gate || family == LS_FAMILY_channels ||
+           family == LS_FAMILY_conv || family == LS_FAMILY_optimizer;
+}
+
 ls_status ls_cpu_plan_new(ls_device *device, const ls_op_desc *desc, ls_plan **out) {
     LS_TRY(ls_op_check(desc));
-    if (ls_op_storage(desc) != LS_F32)
-        return ls_fail(LS_USAGE, "layer %s: the cpu device computes in fp32, not %s; use train.precision = fp32",
-            desc->layer, ls_dtype_name(ls_op_storage(desc)));
-    LS_TRY(makers[ls_op_family_of(desc->op)]((ls_cpu *)device, desc, out));
+    const ls_dtype storage = ls_op_storage(desc);
+    const ls_op_family family = ls_op_family_of(desc->op);
+    if (storage != LS_F32 && storage != LS_BF16)
+        return ls_fail(LS_USAGE,
+            "layer %s: the cpu device stores activations in fp32 or bf16, not in %s; use one of these as train.precision",
+            desc->layer, ls_dtype_name(storage));
+    if (storage == LS_BF16 && !has_bf16(family))
+        LS_TRY(ls_cpu_plan_by_copies((ls_cpu *)device, desc, makers[family], out));
+    else
+        LS_TRY(makers[family]((ls_cpu *)device, desc, out));
     choose_threads((ls_cpu_plan *)*out);
     return LS_SUCCESS;
 }

@@ -44,11 +44,14 @@ static double cost_of(ls_winograd_variant variant) { // of a multiplication, for
 }
 
 extern const ls_winograd_kernels ls_winograd_v8, ls_winograd_v16, ls_winograd_v16e;
+extern const ls_winograd_kernels ls_winograd_v8_bf16, ls_winograd_v16_bf16, ls_winograd_v16e_bf16;
 
-const ls_winograd_kernels *ls_winograd_kernels_for(int vector_width, int emulated) {
+const ls_winograd_kernels *ls_winograd_kernels_for(int vector_width, int emulated, ls_dtype storage) {
     assert(vector_width == 8 || vector_width == 16);
-    if (vector_width == 8) return &ls_winograd_v8;
-    return emulated ? &ls_winograd_v16e : &ls_winograd_v16;
+    const int is_bf16 = storage == LS_BF16;
+    if (vector_width == 8) return is_bf16 ? &ls_winograd_v8_bf16 : &ls_winograd_v8;
+    if (emulated) return is_bf16 ? &ls_winograd_v16e_bf16 : &ls_winograd_v16e;
+    return is_bf16 ? &ls_winograd_v16_bf16 : &ls_winograd_v16;
 }
 
 static int divide_up(int value, int by) {
@@ -114,7 +117,6 @@ int ls_winograd_can(const ls_conv_attr *attr, ls_op op, ls_winograd_variant vari
     const filtering y = variants[variant].y, x = variants[variant].x;
     const int back = op == LS_OP_CONV_BACKWARD_DATA;
     if (op != LS_OP_CONV_FORWARD && !back && op != LS_OP_CONV_BACKWARD_WEIGHT) return 0;
-    if (attr->storage != LS_F32) return 0;
     if (attr->stride_h * attr->stride_w > 1 && (attr->dilation > 1 || (variant == LS_WINOGRAD_F11 && back))) return 0;
     if (is_by_phases(attr, variant) && (larger(attr->stride_h, attr->stride_w) > LS_WINOGRAD_STRIDE_MAX ||
                                            !phases_can(attr->kernel_h, attr->stride_h, attr->pad_h, y.taps) ||
@@ -288,7 +290,7 @@ static void set_maps(ls_winograd_plan *plan, const ls_conv_attr *attr) {
     plan->out.h = out.h, plan->out.w = out.w;
     // Around the cache only what lies side by side: single lines, as of a column, take three times as long.
     const int beside = variants[plan->variant].x.tile > 1 || plan->variant == LS_WINOGRAD_F11;
-    plan->out.stream = width == LINE && beside && map_bytes(&plan->out, in.n, width) >= STREAM_BYTES;
+    plan->out.stream = width == LINE && plan->storage == LS_F32 && beside && map_bytes(&plan->out, in.n, width) >= STREAM_BYTES;
     plan->out_half = is_half(out.c, width);
     plan->kernel_h = attr->kernel_h, plan->kernel_w = attr->kernel_w;
     set_pieces(plan, attr, in, out);
@@ -396,11 +398,13 @@ void ls_winograd_plan_make(ls_winograd_plan *plan, const ls_conv_attr *attr, ls_
     assert(ls_winograd_can(attr, op, variant));
     assert(attr->groups == 1 ||
            (attr->src.c / attr->groups % kernels->width == 0 && attr->dst.c / attr->groups % kernels->width == 0));
-    *plan = (ls_winograd_plan){ .kernels = kernels, .op = op, .variant = variant, .groups = attr->groups };
+    *plan = (ls_winograd_plan){
+        .kernels = kernels, .op = op, .variant = variant, .storage = attr->storage, .groups = attr->groups
+    };
     plan->algorithm = ls_winograd_name(variant);
     set_maps(plan, attr);
-    plan->in_place =
-        op == LS_OP_CONV_BACKWARD_WEIGHT && is_pointwise(attr) && attr->dst.n * attr->dst.h * attr->dst.w > FEW_SUMMED;
+    plan->in_place = op == LS_OP_CONV_BACKWARD_WEIGHT && attr->storage == LS_F32 && is_pointwise(attr) &&
+                     attr->dst.n * attr->dst.h * attr->dst.w > FEW_SUMMED;
     if (plan->in_place)
         plan_sum_in_place(plan);
     else if (op == LS_OP_CONV_BACKWARD_WEIGHT)
@@ -414,8 +418,9 @@ void ls_winograd_plan_make(ls_winograd_plan *plan, const ls_conv_attr *attr, ls_
 
 typedef struct {
     const ls_winograd_plan *plan;
-    const float *in, *weight, *bias; // in: the map that becomes V
-    float *out;                      // the map that is written; grad_dst in backward weight
+    const void *in; // the map that becomes V
+    void *out;      // the map that is written; grad_dst in backward weight
+    const float *weight, *bias;
     float *grad_weight, *grad_bias;
     float *workspace; // begins with U or A
     int first, tiles; // the shared slab
@@ -587,8 +592,8 @@ static void sample_sum_task(void *context, int part, int thread) {
     const int end = (int)((int64_t)plan->n * (part + 1) / plan->parts);
     (void)thread;
     for (int n = begin; n < end; n++)
-        add_up(j, 0, 0, plan->out.blocks, plan->in.h * plan->in.w, n > begin, j->in + (size_t)n * in,
-            j->out + (size_t)n * out, j->workspace + (size_t)part * plan->matrix_part);
+        add_up(j, 0, 0, plan->out.blocks, plan->in.h * plan->in.w, n > begin, (const float *)j->in + (size_t)n * in,
+            (const float *)j->out + (size_t)n * out, j->workspace + (size_t)part * plan->matrix_part);
 }
 
 static void weight_task(void *context, int block, int thread) {
@@ -693,15 +698,15 @@ static void next_group(job *j) {
     const size_t width = (size_t)plan->kernels->width;
     const size_t in = (size_t)plan->in.blocks * width, out = (size_t)plan->out.blocks * width;
     const size_t taps = (size_t)(plan->kernel_h * plan->kernel_w);
-    j->in += in * (size_t)(plan->in.h * plan->in.w);
-    j->out += out * (size_t)(plan->out.h * plan->out.w);
+    j->in = (const char *)j->in + in * (size_t)(plan->in.h * plan->in.w) * ls_dtype_bytes(plan->storage);
+    j->out = (char *)j->out + out * (size_t)(plan->out.h * plan->out.w) * ls_dtype_bytes(plan->storage);
     if (j->weight) j->weight += in * out * taps;
     if (j->bias) j->bias += out;
     if (j->grad_weight) j->grad_weight += in * out * taps;
     if (j->grad_bias) j->grad_bias += out;
 }
 
-void ls_winograd_run(const ls_winograd_plan *plan, float *const *args, float *workspace, ls_pool *pool) {
+void ls_winograd_run(const ls_winograd_plan *plan, void *const *args, float *workspace, ls_pool *pool) {
     job j = { .plan = plan, .workspace = workspace };
     if (plan->op == LS_OP_CONV_FORWARD) {
         j.in = args[LS_CONV_FORWARD_SRC], j.out = args[LS_CONV_FORWARD_DST];

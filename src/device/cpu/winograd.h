@@ -8,7 +8,7 @@
 // apart are a map of their own, one of s x s phases, on which the filter has every s-th of its taps.
 //
 // Layouts   activations nChw{B}c, channels zero-padded to B = the kernels' vector width (8 or 16);
-//           weight and grad_weight OIhwBiBo: [O/B][I/B][R][S][B i][B o]; bias, grad_bias: K floats, padded to B.
+//           (fp32 or bf16; all else is fp32); weight and grad_weight OIhwBiBo: [O/B][I/B][R][S][B i][B o]; bias, grad_bias: K floats, padded to B.
 // Groups    each with whole blocks of channels; I is a group's.
 //           All 64-byte aligned. Channel padding of the results is zero where that of the inputs is (weight, bias:
 //           zero for padded outputs).
@@ -27,7 +27,8 @@
 #include "device/device.h"
 
 // The arithmetic for one vector width, 8 or 16; emulated: 16 wide on a processor with AVX2 only, for tests.
-const ls_winograd_kernels *ls_winograd_kernels_for(int vector_width, int emulated);
+// storage: of the maps, fp32 or bf16.
+const ls_winograd_kernels *ls_winograd_kernels_for(int vector_width, int emulated, ls_dtype storage);
 
 const char *ls_winograd_name(ls_winograd_variant variant); // "winograd f(4,3)"; "own product" of F(1,1)
 // Whether the operator can be computed so, on blocked tensors.
@@ -52,6 +53,7 @@ typedef struct {
     const ls_winograd_kernels *kernels;
     ls_op op;
     ls_winograd_variant variant;
+    ls_dtype storage; // of the maps
     int groups;
     int kernel_h, kernel_w, pieces_x; // of the filter; a row of it is so many pieces
     int first_y, first_x;             // the tap with which the first piece begins
@@ -78,6 +80,6 @@ void ls_winograd_plan_make(ls_winograd_plan *plan, const ls_conv_attr *attr, ls_
 
 // args: host pointers in the order of the operator's enum in op_conv.h;
 // bias and grad_bias may be NULL. Allocates nothing.
-void ls_winograd_run(const ls_winograd_plan *plan, float *const *args, float *workspace, ls_pool *pool);
+void ls_winograd_run(const ls_winograd_plan *plan, void *const *args, float *workspace, ls_pool *pool);
 
 #endif

@@ -37,6 +37,26 @@ static void width_16_agrees_with_ref(void **unused) {
     compare_with_ref(16, "f2", 4, "conv ");
 }
 
+// Activations of bf16, with kernels of either width. Weights are those of ref, which rounds them; products are exact.
+static void bf16_agrees_with_ref(void **unused) {
+    (void)unused;
+    static const struct {
+        const char *winograd;
+        double tolerance_factor;
+        int width;
+    } rows[] = { { "off", 1.5, 8 }, { "auto", 8, 16 } };
+    ls_device *ref = device_open("ref", (ls_device_options){ .threads = 2 });
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        ls_device *cpu = device_open(
+            "cpu", (ls_device_options){ .threads = 2, .vector_width = rows[i].width, .winograd = rows[i].winograd });
+        assert_int_equal(ls_ops_compare(ref, cpu,
+                             (ls_ops_options){ .storage = LS_BF16, .tolerance_factor = rows[i].tolerance_factor }),
+            0);
+        ls_device_close(cpu);
+    }
+    ls_device_close(ref);
+}
+
 #define LARGE 30e6
 #define SMALL 3e6
 
@@ -117,21 +137,22 @@ static void an_unknown_algorithm_is_refused(void **unused) {
         "winograd f(4x1,7x1), winograd f(1x4,1x7), own grouped, onednn and own direct");
 }
 
-static void compare_threads(int width, const char *winograd, int threads, const char *only) {
+static void compare_threads(int width, const char *winograd, ls_dtype storage, int threads, const char *only) {
     ls_device *one =
         device_open("cpu", (ls_device_options){ .threads = 1, .vector_width = width, .winograd = winograd });
     ls_device *more =
         device_open("cpu", (ls_device_options){ .threads = threads, .vector_width = width, .winograd = winograd });
-    assert_int_equal(ls_ops_compare(one, more, (ls_ops_options){ .exact = 1, .only = only }), 0);
+    assert_int_equal(ls_ops_compare(one, more, (ls_ops_options){ .storage = storage, .exact = 1, .only = only }), 0);
     ls_device_close(more);
     ls_device_close(one);
 }
 
 static void threads_do_not_change_a_bit(void **unused) {
     (void)unused;
-    compare_threads(8, "off", 2, NULL);
-    compare_threads(8, "auto", 3, "conv ");
-    compare_threads(16, "off", 3, NULL);
+    compare_threads(8, "off", LS_F32, 2, NULL);
+    compare_threads(8, "auto", LS_F32, 3, "conv ");
+    compare_threads(16, "off", LS_F32, 3, NULL);
+    compare_threads(8, "auto", LS_BF16, 3, NULL);
 }
 
 int main(int argc, char **argv) {
@@ -139,6 +160,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(width_8_agrees_with_ref),
         cmocka_unit_test(width_16_agrees_with_ref),
+        cmocka_unit_test(bf16_agrees_with_ref),
         cmocka_unit_test(every_algorithm_agrees_with_ref),
         cmocka_unit_test(an_unknown_algorithm_is_refused),
         cmocka_unit_test(threads_do_not_change_a_bit),

@@ -8,7 +8,7 @@ static inline vi lanes(void) {
 }
 
 // A vector that begins inside of a block ends in the next one.
-static inline vf straddling(const float *low, const float *high, size_t at, vi from) {
+static inline vf straddling(const stored *low, const stored *high, size_t at, vi from) {
     vf v = low ? load(low + at) : (vf){ 0 };
 #if LS_VL > 1
     v = take_lanes(v, from);
@@ -20,12 +20,12 @@ static inline vf straddling(const float *low, const float *high, size_t at, vi f
 }
 
 static inline __attribute__((always_inline)) void copy(
-    const ls_kernel_channels *k, const float *low, const float *high, float *dst, const int straddles, const int part) {
+    const ls_kernel_channels *k, const stored *low, const stored *high, stored *dst, const int straddles, const int part) {
     const vi own = (lanes() >= k->first) & (lanes() < k->end), from = lanes() + k->shift;
     for (int p = 0; p < k->p; p++) {
         for (int q = 0; q < k->q; q++) {
             const size_t at = ((size_t)p * k->src_row + (size_t)q * k->src_step) * LS_VL;
-            float *to = dst + ((size_t)p * k->dst_row + (size_t)q * k->dst_step) * LS_VL;
+            stored *to = dst + ((size_t)p * k->dst_row + (size_t)q * k->dst_step) * LS_VL;
             vf v = straddles ? straddling(low, high, at, from) : load(low + at);
             if (k->add) v += load(to);
             if (part) v = k->keep ? pick(own, v, load(to)) : (vf)(own & (vi)v);
@@ -35,7 +35,7 @@ static inline __attribute__((always_inline)) void copy(
 }
 
 // Most blocks are whole and lie as they did; what follows is known when this is compiled.
-void LS_KERNEL(copy_channels)(const ls_kernel_channels *k, const float *low, const float *high, float *dst) {
+void LS_KERNEL(copy_channels)(const ls_kernel_channels *k, const void *low, const void *high, void *dst) {
     const int part = k->first > 0 || k->end < LS_VL;
     if (k->shift && part)
         copy(k, low, high, dst, 1, 1);
@@ -47,23 +47,26 @@ void LS_KERNEL(copy_channels)(const ls_kernel_channels *k, const float *low, con
         copy(k, low, NULL, dst, 0, 0);
 }
 
-void LS_KERNEL(gate)(const float *src, const float *gate, float *dst, int pixels) {
-    const vf g = load(gate);
-    for (int i = 0; i < pixels; i++) store(dst + (size_t)i * LS_VL, load(src + (size_t)i * LS_VL) * g);
+void LS_KERNEL(gate)(const void *src, const void *gate, void *dst, int pixels) {
+    const stored *from = src;
+    stored *to = dst;
+    const vf g = load((const stored *)gate);
+    for (size_t i = 0; i < (size_t)pixels * LS_VL; i += LS_VL) store(to + i, load(from + i) * g);
 }
 
-void LS_KERNEL(gate_backward)(const float *src, const float *grad_dst, float *grad_gate, int pixels) {
+void LS_KERNEL(gate_backward)(const void *src, const void *grad_dst, void *grad_gate, int pixels) {
+    const stored *x = src, *g = grad_dst;
     vf sum = { 0 };
     for (int i = 0; i < pixels; i += LS_SEGMENT) { // segment by segment: shorter chains, smaller error
         const int end = pixels - i < LS_SEGMENT ? pixels : i + LS_SEGMENT;
         vf a = { 0 }, b = { 0 };
         int j = i;
         for (; j + 2 <= end; j += 2) {
-            a += load(src + (size_t)j * LS_VL) * load(grad_dst + (size_t)j * LS_VL);
-            b += load(src + (size_t)(j + 1) * LS_VL) * load(grad_dst + (size_t)(j + 1) * LS_VL);
+            a += load(x + (size_t)j * LS_VL) * load(g + (size_t)j * LS_VL);
+            b += load(x + (size_t)(j + 1) * LS_VL) * load(g + (size_t)(j + 1) * LS_VL);
         }
-        for (; j < end; j++) a += load(src + (size_t)j * LS_VL) * load(grad_dst + (size_t)j * LS_VL);
+        for (; j < end; j++) a += load(x + (size_t)j * LS_VL) * load(g + (size_t)j * LS_VL);
         sum += a + b;
     }
-    store(grad_gate, sum);
+    store((stored *)grad_gate, sum);
 }

@@ -41,7 +41,7 @@
 // PUT_ and CHANNELS_: of one block, of two, or of half a one.
 #define PIXELS(name, EACH, START_, CHANNELS_, PUT_, ...) \
     static inline __attribute__((always_inline)) void name( \
-        const ls_kernel_conv *conv, const float *src, size_t step, int depth, float *dst) { \
+        const ls_kernel_conv *conv, const float *src, size_t step, int depth, stored *dst) { \
         __VA_ARGS__ \
         EACH(START_) \
         size_t row = (size_t)conv->width * (size_t)depth, plane = (size_t)conv->height * row; \
@@ -107,7 +107,7 @@ HALF(half_1, EACH_1)
     }
 #define ROW(name) \
     static inline __attribute__((always_inline)) void row_of_##name( \
-        const ls_kernel_conv *conv, const float *src, size_t step, int depth, float *dst)
+        const ls_kernel_conv *conv, const float *src, size_t step, int depth, stored *dst)
 ROW(pair) {
     for (int q = 0, left; (left = conv->q - q) > 0;) {
         if (conv->q >= 6 && (left == 5 || left == 6 || left > 8))
@@ -157,7 +157,7 @@ static inline __attribute__((always_inline)) void whole_map(
     }
     for (int p = 0; p < conv->p; p++) {
         const float *src = conv->src + (size_t)(p * stride_h) * row;
-        float *dst = conv->dst + (size_t)p * conv->dst_row;
+        stored *dst = (stored *)conv->dst + (size_t)p * conv->dst_row;
         const int r = rows_before(conv, conv->top - p * stride_h);
         inside.kernel_h = rows_before(conv, conv->top + conv->filled - p * stride_h) - r;
         inside.weight = conv->weight + (size_t)r * conv->weight_row;
@@ -200,7 +200,7 @@ typedef struct {
 #define GRAD_TAP(i) a##i += x[o##i] * g;
 #define GRAD_LOOP(EACH, TAP_, GRADIENT) \
     EACH(GRAD_START) \
-    const float *grad = conv->grad_dst; \
+    const stored *grad = conv->grad_dst; \
     size_t row = (size_t)conv->width * (size_t)conv->depth, step = (size_t)(conv->stride_w * conv->depth); \
     for (int p = 0; p < conv->p; p++) { \
         const float *x = src + (size_t)(p * conv->stride_h) * row; \

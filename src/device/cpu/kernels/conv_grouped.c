@@ -34,17 +34,17 @@ static inline float *kept_row(const ls_kernel_grouped *k, const window *w, int y
 }
 
 // A row of the i-th channels of each lane's group, which may lie in several blocks: two of them at a time.
-static void gather_row(const ls_kernel_grouped *k, int i, const float *from, size_t count, float *to, size_t step) {
+static void gather_row(const ls_kernel_grouped *k, int i, const stored *from, size_t count, float *to, size_t step) {
 #if LS_VL == 1
     const size_t plane = (size_t)(k->h * k->w);
-    for (size_t x = 0; x < count; x++) to[x * step] = from[(size_t)(k->first[0] + i) * plane + x];
+    for (size_t x = 0; x < count; x++) to[x * step] = number(from + (size_t)(k->first[0] + i) * plane + x);
 #else
     const size_t plane = (size_t)(k->h * k->w) * LS_VL;
     const int lowest = (k->first[0] + i) / LS_VL, highest = (k->last + i) / LS_VL;
     for (int block = lowest; block <= highest; block += 2) {
         const vi lane = (vi)load((const float *)(const void *)k->first) + i - block * LS_VL;
         const vi here = (lane >= 0) & (lane < 2 * LS_VL);
-        const float *low = from + (size_t)block * plane, *high = block < highest ? low + plane : low;
+        const stored *low = from + (size_t)block * plane, *high = block < highest ? low + plane : low;
         for (size_t x = 0; x < count; x++) {
             const vi taken = here & (vi)take_lanes_of_two(load(low + x * LS_VL), load(high + x * LS_VL), lane);
             float *const at = to + x * step;
@@ -55,7 +55,7 @@ static void gather_row(const ls_kernel_grouped *k, int i, const float *from, siz
 }
 
 static void bring_row(const ls_kernel_grouped *k, const window *w, int y) {
-    const float *from = k->src + (size_t)(y * k->w + w->begin) * LS_VL;
+    const stored *from = (const stored *)k->src + (size_t)(y * k->w + w->begin) * LS_VL;
     const size_t step = (size_t)k->spread_w * LS_VL, count = (size_t)(w->end - w->begin);
     float *to = kept_row(k, w, y) + (ptrdiff_t)(k->left + w->begin * k->spread_w) * LS_VL;
     if (!k->first)
@@ -83,16 +83,16 @@ static inline void move_window(const ls_kernel_grouped *k, window *w, int p, int
 }
 
 // The rows behind the last that was brought, from the first block that is read on.
-static inline const float *next_rows(const ls_kernel_grouped *k, const window *w) {
+static inline const stored *next_rows(const ls_kernel_grouped *k, const window *w) {
     const size_t row = (size_t)k->w * LS_VL, plane = (size_t)k->h * row;
-    return k->src + (size_t)w->brought * row + (k->first ? (size_t)(k->first[0] / LS_VL) * plane : 0);
+    return (const stored *)k->src + (size_t)w->brought * row + (k->first ? (size_t)(k->first[0] / LS_VL) * plane : 0);
 }
 
 // What the next output row reads comes from memory meanwhile, some pixels at a time: a whole row at once would be waited for.
 static inline void prefetch_rows(const ls_kernel_grouped *k, const window *w, int begin, int end) {
     const size_t row = (size_t)k->w * LS_VL, plane = (size_t)k->h * row;
     const int blocks = k->first ? (k->last + k->depth - 1) / LS_VL - k->first[0] / LS_VL + 1 : 1;
-    const float *from = next_rows(k, w);
+    const stored *from = next_rows(k, w);
     if (end > k->w) end = k->w;
     for (int block = 0; block < blocks; block++, from += plane)
         for (int y = 0; y < k->stride_h; y++)
@@ -108,7 +108,7 @@ static inline void prefetch_rows(const ls_kernel_grouped *k, const window *w, in
 // at: floats from the beginning of a row to the first pixel's first tap. step: floats between neighbouring pixels' sources.
 #define PIXELS(name, EACH) \
     static inline __attribute__((always_inline)) void name(const ls_kernel_grouped *k, const window *w, size_t at, \
-        int kernel_h, int kernel_w, int depth, size_t step, int dilation, float *dst) { \
+        int kernel_h, int kernel_w, int depth, size_t step, int dilation, stored *dst) { \
         const vf start = k->bias ? load(k->bias) : (vf){ 0 }; \
         EACH(START) \
         const float *weight = k->weight; \
@@ -149,7 +149,7 @@ static inline __attribute__((always_inline)) void whole_map(
     const size_t step = (size_t)stride_w * LS_VL;
     window all = window_of(k);
     window *const w = &all;
-    float *dst = k->dst;
+    stored *dst = k->dst;
     for (int p = 0; p < k->p; p++, dst += (size_t)k->q * LS_VL) {
         move_window(k, w, p, kernel_h);
         int q = 0;
@@ -193,7 +193,7 @@ void LS_KERNEL(conv_grouped)(const ls_kernel_grouped *k) {
 // each of these.
 #define TAPS(name, EACH) \
     static void name( \
-        const float *x, size_t tap, size_t step, const float *grad, const float *ahead, int q, float *sums) { \
+        const float *x, size_t tap, size_t step, const stored *grad, const stored *ahead, int q, float *sums) { \
         EACH(SUM_START) \
         for (int j = 0; j < q; j++, x += step, grad += LS_VL, ahead += LS_VL) { \
             __builtin_prefetch(ahead); \
@@ -203,8 +203,8 @@ void LS_KERNEL(conv_grouped)(const ls_kernel_grouped *k) {
         EACH(SUM_PUT) \
     }
 #define TAPS_PAIR(name, EACH) \
-    static void name(const float *x, const float *below, size_t tap, size_t step, const float *grad, \
-        const float *ahead, int q, float *sums, size_t next) { \
+    static void name(const float *x, const float *below, size_t tap, size_t step, const stored *grad, \
+        const stored *ahead, int q, float *sums, size_t next) { \
         EACH(SUM_START_PAIR) \
         for (int j = 0; j < q; j++, x += step, below += step, grad += LS_VL, ahead += LS_VL) { \
             __builtin_prefetch(ahead); \
@@ -228,9 +228,10 @@ TAPS_PAIR(two_taps_1, EACH_1)
         float *to = sums + (size_t)(i / 3) * next + i % 3 * LS_VL; \
         store(to, load(to) + a##i); \
     }
-static void taps_3x3(const float *const row[3], size_t tap, size_t step, const float *grad, const float *ahead, int q,
+static void taps_3x3(const float *const row[3], size_t tap, size_t step, const stored *grad, const stored *ahead, int q,
     float *sums, size_t next) {
-    const float *top = row[0], *middle = row[1], *bottom = row[2], *grad_ahead = grad + q * LS_VL;
+    const float *top = row[0], *middle = row[1], *bottom = row[2];
+    const stored *grad_ahead = grad + q * LS_VL;
     EACH_9(SUM_START)
     for (int j = 0; j < q; j++, top += step, middle += step, bottom += step, grad += LS_VL, ahead += LS_VL) {
         __builtin_prefetch(ahead);
@@ -250,8 +251,8 @@ static void taps_3x3(const float *const row[3], size_t tap, size_t step, const f
 }
 
 // x, below: the sources of one or two (below is not NULL) rows of the kernel.
-static void taps_of_rows(const ls_kernel_grouped *k, const float *x, const float *below, const float *grad,
-    const float *ahead, float *sums, size_t next) {
+static void taps_of_rows(const ls_kernel_grouped *k, const float *x, const float *below, const stored *grad,
+    const stored *ahead, float *sums, size_t next) {
     const size_t tap = (size_t)k->dilation * LS_VL, step = (size_t)k->stride_w * LS_VL;
     for (int s = 0, count; s < k->kernel_w; s += count, sums += count * LS_VL) {
         const int left = k->kernel_w - s;
@@ -271,9 +272,9 @@ static void taps_of_rows(const ls_kernel_grouped *k, const float *x, const float
 }
 
 // One output row's part of the sums of channel i of each group. Meanwhile come the next rows of both maps.
-static void taps_of_window(const ls_kernel_grouped *k, const window *w, int i, const float *grad) {
+static void taps_of_window(const ls_kernel_grouped *k, const window *w, int i, const stored *grad) {
     const size_t at = w->floats * (size_t)i, next = (size_t)(k->depth * k->kernel_w) * LS_VL;
-    const float *const next_grad = grad + (size_t)k->q * LS_VL, *ahead = next_rows(k, w) + (size_t)(i * k->q) * LS_VL;
+    const stored *const next_grad = grad + (size_t)k->q * LS_VL, *ahead = next_rows(k, w) + (size_t)(i * k->q) * LS_VL;
     float *sums = k->sums + (size_t)(i * k->kernel_w) * LS_VL;
     if (k->kernel_h == 3 && k->kernel_w == 3) {
         const float *const three[] = { w->row[0] + at, w->row[1] + at, w->row[2] + at };
@@ -293,7 +294,7 @@ void LS_KERNEL(conv_grouped_grad)(const ls_kernel_grouped *k) {
     window w = window_of(k);
     for (int p = 0; p < k->p; p++) {
         move_window(k, &w, p, k->kernel_h);
-        const float *grad = k->grad_dst + (size_t)(p * k->q) * LS_VL;
+        const stored *grad = (const stored *)k->grad_dst + (size_t)(p * k->q) * LS_VL;
         for (int i = 0; i < k->depth; i++) taps_of_window(k, &w, i, grad);
     }
 }

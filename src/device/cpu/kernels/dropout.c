@@ -45,7 +45,9 @@ static inline vu choose(vi mask, vu yes, vu no) {
 }
 
 // A lane's channel begins `phase` words behind the first of its counter's four, so four pixels are of this counter and the next.
-void LS_KERNEL(dropout)(const ls_kernel_dropout *k, const float *src, float *dst) {
+void LS_KERNEL(dropout)(const ls_kernel_dropout *k, const void *src, void *dst) {
+    const stored *from = src;
+    stored *to = dst;
     vu low, high;
     vi phase, used;
     for (int lane = 0; lane < LS_VL; lane++) {
@@ -67,7 +69,7 @@ void LS_KERNEL(dropout)(const ls_kernel_dropout *k, const float *src, float *dst
             const vf unit = __builtin_convertvector((vi)(word >> 8), vf) * 0x1p-24f;
             const vi kept = (vi)(unit >= k->p) & used;
             const size_t at = (size_t)(i + j) * LS_VL;
-            store(dst + at, (vf)(kept & (vi)(load(src + at) / keep)));
+            store(to + at, (vf)(kept & (vi)(load(from + at) / keep)));
         }
         now = next;
     }

@@ -197,17 +197,3 @@ void LS_KERNEL(gemm)(const ls_kernel_gemm *g) {
                 multiply_narrow(&p);
         }
 }
-
-void LS_KERNEL(column_sums)(const float *a, size_t stride, int rows, int columns, float *sums) {
-    int j = 0;
-    for (; j + LS_VL <= columns; j += LS_VL) {
-        vf s = { 0 };
-        for (int i = 0; i < rows; i++) s += load(a + (size_t)i * stride + j);
-        store(sums + j, load(sums + j) + s);
-    }
-    for (; j < columns; j++) {
-        float s = 0;
-        for (int i = 0; i < rows; i++) s += a[(size_t)i * stride + (size_t)j];
-        sums[j] += s;
-    }
-}

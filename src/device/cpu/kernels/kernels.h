@@ -2,7 +2,9 @@
 //   1   plain tensors (few channels, NCHW): blocked tensors with blocks of one channel
 //   8   AVX2
 //   16  AVX-512; and once more for AVX2 (LS_EMULATED), so that the 16-wide layouts are tested on any machine
-// A table of function pointers per width is picked when the device is opened. Kernels have no threads: callers hand
+// and each of them for activations (and their gradients) that are floats in memory, and, with LS_STORED_BF16, bfloat16: what lies
+// behind a void pointer here. They compute in fp32; strides count elements.
+// A table of function pointers per width and storage is picked when the device is opened. Kernels have no threads: callers hand
 // them independent pieces. Tensors are blocked: [n][channel block][h][w][LS_VL]; a plane is one [h][w][LS_VL].
 #ifndef LS_DEVICE_CPU_KERNELS_H
 #define LS_DEVICE_CPU_KERNELS_H
@@ -14,7 +16,7 @@
 #include "device/op_norm.h"
 #include "device/op_update.h"
 
-// A range of samples of one channel block: sample i is at pointer + i * stride floats.
+// A range of samples of one channel block: sample i is at pointer + i * stride elements.
 typedef struct {
     size_t stride;
     int samples, pixels;
@@ -22,16 +24,16 @@ typedef struct {
 } ls_kernel_span;
 
 typedef struct { // NULL: absent
-    const float *src, *grad_dst, *grad_dst2;
-    const float *dst; // of a relu; without it what the relu was given is computed again
-    float *grad_src, *grad_residual;
+    const void *src, *grad_dst, *grad_dst2;
+    const void *dst; // of a relu; without it what the relu was given is computed again
+    void *grad_src, *grad_residual;
     ls_activation activation;
     const uint8_t *index; // of a relu and a max pooling of 2x2: grad_dst, grad_dst2 and index are a quarter as large
     int width;            // of the map, with index
 } ls_kernel_norm_grad;
 
 typedef struct { // what a max pooling of 2x2 behind batch norm and relu writes: a quarter of the span
-    float *dst;
+    void *dst;
     uint8_t *index; // or NULL
     int width;      // of the map
 } ls_kernel_norm_pool;
@@ -81,22 +83,22 @@ typedef struct {
     const float *src;
     const float *weight;
     const float *bias; // or NULL
-    float *dst;
+    void *dst;
     int blocks, depth, height, width; // of the padded source
     int top, filled;                  // rows before the first that is not padding, and how many are not
     int last;                         // channels of the last block; behind them are zeros
     int p, q, kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w;
     size_t weight_block, weight_row, weight_tap; // floats from one source block, row of taps, tap to the next
-    size_t dst_row, dst_step;                    // and from an output pixel to the one below, to the one beside it
+    size_t dst_row, dst_step;                    // elements from an output pixel to the one below, to the one beside it
     int half;                                    // the dst block has no more than LS_VL / 2 channels
-    int pair;                                    // two dst blocks at once, the second so many floats behind the first:
+    int pair;                                    // two dst blocks at once, the second so far behind the first:
     size_t weight_next, dst_next;                // (its bias follows directly)
 } ls_kernel_conv;
 
 // Weight gradient of one sample, one source block, one destination block: grad_weight[r][s][depth][LS_VL] += ...
 typedef struct {
     const float *src;      // padded copy of one block [height][width][depth]
-    const float *grad_dst; // [p][q][LS_VL]
+    const void *grad_dst;  // [p][q][LS_VL]
     float *grad_weight;
     int depth, width;
     int channels; // of depth; behind them are zeros
@@ -109,7 +111,7 @@ typedef struct {
 // (depth 1) each channel is in its lane already. Weights and sums: [kernel_h][depth][kernel_w][LS_VL].
 enum { LS_GROUPED_ROWS = 32 }; // of a kernel, at most
 typedef struct {
-    const float *src; // [h][w][LS_VL]: the sample's first block; without `first` the one block that is read
+    const void *src; // [h][w][LS_VL]: the sample's first block; without `first` the one block that is read
     // The first channel of each lane's group; far below 0: it reads zeros. NULL: depth 1, the channels as they lie.
     const int32_t *first;
     int last; // the largest of these
@@ -120,9 +122,9 @@ typedef struct {
     float *rows; // room for them: [kept + 1][depth][width][LS_VL], zeros at first, may be used again
     int p, q, kernel_h, kernel_w, stride_h, stride_w, dilation;
     const float *weight, *bias; // forward; bias: or NULL
-    float *dst;                 // [p][q][LS_VL]
+    void *dst;                  // [p][q][LS_VL]
     int stream;                 // write around the cache
-    const float *grad_dst;      // weight gradient: [p][q][LS_VL]
+    const void *grad_dst;       // weight gradient: [p][q][LS_VL]
     float *sums;                // added to
 } ls_kernel_grouped;
 
@@ -138,7 +140,7 @@ typedef void ls_kernel_optimizer(
 
 // The n elements dst[i] of a[i] and b[i], which is absent of an operator with one input; attr: its constants, if it has any.
 typedef void ls_kernel_elementwise(
-    const float *a, const float *b, float *dst, size_t n, const ls_elementwise_attr *attr);
+    const void *a, const void *b, void *dst, size_t n, const ls_elementwise_attr *attr);
 
 typedef struct {
     int width;
@@ -146,13 +148,13 @@ typedef struct {
     // elementwise.c: the element-wise operators
 #define ELEMENTWISE(NAME, name, text, output, flops) ls_kernel_elementwise *name;
 #include "device/ops.def"
-    void (*dropout)(const ls_kernel_dropout *dropout, const float *src, float *dst); // dropout.c; dst may be src
+    void (*dropout)(const ls_kernel_dropout *dropout, const void *src, void *dst); // dropout.c; dst may be src
     // norm.c: sums is double[2][width]: of x, and of x^2 (exact to double); of g, and of g * (x - mean)
-    void (*norm_stats)(const ls_kernel_span *span, const float *src, double *sums);
-    void (*norm_apply)(const ls_kernel_span *span, const float *src, const float *residual, ls_activation activation,
+    void (*norm_stats)(const ls_kernel_span *span, const void *src, double *sums);
+    void (*norm_apply)(const ls_kernel_span *span, const void *src, const void *residual, ls_activation activation,
         const float *constants,
-        float *dst); // constants: mean, factor, offset, each [width]
-    void (*norm_apply_pool)(const ls_kernel_span *span, const float *src, const float *residual, const float *constants,
+        void *dst); // constants: mean, factor, offset, each [width]
+    void (*norm_apply_pool)(const ls_kernel_span *span, const void *src, const void *residual, const float *constants,
         const ls_kernel_norm_pool *pool);
     // constants: mean, factor and offset of the forward pass, the latter two unless dst says it all; for apply then level, slope
     void (*norm_grad_sums)(
@@ -160,20 +162,24 @@ typedef struct {
     void (*norm_grad_apply)(const ls_kernel_span *span, const ls_kernel_norm_grad *grad, const float *constants);
     // grad_src = grad_dst * factor - level - (src - mean) * slope; constants: those four, each [width]
     void (*group_norm_grad)(
-        const float *src, const float *grad_dst, const float *constants, float *grad_src, int pixels);
+        const void *src, const void *grad_dst, const float *constants, void *grad_src, int pixels);
     // channels.c; low, high: the source blocks, NULL where none of its lanes is written
-    void (*copy_channels)(const ls_kernel_channels *copy, const float *low, const float *high, float *dst);
-    void (*gate)(const float *src, const float *gate, float *dst, int pixels);
-    void (*gate_backward)(const float *src, const float *grad_dst, float *grad_gate, int pixels);
+    void (*copy_channels)(const ls_kernel_channels *copy, const void *low, const void *high, void *dst);
+    void (*gate)(const void *src, const void *gate, void *dst, int pixels);
+    void (*gate_backward)(const void *src, const void *grad_dst, void *grad_gate, int pixels);
     // pool.c: whole planes, one after another
-    void (*pool_max_forward)(const ls_kernel_pool *pool, int planes, const float *src, float *dst, void *index);
+    void (*pool_max_forward)(const ls_kernel_pool *pool, int planes, const void *src, void *dst, void *index);
     void (*pool_max_backward)(
-        const ls_kernel_pool *pool, int planes, const float *grad_dst, const void *index, float *grad_src);
-    void (*pool_average_forward)(const ls_kernel_pool *pool, int planes, const float *src, float *dst);
-    void (*pool_average_backward)(const ls_kernel_pool *pool, int planes, const float *grad_dst, float *grad_src);
+        const ls_kernel_pool *pool, int planes, const void *grad_dst, const void *index, void *grad_src);
+    void (*pool_average_forward)(const ls_kernel_pool *pool, int planes, const void *src, void *dst);
+    void (*pool_average_backward)(const ls_kernel_pool *pool, int planes, const void *grad_dst, void *grad_src);
     // gemm.c
     void (*gemm)(const ls_kernel_gemm *gemm);
-    void (*column_sums)(const float *a, size_t stride, int rows, int columns, float *sums); // sums[j] += sum_i a[i][j]
+    // column_sums.c
+    void (*column_sums)(const void *a, size_t stride, int rows, int columns, float *sums); // sums[j] += sum_i a[i][j]
+    // floats.c: n elements; equal bits for activations of floats
+    void (*to_floats)(const void *src, float *dst, size_t n);
+    void (*from_floats)(const float *src, void *dst, size_t n); // rounded to nearest, ties to even; NaN stays NaN
     // conv.c
     void (*conv)(const ls_kernel_conv *conv);
     void (*conv_grad)(const ls_kernel_conv_grad *conv);
@@ -190,15 +196,23 @@ typedef struct {
 } ls_kernels;
 
 extern const ls_kernels ls_kernels_v1, ls_kernels_v8, ls_kernels_v16, ls_kernels_v16e;
+extern const ls_kernels ls_kernels_v1_bf16, ls_kernels_v8_bf16, ls_kernels_v16_bf16, ls_kernels_v16e_bf16;
 
 #ifdef LS_VL // inside a kernel's file
 
 #define LS_JOIN2(a, b) a##b
 #define LS_JOIN(a, b) LS_JOIN2(a, b)
 #ifdef LS_EMULATED
-#define LS_KERNEL(name) LS_JOIN(LS_JOIN(name##_v, LS_VL), e)
+#define LS_FLOAT_KERNEL(name) LS_JOIN(LS_JOIN(name##_v, LS_VL), e)
 #else
-#define LS_KERNEL(name) LS_JOIN(name##_v, LS_VL)
+#define LS_FLOAT_KERNEL(name) LS_JOIN(name##_v, LS_VL)
+#endif
+#ifdef LS_STORED_BF16
+#define LS_KERNEL(name) LS_JOIN(LS_FLOAT_KERNEL(name), _bf16)
+typedef uint16_t stored;
+#else
+#define LS_KERNEL(name) LS_FLOAT_KERNEL(name)
+typedef float stored;
 #endif
 
 #if (LS_VL == 8 || LS_VL == 16) && !defined(LS_EMULATED)
@@ -224,10 +238,10 @@ typedef float vfu __attribute__((vector_size(LS_VL * 4), aligned(4), may_alias))
 typedef uint8_t vbu __attribute__((vector_size(LS_VL), aligned(1), may_alias));
 typedef uint16_t vhu __attribute__((vector_size(LS_VL * 2), aligned(2), may_alias));
 
-static inline vf load(const float *p) {
+static inline vf load_floats(const float *p) {
     return *(const vfu *)p;
 }
-static inline void store(float *p, vf v) {
+static inline void store_floats(float *p, vf v) {
     *(vfu *)p = v;
 }
 static inline vf broadcast(float x) {
@@ -321,6 +335,56 @@ static inline void store_bytes(uint8_t *p, vi v) { // 0 to 255
 #endif
 }
 
+// bfloat16: the upper half of a float.
+static inline vf load_bf16(const uint16_t *p) {
+#if LS_VL == 8
+    return (vf)_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i_u *)p)), 16);
+#elif LS_VL == 16 && !defined(LS_EMULATED)
+    return (vf)_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i_u *)p)), 16);
+#else
+    return (vf)(__builtin_convertvector((vh) * (const vhu *)p, vu) << 16);
+#endif
+}
+// To nearest, ties to even; NaN stays NaN. In the upper halves.
+static inline vu round_bf16(vf v) {
+    const vu bits = (vu)v, rounded = bits + 0x7fff + (bits >> 16 & 1);
+    return (vu)pick((vi)(v == v), (vf)rounded, (vf)(bits | 0x400000));
+}
+#if LS_VL == 8
+static inline __m128i narrow_bf16(vf v) {
+    const __m256i halves = _mm256_srli_epi32((__m256i)round_bf16(v), 16), packed = _mm256_packus_epi32(halves, halves);
+    return _mm256_castsi256_si128(_mm256_permute4x64_epi64(packed, 8));
+}
+static inline void store_bf16(uint16_t *p, vf v) {
+    _mm_storeu_si128((__m128i_u *)p, narrow_bf16(v));
+}
+#elif LS_VL == 16 && !defined(LS_EMULATED)
+static inline __m256i narrow_bf16(vf v) {
+    return _mm512_cvtepi32_epi16(_mm512_srli_epi32((__m512i)round_bf16(v), 16));
+}
+static inline void store_bf16(uint16_t *p, vf v) {
+    _mm256_storeu_si256((__m256i_u *)p, narrow_bf16(v));
+}
+#else
+static inline void store_bf16(uint16_t *p, vf v) {
+    *(vhu *)p = __builtin_convertvector(round_bf16(v) >> 16, vh);
+}
+#endif
+
+// Of floats and of what is stored, by the pointer's type.
+#define load(p) _Generic((p), const uint16_t *: load_bf16, uint16_t *: load_bf16, default: load_floats)(p)
+#define store(p, ...) _Generic((p), uint16_t *: store_bf16, default: store_floats)(p, __VA_ARGS__)
+static inline float number(const stored *p) { // one
+#ifdef LS_STORED_BF16
+    const uint32_t bits = (uint32_t)*p << 16;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+#else
+    return *p;
+#endif
+}
+
 static inline vf positive(vf v) { // max(v, 0), NaN stays
 #if LS_VL == 8
     return _mm256_max_ps(_mm256_setzero_ps(), v);
@@ -330,10 +394,14 @@ static inline vf positive(vf v) { // max(v, 0), NaN stays
     return (vf)(~(vi)(v < (vf){ 0 }) & (vi)v);
 #endif
 }
-// p aligned to the vector
-static inline void store_around(float *p, vf v) {
-#if LS_VL == 8
+// p aligned to what is written
+static inline void store_around(stored *p, vf v) {
+#if LS_VL == 8 && defined(LS_STORED_BF16)
+    _mm_stream_si128((__m128i *)p, narrow_bf16(v));
+#elif LS_VL == 8
     _mm256_stream_ps(p, v);
+#elif LS_VL == 16 && !defined(LS_EMULATED) && defined(LS_STORED_BF16)
+    _mm256_stream_si256((__m256i *)p, narrow_bf16(v));
 #elif LS_VL == 16 && !defined(LS_EMULATED)
     _mm512_stream_ps(p, v);
 #else
@@ -346,7 +414,7 @@ static inline void store_fence(void) {
 #endif
 }
 
-// But for the kernels of ops.def.
+// But for the element-wise operators of ops.def.
 #define LS_KERNEL_LIST(X) \
     X(dropout) \
     X(norm_stats) \
@@ -362,21 +430,28 @@ static inline void store_fence(void) {
     X(pool_max_backward) \
     X(pool_average_forward) \
     X(pool_average_backward) \
-    X(gemm) \
     X(column_sums) \
+    X(to_floats) \
+    X(from_floats) \
     X(conv) \
     X(conv_grad) \
     X(conv_grouped) \
-    X(conv_grouped_grad) \
+    X(conv_grouped_grad)
+// Those of floats alone, but for the optimizers of ops.def: gemm.c, update.c.
+#define LS_FLOAT_KERNEL_LIST(X) \
+    X(gemm) \
     X(to_fixed_point) \
     X(from_fixed_point) \
     X(grad_stats)
 
 #define LS_KERNEL_DECLARE(name) extern __typeof__(*((ls_kernels *)0)->name) LS_KERNEL(name);
+#define LS_FLOAT_KERNEL_DECLARE(name) extern __typeof__(*((ls_kernels *)0)->name) LS_FLOAT_KERNEL(name);
 LS_KERNEL_LIST(LS_KERNEL_DECLARE)
+LS_FLOAT_KERNEL_LIST(LS_FLOAT_KERNEL_DECLARE)
 #define ELEMENTWISE(NAME, name, text, output, flops) LS_KERNEL_DECLARE(name)
-#define STEP(NAME, name, text, flops) LS_KERNEL_DECLARE(name)
+#define STEP(NAME, name, text, flops) LS_FLOAT_KERNEL_DECLARE(name)
 #include "device/ops.def"
+#undef LS_FLOAT_KERNEL_DECLARE
 #undef LS_KERNEL_DECLARE
 
 #endif

@@ -10,18 +10,18 @@ static inline vd widen(vf v) {
     return __builtin_convertvector(v, vd);
 }
 
-// How far ahead, in floats, the second cache is given what will be read: the hardware sees no pattern in short planes that lie apart.
+// How far ahead, in elements, the second cache is given what will be read: the hardware sees no pattern in short planes that lie apart.
 // Where a plane is short that is so many samples on, else further on in the plane.
 static size_t lead_of(const ls_kernel_span *span) {
     enum { LEAD = 64, SHORT = 256 }; // pixels
     return span->pixels >= SHORT ? LEAD * LS_VL : (size_t)((LEAD - 1) / span->pixels + 1) * span->stride;
 }
 
-static inline void prefetch(const float *x) {
+static inline void prefetch(const stored *x) {
     __builtin_prefetch(x, 0, 2);
 }
 
-static vf segment_sum(const float *x, int count, size_t lead) {
+static vf segment_sum(const stored *x, int count, size_t lead) {
     vf a = { 0 }, b = { 0 }, c = { 0 }, d = { 0 };
     int i = 0;
     for (; i + 4 <= count; i += 4) {
@@ -36,7 +36,7 @@ static vf segment_sum(const float *x, int count, size_t lead) {
 }
 
 // Sums of (x - mean) and of its square.
-static void segment_spread(const float *x, int count, vf mean, vf *rest, vf *squares) {
+static void segment_spread(const stored *x, int count, vf mean, vf *rest, vf *squares) {
     vf a = { 0 }, b = { 0 }, s = { 0 }, t = { 0 };
     int i = 0;
     for (; i + 2 <= count; i += 2) {
@@ -55,14 +55,14 @@ static void segment_spread(const float *x, int count, vf mean, vf *rest, vf *squ
     *squares = a + b;
 }
 
-void LS_KERNEL(norm_stats)(const ls_kernel_span *span, const float *src, double *sums) {
+void LS_KERNEL(norm_stats)(const ls_kernel_span *span, const void *src, double *sums) {
     vd sum = { 0 }, squares = { 0 };
     const size_t lead = lead_of(span);
     for (int n = 0; n < span->samples; n++) {
-        const float *plane = src + (size_t)n * span->stride;
+        const stored *plane = (const stored *)src + (size_t)n * span->stride;
         for (int i = 0; i < span->pixels; i += LS_SEGMENT) {
             int count = span->pixels - i < LS_SEGMENT ? span->pixels - i : LS_SEGMENT;
-            const float *x = plane + (size_t)i * LS_VL;
+            const stored *x = plane + (size_t)i * LS_VL;
             vf mean = segment_sum(x, count, lead) * (1.0f / (float)count);
             vf rest, spread; // the rest makes up for the rounding of mean
             segment_spread(x, count, mean, &rest, &spread);
@@ -82,13 +82,13 @@ static inline __attribute__((always_inline)) vf follow(vf y, ls_activation activ
     return activation == LS_ACTIVATION_RELU ? positive(y) : activation == LS_ACTIVATION_GELU ? gelu(y) : y;
 }
 
-static inline __attribute__((always_inline)) void apply(const ls_kernel_span *span, const float *src,
-    const float *residual, const ls_activation activation, const float *constants, float *dst) {
+static inline __attribute__((always_inline)) void apply(const ls_kernel_span *span, const stored *src,
+    const stored *residual, const ls_activation activation, const float *constants, stored *dst) {
     vf mean = load(constants), factor = load(constants + LS_VL), offset = load(constants + 2 * LS_VL);
     const size_t lead = lead_of(span);
     for (int n = 0; n < span->samples; n++) {
-        const float *x = src + (size_t)n * span->stride, *r = residual ? residual + (size_t)n * span->stride : NULL;
-        float *d = dst + (size_t)n * span->stride;
+        const stored *x = src + (size_t)n * span->stride, *r = residual ? residual + (size_t)n * span->stride : NULL;
+        stored *d = dst + (size_t)n * span->stride;
         for (int i = 0; i < span->pixels; i++) {
             prefetch(x + (size_t)i * LS_VL + lead);
             vf y = (load(x + i * LS_VL) - mean) * factor + offset;
@@ -103,8 +103,8 @@ static inline __attribute__((always_inline)) void apply(const ls_kernel_span *sp
     if (span->stream) store_fence();
 }
 
-void LS_KERNEL(norm_apply)(const ls_kernel_span *span, const float *src, const float *residual,
-    ls_activation activation, const float *constants, float *dst) {
+void LS_KERNEL(norm_apply)(const ls_kernel_span *span, const void *src, const void *residual,
+    ls_activation activation, const float *constants, void *dst) {
     if (activation == LS_ACTIVATION_GELU)
         apply(span, src, NULL, LS_ACTIVATION_GELU, constants, dst);
     else if (activation == LS_ACTIVATION_RELU)
@@ -115,19 +115,19 @@ void LS_KERNEL(norm_apply)(const ls_kernel_span *span, const float *src, const f
 
 // As pool.c has windows of 2x2; a window's row is two pixels.
 static inline __attribute__((always_inline)) vf relu_at(
-    const float *x, const float *residual, size_t i, vf mean, vf factor, vf offset) {
+    const stored *x, const stored *residual, size_t i, vf mean, vf factor, vf offset) {
     vf y = (load(x + i) - mean) * factor + offset;
     if (residual) y += load(residual + i);
     return positive(y);
 }
 
-static inline __attribute__((always_inline)) void apply_pool(const ls_kernel_span *span, const float *src,
-    const float *residual, const float *constants, const ls_kernel_norm_pool *pool) {
+static inline __attribute__((always_inline)) void apply_pool(const ls_kernel_span *span, const stored *src,
+    const stored *residual, const float *constants, const ls_kernel_norm_pool *pool) {
     const vf mean = load(constants), factor = load(constants + LS_VL), offset = load(constants + 2 * LS_VL);
     const size_t row = (size_t)pool->width * LS_VL;
     for (int n = 0; n < span->samples; n++) {
-        const float *x = src + (size_t)n * span->stride, *r = residual ? residual + (size_t)n * span->stride : NULL;
-        float *dst = pool->dst + (size_t)n * span->stride / 4;
+        const stored *x = src + (size_t)n * span->stride, *r = residual ? residual + (size_t)n * span->stride : NULL;
+        stored *dst = (stored *)pool->dst + (size_t)n * span->stride / 4;
         uint8_t *index = pool->index ? pool->index + (size_t)n * span->stride / 4 : NULL;
         for (int p = 0; p < span->pixels / pool->width / 2; p++) {
             for (int q = 0; q < pool->width / 2; q++, dst += LS_VL) {
@@ -150,7 +150,7 @@ static inline __attribute__((always_inline)) void apply_pool(const ls_kernel_spa
     }
 }
 
-void LS_KERNEL(norm_apply_pool)(const ls_kernel_span *span, const float *src, const float *residual,
+void LS_KERNEL(norm_apply_pool)(const ls_kernel_span *span, const void *src, const void *residual,
     const float *constants, const ls_kernel_norm_pool *pool) {
     if (residual)
         apply_pool(span, src, residual, constants, pool);
@@ -160,16 +160,16 @@ void LS_KERNEL(norm_apply_pool)(const ls_kernel_span *span, const float *src, co
 
 // One plane of the backward pass.
 typedef struct {
-    const float *x, *y, *g1, *g2; // y, g2: or NULL
+    const stored *x, *y, *g1, *g2; // y, g2: or NULL
     vf mean, factor, offset;
     size_t lead;
 } plane;
 
 static inline __attribute__((always_inline)) plane plane_of(
     const ls_kernel_norm_grad *grad, size_t at, const ls_activation activation, const float *constants, size_t lead) {
-    plane p = { .x = grad->src + at, .g1 = grad->grad_dst + at, .mean = load(constants), .lead = lead };
-    if (grad->dst) p.y = grad->dst + at;
-    if (grad->grad_dst2) p.g2 = grad->grad_dst2 + at;
+    plane p = { .x = (const stored *)grad->src + at, .g1 = (const stored *)grad->grad_dst + at, .mean = load(constants), .lead = lead };
+    if (grad->dst) p.y = (const stored *)grad->dst + at;
+    if (grad->grad_dst2) p.g2 = (const stored *)grad->grad_dst2 + at;
     if (activation == LS_ACTIVATION_NONE) return p;
     p.factor = load(constants + LS_VL);
     p.offset = load(constants + 2 * LS_VL);
@@ -225,7 +225,7 @@ static inline __attribute__((always_inline)) void grad_sums(const ls_kernel_span
 
 // Behind a pooling: two pixels of a window's row at a time, in the map's order.
 typedef struct {
-    const float *x, *g1, *g2; // g2: or NULL
+    const stored *x, *g1, *g2; // g2: or NULL
     const uint8_t *index;
     vf mean;
     int width, column, row; // of the pixels that come next
@@ -233,9 +233,9 @@ typedef struct {
 
 static inline __attribute__((always_inline)) pooled_plane pooled_plane_of(
     const ls_kernel_norm_grad *grad, size_t at, const float *constants) {
-    return (pooled_plane){ .x = grad->src + at,
-        .g1 = grad->grad_dst + at / 4,
-        .g2 = grad->grad_dst2 ? grad->grad_dst2 + at / 4 : NULL,
+    return (pooled_plane){ .x = (const stored *)grad->src + at,
+        .g1 = (const stored *)grad->grad_dst + at / 4,
+        .g2 = grad->grad_dst2 ? (const stored *)grad->grad_dst2 + at / 4 : NULL,
         .index = grad->index + at / 4,
         .mean = load(constants),
         .width = grad->width };
@@ -247,7 +247,7 @@ typedef struct {
 
 static inline __attribute__((always_inline)) pixel_pair incoming_pooled(pooled_plane *p) {
     const size_t window = (size_t)(p->row / 2 * (p->width / 2) + p->column / 2) * LS_VL;
-    const float *x = p->x + (size_t)(p->row * p->width + p->column) * LS_VL;
+    const stored *x = p->x + (size_t)(p->row * p->width + p->column) * LS_VL;
     const vi winner = load_bytes(p->index + window);
     vf g = load(p->g1 + window);
     if (p->g2) g += load(p->g2 + window);
@@ -296,7 +296,7 @@ void LS_KERNEL(norm_grad_sums)(
 }
 
 static inline __attribute__((always_inline)) void write_grads(
-    const ls_kernel_span *span, float *grad_src, float *grad_residual, vf to, vf g) {
+    const ls_kernel_span *span, stored *grad_src, stored *grad_residual, vf to, vf g) {
     if (span->stream) {
         if (grad_residual) store_around(grad_residual, g);
         store_around(grad_src, to);
@@ -314,7 +314,7 @@ static inline __attribute__((always_inline)) void grad_apply(const ls_kernel_spa
     for (int n = 0; n < span->samples; n++) {
         size_t at = (size_t)n * span->stride;
         const plane p = plane_of(grad, at, activation, constants, lead);
-        float *gs = grad->grad_src + at, *gr = grad->grad_residual ? grad->grad_residual + at : NULL;
+        stored *gs = (stored *)grad->grad_src + at, *gr = grad->grad_residual ? (stored *)grad->grad_residual + at : NULL;
         for (int i = 0; i < span->pixels; i++) {
             vf x, g = incoming(&p, activation, i, &x), to = (g - level - x * slope) * factor;
             write_grads(span, gs + i * LS_VL, gr ? gr + i * LS_VL : NULL, to, g);
@@ -328,7 +328,7 @@ static void grad_apply_pooled(const ls_kernel_span *span, const ls_kernel_norm_g
     for (int n = 0; n < span->samples; n++) {
         size_t at = (size_t)n * span->stride;
         pooled_plane p = pooled_plane_of(grad, at, constants);
-        float *gs = grad->grad_src + at, *gr = grad->grad_residual ? grad->grad_residual + at : NULL;
+        stored *gs = (stored *)grad->grad_src + at, *gr = grad->grad_residual ? (stored *)grad->grad_residual + at : NULL;
         for (int i = 0; i < span->pixels; i += 2) {
             const pixel_pair two = incoming_pooled(&p);
             for (int k = 0; k < 2; k++, gs += LS_VL) {
@@ -353,9 +353,11 @@ void LS_KERNEL(norm_grad_apply)(const ls_kernel_span *span, const ls_kernel_norm
 
 // grad_src = g * factor - level - (x - mean) * slope; constants: mean, factor, level, slope
 void LS_KERNEL(group_norm_grad)(
-    const float *src, const float *grad_dst, const float *constants, float *grad_src, int pixels) {
+    const void *src, const void *grad_dst, const float *constants, void *grad_src, int pixels) {
     const vf mean = load(constants), factor = load(constants + LS_VL), level = load(constants + 2 * LS_VL),
              slope = load(constants + 3 * LS_VL);
+    const stored *x = src, *g = grad_dst;
+    stored *to = grad_src;
     for (size_t i = 0; i < (size_t)pixels * LS_VL; i += LS_VL)
-        store(grad_src + i, load(grad_dst + i) * factor - level - (load(src + i) - mean) * slope);
+        store(to + i, load(g + i) * factor - level - (load(x + i) - mean) * slope);
 }

@@ -33,7 +33,7 @@ static int none(const ls_kernel_pool *pool) {
 
 // The first of the largest of a window's rows r0..r1 and columns s0..s1, and its number.
 static inline __attribute__((always_inline)) vf max_of(
-    const float *x, int width, int kernel_w, int r0, int r1, int s0, int s1, vi *winner) {
+    const stored *x, int width, int kernel_w, int r0, int r1, int s0, int s1, vi *winner) {
     vf best = load(x + ((ptrdiff_t)r0 * width + s0) * LS_VL);
     *winner = r0 * kernel_w + s0 - (vi){ 0 };
     for (int r = r0; r < r1; r++) {
@@ -49,11 +49,11 @@ static inline __attribute__((always_inline)) vf max_of(
 
 // kernel_h, kernel_w: the pool's, or constants, with which windows inside of the map are without loops.
 static inline __attribute__((always_inline)) void max_windows(const ls_kernel_pool *pool, int kernel_h, int kernel_w,
-    const float *src, float *dst, void *index, size_t index_at) {
+    const stored *src, stored *dst, void *index, size_t index_at) {
     for (int p = 0; p < pool->p; p++) {
         for (int q = 0; q < pool->q; q++) {
             const window w = window_at(pool, p, q);
-            const float *x = src + ((ptrdiff_t)w.y * pool->w + w.x) * LS_VL;
+            const stored *x = src + ((ptrdiff_t)w.y * pool->w + w.x) * LS_VL;
             const int inside = w.r0 + w.s0 == 0 && w.r1 == kernel_h && w.s1 == kernel_w;
             vi winner;
             vf best = inside ? max_of(x, pool->w, kernel_w, 0, kernel_h, 0, kernel_w, &winner)
@@ -70,7 +70,7 @@ static inline __attribute__((always_inline)) void max_windows(const ls_kernel_po
     }
 }
 
-static void max_general(const ls_kernel_pool *pool, const float *src, float *dst, void *index, size_t index_at) {
+static void max_general(const ls_kernel_pool *pool, const stored *src, stored *dst, void *index, size_t index_at) {
     if (pool->kernel_h == 3 && pool->kernel_w == 3)
         max_windows(pool, 3, 3, src, dst, index, index_at);
     else
@@ -78,9 +78,9 @@ static void max_general(const ls_kernel_pool *pool, const float *src, float *dst
 }
 
 // 2x2 windows side by side, as most networks have them.
-static void max_two(const ls_kernel_pool *pool, const float *src, float *dst, uint8_t *index) {
+static void max_two(const ls_kernel_pool *pool, const stored *src, stored *dst, uint8_t *index) {
     for (int p = 0; p < pool->p; p++) {
-        const float *x = src + (size_t)(2 * p) * (size_t)pool->w * LS_VL, *y = x + (size_t)pool->w * LS_VL;
+        const stored *x = src + (size_t)(2 * p) * (size_t)pool->w * LS_VL, *y = x + (size_t)pool->w * LS_VL;
         for (int q = 0; q < pool->q; q++, x += 2 * LS_VL, y += 2 * LS_VL, dst += LS_VL) {
             vf a = load(x), b = load(x + LS_VL), c = load(y), d = load(y + LS_VL);
             vi right = b > a, lower_right = d > c;
@@ -108,18 +108,20 @@ static int side_by_side(const ls_kernel_pool *pool) {
            pool->pad_h == 0 && pool->pad_w == 0;
 }
 
-void LS_KERNEL(pool_max_forward)(const ls_kernel_pool *pool, int planes, const float *src, float *dst, void *index) {
-    size_t in = (size_t)pool->h * (size_t)pool->w * LS_VL, out = (size_t)pool->p * (size_t)pool->q * LS_VL;
+void LS_KERNEL(pool_max_forward)(const ls_kernel_pool *pool, int planes, const void *src, void *dst, void *index) {
+    const size_t in = (size_t)pool->h * (size_t)pool->w * LS_VL, out = (size_t)pool->p * (size_t)pool->q * LS_VL;
+    const stored *x = src;
+    stored *y = dst;
     for (size_t i = 0; i < (size_t)planes; i++) {
         if (side_by_side(pool))
-            max_two(pool, src + i * in, dst + i * out, index ? (uint8_t *)index + i * out : NULL);
+            max_two(pool, x + i * in, y + i * out, index ? (uint8_t *)index + i * out : NULL);
         else
-            max_general(pool, src + i * in, dst + i * out, index, i * out);
+            max_general(pool, x + i * in, y + i * out, index, i * out);
     }
 }
 
-static void clear(float *x, size_t floats) {
-    for (size_t i = 0; i < floats; i += LS_VL) store(x + i, (vf){ 0 });
+static void clear(stored *x, size_t elements) {
+    for (size_t i = 0; i < elements; i += LS_VL) store(x + i, (vf){ 0 });
 }
 
 // The windows, along one direction, that a row or column of the map lies in: first..end-1.
@@ -135,7 +137,7 @@ static inline reach reach_next(reach of, int pixel, int kernel, int stride, int 
 }
 
 // What a pixel has of the nine 3x3 windows with stride 1 that it lies in; the first is given, row floats above the next ones.
-static inline vf from_nine(const float *grad_dst, const uint8_t *index, size_t row) {
+static inline vf from_nine(const stored *grad_dst, const uint8_t *index, size_t row) {
     vf sum = { 0 };
     for (int i = 0; i < 9; i++) {
         const size_t at = (size_t)(i / 3) * row + (size_t)(i % 3) * LS_VL;
@@ -147,7 +149,7 @@ static inline vf from_nine(const float *grad_dst, const uint8_t *index, size_t r
 
 // Each pixel adds up what the windows around it give it, in their order, and is written once.
 static void max_grad_general(
-    const ls_kernel_pool *pool, const float *grad_dst, const void *index, size_t index_at, float *grad_src) {
+    const ls_kernel_pool *pool, const stored *grad_dst, const void *index, size_t index_at, stored *grad_src) {
     const int usual = pool->kernel_h == 3 && pool->kernel_w == 3 && pool->stride_h == 1 && pool->stride_w == 1;
     reach rows = { 0 };
     for (int y = 0; y < pool->h; y++) {
@@ -176,9 +178,9 @@ static void max_grad_general(
     }
 }
 
-static void max_grad_two(const ls_kernel_pool *pool, const float *grad_dst, const uint8_t *index, float *grad_src) {
+static void max_grad_two(const ls_kernel_pool *pool, const stored *grad_dst, const uint8_t *index, stored *grad_src) {
     for (int p = 0; p < pool->p; p++) {
-        float *x = grad_src + (size_t)(2 * p) * (size_t)pool->w * LS_VL, *y = x + (size_t)pool->w * LS_VL;
+        stored *x = grad_src + (size_t)(2 * p) * (size_t)pool->w * LS_VL, *y = x + (size_t)pool->w * LS_VL;
         for (int q = 0; q < pool->q; q++, x += 2 * LS_VL, y += 2 * LS_VL, grad_dst += LS_VL, index += LS_VL) {
             vi g = (vi)load(grad_dst), winner = load_bytes(index);
             vf a = (vf)((winner == 0) & g), b = (vf)((winner == 1) & g), c = (vf)((winner == 2) & g),
@@ -205,53 +207,59 @@ static void max_grad_two(const ls_kernel_pool *pool, const float *grad_dst, cons
 }
 
 void LS_KERNEL(pool_max_backward)(
-    const ls_kernel_pool *pool, int planes, const float *grad_dst, const void *index, float *grad_src) {
-    size_t in = (size_t)pool->h * (size_t)pool->w * LS_VL, out = (size_t)pool->p * (size_t)pool->q * LS_VL;
+    const ls_kernel_pool *pool, int planes, const void *grad_dst, const void *index, void *grad_src) {
+    const size_t in = (size_t)pool->h * (size_t)pool->w * LS_VL, out = (size_t)pool->p * (size_t)pool->q * LS_VL;
+    const stored *from = grad_dst;
+    stored *to = grad_src;
     for (size_t i = 0; i < (size_t)planes; i++) {
         if (side_by_side(pool))
-            max_grad_two(pool, grad_dst + i * out, (const uint8_t *)index + i * out, grad_src + i * in);
+            max_grad_two(pool, from + i * out, (const uint8_t *)index + i * out, to + i * in);
         else
-            max_grad_general(pool, grad_dst + i * out, index, i * out, grad_src + i * in);
+            max_grad_general(pool, from + i * out, index, i * out, to + i * in);
     }
     if (pool->stream) store_fence();
 }
 
-void LS_KERNEL(pool_average_forward)(const ls_kernel_pool *pool, int planes, const float *src, float *dst) {
-    size_t in = (size_t)pool->h * (size_t)pool->w * LS_VL;
-    float share = 1.0f / (float)(pool->kernel_h * pool->kernel_w);
-    for (int i = 0; i < planes; i++, src += in) {
+void LS_KERNEL(pool_average_forward)(const ls_kernel_pool *pool, int planes, const void *src, void *dst) {
+    const size_t in = (size_t)pool->h * (size_t)pool->w * LS_VL;
+    const float share = 1.0f / (float)(pool->kernel_h * pool->kernel_w);
+    const stored *plane = src;
+    stored *to = dst;
+    for (int i = 0; i < planes; i++, plane += in) {
         for (int p = 0; p < pool->p; p++) {
-            for (int q = 0; q < pool->q; q++, dst += LS_VL) {
+            for (int q = 0; q < pool->q; q++, to += LS_VL) {
                 window w = window_at(pool, p, q);
-                const float *x = src + ((ptrdiff_t)w.y * pool->w + w.x) * LS_VL;
+                const stored *x = plane + ((ptrdiff_t)w.y * pool->w + w.x) * LS_VL;
                 vf sum = { 0 };
                 for (int r = w.r0; r < w.r1; r++) {
                     vf row = { 0 }; // row by row: shorter chains, smaller error
                     for (int s = w.s0; s < w.s1; s++) row += load(x + ((ptrdiff_t)r * pool->w + s) * LS_VL);
                     sum += row;
                 }
-                store(dst, sum * share);
+                store(to, sum * share);
             }
         }
     }
 }
 
-void LS_KERNEL(pool_average_backward)(const ls_kernel_pool *pool, int planes, const float *grad_dst, float *grad_src) {
-    size_t in = (size_t)pool->h * (size_t)pool->w * LS_VL;
-    float share = 1.0f / (float)(pool->kernel_h * pool->kernel_w);
-    for (int i = 0; i < planes; i++, grad_src += in) {
-        clear(grad_src, in);
-        for (int p = 0; p < pool->p; p++) {
-            for (int q = 0; q < pool->q; q++, grad_dst += LS_VL) {
-                window w = window_at(pool, p, q);
-                float *x = grad_src + ((ptrdiff_t)w.y * pool->w + w.x) * LS_VL;
-                vf g = load(grad_dst) * share;
-                for (int r = w.r0; r < w.r1; r++) {
-                    for (int s = w.s0; s < w.s1; s++) {
-                        float *to = x + ((ptrdiff_t)r * pool->w + s) * LS_VL;
-                        store(to, load(to) + g);
-                    }
-                }
+// Each pixel adds up the shares of the windows that it lies in, and is written once.
+void LS_KERNEL(pool_average_backward)(const ls_kernel_pool *pool, int planes, const void *grad_dst, void *grad_src) {
+    const size_t out = (size_t)pool->p * (size_t)pool->q * LS_VL;
+    const float share = 1.0f / (float)(pool->kernel_h * pool->kernel_w);
+    const stored *from = grad_dst;
+    stored *to = grad_src;
+    for (int i = 0; i < planes; i++, from += out) {
+        reach rows = { 0 };
+        for (int y = 0; y < pool->h; y++) {
+            rows = reach_next(rows, y, pool->kernel_h, pool->stride_h, pool->pad_h, pool->p);
+            reach columns = { 0 };
+            for (int x = 0; x < pool->w; x++, to += LS_VL) {
+                columns = reach_next(columns, x, pool->kernel_w, pool->stride_w, pool->pad_w, pool->q);
+                vf sum = { 0 };
+                for (int p = rows.first; p < rows.end; p++)
+                    for (int q = columns.first; q < columns.end; q++)
+                        sum += load(from + ((size_t)p * (size_t)pool->q + (size_t)q) * LS_VL);
+                store(to, sum * share);
             }
         }
     }

@@ -8,7 +8,8 @@
 //   M[pos][channel block][tile][B]          V * U, the transformed output
 //   A[pos][panel][in channel][panel width]  sums over tiles of V * Z (Z: transformed tiles of grad_dst, laid out as V);
 //                                           a panel is 3 blocks of output channels (the last may be 1 or 2)
-// All strides are in floats; all addresses are 64-byte aligned; in_channels and out_channels are multiples of B.
+// Maps (data) are floats or, in the tables for it, bfloat16; all else is floats, and all strides are elements. All addresses are 64-byte
+// aligned (maps of bfloat16: to a vector of them); in_channels and out_channels are multiples of B.
 #ifndef LS_DEVICE_CPU_KERNELS_WINOGRAD_H
 #define LS_DEVICE_CPU_KERNELS_WINOGRAD_H
 
@@ -78,13 +79,13 @@ struct ls_winograd_kernels {
     int product_tiles; // tiles of a product are padded to a multiple of this; a sum takes any number
 
     // Tiles first .. first+tiles-1 of one channel block -> V; zeros up to padded_tiles.
-    void (*tiles_in)(int variant, const ls_winograd_map *map, const float *data, int block, int first, int tiles,
+    void (*tiles_in)(int variant, const ls_winograd_map *map, const void *data, int block, int first, int tiles,
         int padded_tiles, float *v, size_t pos_stride);
     // The same for grad_dst as the "filter" of the weight gradient: m x m values -> Z.
-    void (*gradients_in)(int variant, const ls_winograd_map *map, const float *data, int block, int first, int tiles,
+    void (*gradients_in)(int variant, const ls_winograd_map *map, const void *data, int block, int first, int tiles,
         int padded_tiles, float *z, size_t pos_stride);
     // M -> tiles of one channel block, plus bias (B floats; NULL: none).
-    void (*tiles_out)(int variant, const ls_winograd_map *map, float *data, int block, int first, int tiles,
+    void (*tiles_out)(int variant, const ls_winograd_map *map, void *data, int block, int first, int tiles,
         const float *m, size_t pos_stride, const float *bias);
     // weight -> panel `panel` of U, at u. backward: the filter of the data gradient, rotated (of which `taps` is a piece)
     // and with inputs and outputs exchanged. half: of the last in channels' block only the first half is written.
@@ -105,7 +106,7 @@ struct ls_winograd_kernels {
         int out_blocks, int out_half, int add, float *a, int tiles);
 
     // grad_bias += sum over images, each of `blocks` channel blocks, rows and columns of one channel block of data.
-    void (*bias_out)(const float *data, int n, int blocks, size_t pixels, int block, float *grad_bias);
+    void (*bias_out)(const void *data, int n, int blocks, size_t pixels, int block, float *grad_bias);
 };
 
 #endif
