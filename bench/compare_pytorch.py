@@ -13,8 +13,8 @@ reported are the median and the range of the rounds' ratios, time to the first u
 @FILE: options out of a file, one a line. bench/networks/table names networks of many kinds, at several sizes of pictures and batches.
 
 PyTorch runs as cpu-bench practice has it best: channels_last and contiguous, the allocator told not to return memory, and
-torch.compile where --compile is given. --bf16 runs it in bf16 (autocast), too, where the processor multiplies bf16; that has a ratio
-of its own, of Lockstep in fp32. Lockstep runs configs/bench-cpu.ini, the whole program: loader, augmentation, update.
+torch.compile where --compile is given. --bf16 runs both in bf16, too (PyTorch by autocast), where the processor multiplies it; that has
+a ratio of its own. Lockstep runs configs/bench-cpu.ini, the whole program: loader, augmentation, update.
 """
 import argparse
 import dataclasses
@@ -57,7 +57,7 @@ def add_arguments(ap):
     """Of this program and of any other that calls measure()"""
     ap.add_argument("--python", action="append", default=[], metavar="NAME=PATH", help="an interpreter that has torch; repeat")
     ap.add_argument("--compile", action="append", default=[], metavar="NAME", help="also with torch.compile on this interpreter")
-    ap.add_argument("--bf16", action="append", default=[], metavar="NAME", help="also in bf16 on this interpreter")
+    ap.add_argument("--bf16", action="append", default=[], metavar="NAME", help="also in bf16, Lockstep and this interpreter")
     ap.add_argument("--batch", type=int, default=128)
     ap.add_argument("--cores", type=int, default=len(os.sched_getaffinity(0)))
     ap.add_argument("--rounds", type=int, default=5)
@@ -87,7 +87,7 @@ def run(command, env=None):
     return done.stdout
 
 
-def lockstep(network, ranks, threads, updates, a):
+def lockstep(network, ranks, threads, updates, a, precision="fp32"):
     """One training run of the program; its own summary."""
     with tempfile.TemporaryDirectory() as folder:
         launcher = [] if ranks == 1 else ["mpirun", "-np", str(ranks), "--bind-to", "core", "-quiet"]
@@ -96,6 +96,7 @@ def lockstep(network, ranks, threads, updates, a):
         run([*launcher, str(ROOT / "train"), str(ROOT / "configs/bench-cpu.ini"), "--quiet", "--run-dir", f"{folder}/run",
              "--set", f"model.file={network.file}", "--set", f"data.shape={network.shape}", "--set", f"data.classes={network.classes}",
              "--set", f"train.global_batch={network.batch}", "--set", f"device.threads={threads}",
+             "--set", f"train.precision={precision}",
              "--set", "optimizer.lr=0.001",  # the peer's: some drawn networks diverge at more
              "--set", f"train.max_updates={updates}", "--set", f"data.test_samples={network.batch}"])
         s = json.loads(pathlib.Path(folder, "run/summary.json").read_text())
@@ -114,8 +115,10 @@ def torch(python, network, flags, a):
 
 
 def arrangements(a):
+    """fp32 and bf16; of each ours and theirs"""
     ours = {f"1 rank x {a.cores} threads": (1, a.cores), f"{a.cores} ranks x 1 thread": (a.cores, 1)}
-    theirs, in_bf16 = {}, {}
+    ours_bf16 = {f"{name}, bf16": how for name, how in ours.items()} if a.bf16 else {}
+    theirs, theirs_bf16 = {}, {}
     for entry in a.python:
         name, path = entry.split("=", 1)
         theirs[f"torch {name}"] = (path, [])
@@ -123,10 +126,10 @@ def arrangements(a):
         if name in a.compile:
             theirs[f"torch {name} compiled"] = (path, ["--channels-last", "--compile"])
         if name in a.bf16:
-            in_bf16[f"torch {name} bf16"] = (path, ["--channels-last", "--dtype", "bf16"])
+            theirs_bf16[f"torch {name} bf16"] = (path, ["--channels-last", "--dtype", "bf16"])
             if name in a.compile:
-                in_bf16[f"torch {name} bf16 compiled"] = (path, ["--channels-last", "--dtype", "bf16", "--compile"])
-    return ours, theirs, in_bf16
+                theirs_bf16[f"torch {name} bf16 compiled"] = (path, ["--channels-last", "--dtype", "bf16", "--compile"])
+    return (ours, theirs), (ours_bf16, theirs_bf16)
 
 
 def spread(values):
@@ -134,23 +137,26 @@ def spread(values):
 
 
 def measure(network, a):
-    ours, theirs, in_bf16 = arrangements(a)
+    fp32, bf16 = arrangements(a)
     probe = lockstep(network, 1, a.cores, 12, a)
     updates = max(12, round(a.seconds * probe["images_per_s"] / network.batch))
-    runs, ratios, bf16_ratios = {name: [] for name in [*ours, *theirs, *in_bf16]}, [], []
+    runs, ratios, ratios_bf16 = {name: [] for of in (*fp32, *bf16) for name in of}, [], []
     for n in range(a.rounds):
-        for name, (ranks, threads) in ours.items():
-            runs[name].append(lockstep(network, ranks, threads, updates, a))
-        for name, (python, flags) in {**theirs, **in_bf16}.items():
+        for precision, ours in (("fp32", fp32[0]), ("bf16", bf16[0])):
+            for name, (ranks, threads) in ours.items():
+                runs[name].append(lockstep(network, ranks, threads, updates, a, precision))
+        for name, (python, flags) in {**fp32[1], **bf16[1]}.items():
             runs[name].append(torch(python, network, flags, a))
-        best, peer, peer_bf16 = (max((runs[name][n]["images_per_s"] for name in names), default=float("nan"))
-                                 for names in (ours, theirs, in_bf16))
-        ratios.append(best / peer)
-        bf16_ratios.append(best / peer_bf16)
-        print(f"{network.name} round {n + 1}: {best:.0f} / {peer:.0f} images/s = {best / peer:.2f}", file=sys.stderr, flush=True)
+        for sides, of_round in ((fp32, ratios), (bf16, ratios_bf16)):
+            best, peer = (max((runs[name][n]["images_per_s"] for name in side), default=float("nan")) for side in sides)
+            of_round.append(best / peer)
+            print(f"{network.name} round {n + 1}{', bf16' if sides is bf16 else ''}: {best:.0f} / {peer:.0f} images/s = {best / peer:.2f}",
+                  file=sys.stderr, flush=True)
+            if not a.bf16:
+                break
     result = {"ratio": spread(ratios), "arrangements": {}}
-    if in_bf16:
-        result["ratio_to_bf16"] = spread(bf16_ratios)
+    if a.bf16:
+        result["ratio_bf16"] = spread(ratios_bf16)
     for name, rows in runs.items():
         result["arrangements"][name] = {key: spread([r[key] for r in rows]) for key in ("images_per_s", "first_update_s", "peak_mib")}
         if "version" in rows[0]:
@@ -158,19 +164,20 @@ def measure(network, a):
     return result
 
 
-def best_of(result, key, choose, peer):
-    """Of the arrangements of one side, their medians"""
-    return choose(m[key]["median"] for name, m in result["arrangements"].items() if name.startswith("torch") == peer)
+def best_of(result, key, choose, peer, bf16=False):
+    """Of the arrangements of one side in one precision, their medians"""
+    return choose(m[key]["median"] for name, m in result["arrangements"].items()
+                  if name.startswith("torch") == peer and ("bf16" in name) == bf16)
 
 
-def summary(models):
+def summary(models, bf16=False):
     """A line a network: the fastest arrangement of each side, and the one with the least memory"""
-    lines = ["| network | PyTorch, images/s | Lockstep | ratio (range) | PyTorch, MiB | Lockstep | ratio |",
+    lines = [f"| network{', bf16' if bf16 else ''} | PyTorch, images/s | Lockstep | ratio (range) | PyTorch, MiB | Lockstep | ratio |",
              "| --- | --- | --- | --- | --- | --- | --- |"]
     for name, r in models.items():
-        (theirs, ours), (large, small) = ([best_of(r, key, choose, peer) for peer in (True, False)]
+        (theirs, ours), (large, small) = ([best_of(r, key, choose, peer, bf16) for peer in (True, False)]
                                           for key, choose in (("images_per_s", max), ("peak_mib", min)))
-        ratio = r["ratio"]
+        ratio = r["ratio_bf16" if bf16 else "ratio"]
         lines.append(f"| {name} | {theirs:.0f} | {ours:.0f} | {ratio['median']:.2f} ({ratio['min']:.2f} to {ratio['max']:.2f}) | "
                      f"{large:.0f} | {small:.0f} | {small / large:.2f} |")
     return [*lines, ""]
@@ -180,12 +187,14 @@ def table(report):
     lines = [f"Lockstep {report['commit']} beside PyTorch, {report['date']}",
              f"{report['cpu']}, {report['cores']} cores, batch {report['batch']} unless named, fp32, {report['rounds']} rounds, load before {report['load']}", "",
              *summary(report["models"])]
+    if all("ratio_bf16" in r for r in report["models"].values()):
+        lines += summary(report["models"], bf16=True)
     for model, r in report["models"].items():
         ratio = r["ratio"]
         lines += [f"## {model}: {ratio['median']:.2f} times the best PyTorch of the round ({ratio['min']:.2f} to {ratio['max']:.2f})", ""]
-        if "ratio_to_bf16" in r:
-            narrow = r["ratio_to_bf16"]
-            lines += [f"Lockstep in fp32 over the best PyTorch in bf16: {narrow['median']:.2f} ({narrow['min']:.2f} to {narrow['max']:.2f})", ""]
+        if "ratio_bf16" in r:
+            narrow = r["ratio_bf16"]
+            lines += [f"Both in bf16: {narrow['median']:.2f} ({narrow['min']:.2f} to {narrow['max']:.2f})", ""]
         lines += ["| arrangement | images/s (range) | first update, s | peak memory, MiB |", "| --- | --- | --- | --- |"]
         for name, m in r["arrangements"].items():
             i, f, p = m["images_per_s"], m["first_update_s"], m["peak_mib"]

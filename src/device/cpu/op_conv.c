@@ -14,6 +14,10 @@ ls_conv_attr ls_conv_of_parts(const ls_cpu *cpu, const ls_conv_attr *attr) {
     return of;
 }
 
+int ls_cpu_multiplies_bf16(const ls_cpu *cpu, const ls_conv_attr *attr) {
+    return attr->storage == LS_BF16 && cpu->cpus.has_avx512_bf16 && cpu->block == 16 && attr->groups == 1;
+}
+
 static int first_sample(const ls_conv_plan *plan, int task) {
     return ls_cpu_share(plan->base.base.desc.attr.conv.src.n, task, plan->tasks);
 }
@@ -175,8 +179,7 @@ static ls_status plan_onednn(ls_conv_plan *plan) {
     const ls_conv_attr *a = &desc->attr.conv;
     // Plain tensors: own kernels are as fast forward, up to five times as fast for the weight gradient of one channel
     if (plan->depth < plan->block || plan->dst_depth < plan->block) return LS_SUCCESS;
-    const ls_cpus *cpus = &plan->base.cpu->cpus;
-    if (a->storage != LS_F32 && (!cpus->has_avx512_bf16 || plan->block != 16 || a->groups > 1)) return LS_SUCCESS;
+    if (a->storage != LS_F32 && !ls_cpu_multiplies_bf16(plan->base.cpu, a)) return LS_SUCCESS;
     plan->cuts = cuts_of(plan);
     ls_onednn_conv_attr attr = { .pass = desc->op == LS_OP_CONV_FORWARD         ? LS_ONEDNN_FORWARD
                                          : desc->op == LS_OP_CONV_BACKWARD_DATA ? LS_ONEDNN_BACKWARD_DATA

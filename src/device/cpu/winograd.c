@@ -205,12 +205,12 @@ static int is_pointwise(const ls_conv_attr *a) { // pixel by pixel
     return ls_conv_taps(a) == 1 && a->stride_h * a->stride_w == 1 && a->pad_h + a->pad_w == 0;
 }
 
-int ls_winograd_product_gains(const ls_conv_attr *attr, ls_op op, int vector_width) {
+int ls_winograd_product_gains(const ls_conv_attr *attr, ls_op op, int vector_width, double rate) {
     if (!ls_winograd_can(attr, op, LS_WINOGRAD_F11)) return 0;
     if (attr->src.c / attr->groups < vector_width || attr->dst.c / attr->groups < vector_width) return 0;
     if (op == LS_OP_CONV_BACKWARD_WEIGHT)
-        return is_pointwise(attr) || attr->dst.n * attr->dst.h * attr->dst.w <= FEW_SUMMED;
-    return 2 * taps_that_meet(attr) <= ls_conv_taps(attr);
+        return (rate <= 1 && is_pointwise(attr)) || attr->dst.n * attr->dst.h * attr->dst.w <= FEW_SUMMED;
+    return 2 * rate * taps_that_meet(attr) <= ls_conv_taps(attr);
 }
 
 enum { STREAM_BYTES = 4 << 20 }; // of a map that will not stay in the cache until it is read

@@ -41,9 +41,10 @@ int ls_winograd_tiles(int outputs, int tile, int dilation);
 // times; both pad channels alike); 0 where it cannot be computed so or is not expected to gain, and for F(1,1), which multiplies as much.
 double ls_winograd_gain(const ls_conv_attr *attr, ls_op op, ls_winograd_variant variant, int vector_width);
 
-// Whether F(1,1) computes the operator (attr: of whole blocks, as for the others) and is expected to gain on other direct convolution: weight gradients of 1x1, sums over few outputs, and maps so small that half of the filter's
-// taps or more meet nothing, as 3x3 on maps of one pixel.
-int ls_winograd_product_gains(const ls_conv_attr *attr, ls_op op, int vector_width);
+// Whether F(1,1) computes the operator (attr: of whole blocks, as for the others) and is expected to gain on other direct convolution, which
+// multiplies so many times as fast (`rate`; 1: as products do): weight gradients of 1x1, sums over few outputs, and maps so small that half of
+// the filter's taps or more meet nothing, as 3x3 on maps of one pixel.
+int ls_winograd_product_gains(const ls_conv_attr *attr, ls_op op, int vector_width, double rate);
 
 // Plain data, made only by ls_winograd_plan_make. For the caller: workspace_bytes and algorithm.
 typedef struct {

@@ -345,30 +345,36 @@ static inline vf load_bf16(const uint16_t *p) {
     return (vf)(__builtin_convertvector((vh) * (const vhu *)p, vu) << 16);
 #endif
 }
-// To nearest, ties to even; NaN stays NaN. In the upper halves.
-static inline vu round_bf16(vf v) {
-    const vu bits = (vu)v, rounded = bits + 0x7fff + (bits >> 16 & 1);
-    return (vu)pick((vi)(v == v), (vf)rounded, (vf)(bits | 0x400000));
-}
-#if LS_VL == 8
-static inline __m128i narrow_bf16(vf v) {
-    const __m256i halves = _mm256_srli_epi32((__m256i)round_bf16(v), 16), packed = _mm256_packus_epi32(halves, halves);
-    return _mm256_castsi256_si128(_mm256_permute4x64_epi64(packed, 8));
-}
-static inline void store_bf16(uint16_t *p, vf v) {
-    _mm_storeu_si128((__m128i_u *)p, narrow_bf16(v));
-}
-#elif LS_VL == 16 && !defined(LS_EMULATED)
+// To nearest, ties to even; NaN stays NaN.
+#if LS_VL == 16 && !defined(LS_EMULATED)
 static inline __m256i narrow_bf16(vf v) {
-    return _mm512_cvtepi32_epi16(_mm512_srli_epi32((__m512i)round_bf16(v), 16));
+    static const uint16_t upper[32] = { 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31 };
+    const vu bits = (vu)v, rounded = bits + 0x7fff + (bits >> 16 & 1);
+    const __mmask16 is_nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+    const __m512i whole = _mm512_mask_or_epi32((__m512i)rounded, is_nan, (__m512i)bits, _mm512_set1_epi32(0x400000));
+    return _mm512_castsi512_si256(_mm512_permutexvar_epi16(_mm512_loadu_si512(upper), whole));
 }
 static inline void store_bf16(uint16_t *p, vf v) {
     _mm256_storeu_si256((__m256i_u *)p, narrow_bf16(v));
 }
 #else
-static inline void store_bf16(uint16_t *p, vf v) {
-    *(vhu *)p = __builtin_convertvector(round_bf16(v) >> 16, vh);
+static inline vu round_bf16(vf v) {
+    const vu bits = (vu)v, rounded = bits + 0x7fff + (bits >> 16 & 1);
+    return (vu)pick((vi)(v == v), (vf)rounded, (vf)(bits | 0x400000)) >> 16;
 }
+#if LS_VL == 8
+static inline __m128i narrow_bf16(vf v) {
+    const __m256i halves = (__m256i)round_bf16(v), packed = _mm256_packus_epi32(halves, halves);
+    return _mm256_castsi256_si128(_mm256_permute4x64_epi64(packed, 8));
+}
+static inline void store_bf16(uint16_t *p, vf v) {
+    _mm_storeu_si128((__m128i_u *)p, narrow_bf16(v));
+}
+#else
+static inline void store_bf16(uint16_t *p, vf v) {
+    *(vhu *)p = __builtin_convertvector(round_bf16(v), vh);
+}
+#endif
 #endif
 
 // Of floats and of what is stored, by the pointer's type.
