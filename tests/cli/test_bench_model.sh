@@ -123,6 +123,6 @@ refused "with --layers" 2 "it goes without --layers" "$train" bench tiny.ini --m
 refused "with --sweep" 2 "it goes without --sweep" "$train" bench tiny.ini --model h100 --sweep ranks=1,2
 refused "with --run-dir" 2 "it goes without --run-dir" "$train" bench tiny.ini --model h100 --run-dir out
 refused "ranks of the cpu" 2 "bench --model cpu is of one rank" "$train" bench tiny.ini --model cpu --ranks 1,2
-refused "16 bits on the cpu" 2 "fp32" "$train" bench tiny.ini --model cpu --set train.precision=bf16
+refused "fp16 on the cpu" 2 "train.precision = fp32 or bf16" "$train" bench tiny.ini --model cpu --set train.precision=fp16
 refused "several ranks" 2 "start it without mpirun" ranks 2 20 "$train" bench tiny.ini --model h100
 finish

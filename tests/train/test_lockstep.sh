@@ -1,5 +1,5 @@
 # Ordered mode: the same weights, bit for bit, for 1, 2, 3 and 4 ranks, and on a second run; with a short last window, batch norm,
-# dropout, augmentation, on ref (fp32, fp16) and cpu. Fast mode with several ranks: near, and exact in its counts.
+# dropout, augmentation, on ref (fp32, fp16) and cpu (fp32, bf16). Fast mode with several ranks: near, and exact in its counts.
 # Argument: the folder of the built programs.
 set -u
 bin=$1
@@ -66,6 +66,9 @@ done
 for n in 2 4; do same weighted-$n weighted-1; done
 for n in 1 2; do train fp16-$n $n --set device.type=ref --set train.precision=fp16 --set run.deterministic=true; done
 same fp16-2 fp16-1
+for n in 1 2 3; do train bf16-$n $n --set device.type=cpu --set train.precision=bf16 --set run.deterministic=true; done
+for n in 2 3; do same bf16-$n bf16-1; done
+check "bf16 has an effect" "$([ "$(field bf16-1 weights_hash)" != "$(field cpu-1 weights_hash)" ] && echo yes)" yes
 check "another seed gives other weights" "$(train seed 1 --set device.type=cpu --set run.deterministic=true --set run.seed=2
   [ "$(field seed weights_hash)" != "$(field cpu-1 weights_hash)" ] && echo yes)" yes
 

@@ -183,8 +183,9 @@ static ls_status add_case(planning *p, const combination *c, int setting) {
     row->cfg = *p->request->cfg;
     name_case(p, c, row);
     for (int i = 0; i < p->axis_count; i++) LS_TRY(set_value(&p->axes[i], c->pick[i], &row->cfg));
-    // The CPU beside GPUs: it has no 16-bit storage.
-    if (!p->axes[0].sweep && p->axes[0].count > 1 && row->cfg.device_type == LS_DEVICE_TYPE_CPU)
+    // The CPU beside GPUs: it has no fp16.
+    if (!p->axes[0].sweep && p->axes[0].count > 1 && row->cfg.device_type == LS_DEVICE_TYPE_CPU &&
+        row->cfg.train_precision == LS_PRECISION_FP16)
         row->cfg.train_precision = LS_PRECISION_FP32;
     row->cfg.train_epochs = EPOCHS_WITHOUT_END;
     row->cfg.train_max_updates = 0;

@@ -129,20 +129,24 @@ static void refusals(void **state) {
     }
 }
 
-// The CPU has no 16-bit storage: beside GPUs it is measured in fp32. Where the CPU alone is asked for, it is refused by
-// the device, not changed behind the user's back.
+// The CPU has no fp16: beside GPUs it is measured in fp32. Where the CPU alone is asked for, it is refused by the device, not
+// changed behind the user's back.
 static void precision(void **state) {
     (void)state;
-    static const row beside = { { "train.precision=bf16" }, { NULL }, 1, 1, "s", NULL };
-    static const row swept = { { "train.precision=bf16" }, { "type=cpu,cuda" }, 1, 1, "s", NULL };
+    static const row beside = { { "train.precision=fp16" }, { NULL }, 1, 1, "s", NULL };
+    static const row bf16 = { { "train.precision=bf16" }, { NULL }, 1, 1, "s", NULL };
+    static const row swept = { { "train.precision=fp16" }, { "type=cpu,cuda" }, 1, 1, "s", NULL };
     ls_config cfg;
     ls_bench_plan plan;
     assert_false(ls_failed(plan_of(&beside, &cfg, &plan)));
     assert_int_equal(plan.row[0].cfg.train_precision, LS_PRECISION_FP32);
-    assert_int_equal(plan.row[1].cfg.train_precision, LS_PRECISION_BF16);
+    assert_int_equal(plan.row[1].cfg.train_precision, LS_PRECISION_FP16);
+    ls_bench_plan_free(&plan);
+    assert_false(ls_failed(plan_of(&bf16, &cfg, &plan)));
+    assert_int_equal(plan.row[0].cfg.train_precision, LS_PRECISION_BF16);
     ls_bench_plan_free(&plan);
     assert_false(ls_failed(plan_of(&swept, &cfg, &plan)));
-    assert_int_equal(plan.row[0].cfg.train_precision, LS_PRECISION_BF16);
+    assert_int_equal(plan.row[0].cfg.train_precision, LS_PRECISION_FP16);
     ls_bench_plan_free(&plan);
 }
 
