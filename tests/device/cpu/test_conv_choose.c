@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cpus.h"
 #include "device/device.h"
 #include "support/cmocka.h"
 
@@ -229,6 +230,46 @@ static void half_blocks(void **state) {
     ls_device_close(device);
 }
 
+// Activations of bf16: where the processor multiplies them as such (of 16 floats wide vectors) only what saves enough is taken
+// instead; elsewhere oneDNN has no part in it.
+static void products_of_bf16(void **state) {
+    (void)state;
+    static const struct {
+        ls_op op;
+        int channels, samples, side, kernel;
+        const char *multiplied, *computed; // in bf16, in fp32
+    } rows[] = {
+        { LS_OP_CONV_FORWARD, 16, 4, 8, 3, "winograd f(4,3)", "winograd f(4,3)" },
+        { LS_OP_CONV_FORWARD, 16, 4, 16, 5, "onednn", "winograd f(2,5)" },
+        { LS_OP_CONV_FORWARD, 16, 4, 8, 1, "onednn", "own direct" },
+        { LS_OP_CONV_FORWARD, 24, 4, 8, 1, "onednn", "own direct" }, // with half a block
+        { LS_OP_CONV_FORWARD, 3, 4, 8, 3, "own direct", "own direct" },
+        { LS_OP_CONV_BACKWARD_WEIGHT, 16, 17, 8, 1, "onednn", "own product" },
+        { LS_OP_CONV_BACKWARD_WEIGHT, 16, 16, 8, 1, "own product", "own product" },
+    };
+    for (int width = 8; width <= 16; width += 8) {
+        ls_device *device;
+        succeed(ls_device_open("cpu", &(ls_device_options){ .threads = 1, .vector_width = width }, &device, NULL));
+        ls_cpus cpus;
+        ls_cpus_detect(&cpus);
+        const int multiplies = width == 16 && cpus.has_avx512_bf16;
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+            ls_op_desc desc = conv(rows[i].op, rows[i].channels, rows[i].kernel, 1);
+            ls_conv_attr *a = &desc.attr.conv;
+            a->src = (ls_nchw){ rows[i].samples, rows[i].channels, rows[i].side, rows[i].side };
+            a->dst = (ls_nchw){ rows[i].samples, 16, rows[i].side, rows[i].side };
+            a->storage = LS_BF16;
+            const char *expected = multiplies ? rows[i].multiplied : rows[i].computed;
+            ls_plan *plan;
+            succeed(device->api->plan_new(device, &desc, &plan));
+            if (strncmp(plan->algorithm, expected, strlen(expected)) != 0)
+                fail_msg("width %d, row %zu: %s, expected %s", width, i, plan->algorithm, expected);
+            device->api->plan_free(plan);
+        }
+        ls_device_close(device);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_rule),
@@ -237,6 +278,7 @@ int main(void) {
         cmocka_unit_test(few_outputs_of_large_filters),
         cmocka_unit_test(sums_over_few_outputs),
         cmocka_unit_test(half_blocks),
+        cmocka_unit_test(products_of_bf16),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
