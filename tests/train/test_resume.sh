@@ -33,6 +33,7 @@ ema="--set average.kind=ema --set average.every=2 --set average.decay=0.9 --set 
   resumes ref 7 --set device.type=ref
   resumes adamw 3 $cpu $adamw
   resumes ref-fp16 6 --set device.type=ref $moving
+  resumes cpu-bf16 6 $cpu --set train.precision=bf16
   # several optimizers, rates with an end, weights rescaled now and then, averages: each cut before, at and behind its start
   resumes muon 6 $cpu $muon "$groups" $lookahead
   resumes muon 8 $cpu $muon "$groups" $lookahead
