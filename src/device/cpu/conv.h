@@ -36,9 +36,9 @@ typedef struct {
 
 typedef struct {
     const ls_conv_plan *plan;
-    void *src, *dst; // activations or their gradients, as stored
+    void *src, *dst;    // activations or their gradients, as stored
     const void *weight; // as the engine reads them: floats, but for oneDNN with bf16
-    float *bias;      // forward: or NULL
+    float *bias;        // forward: or NULL
     float *grad_weight, *grad_bias;
     char *workspace;
     ls_queue *queue; // notes failures

@@ -44,8 +44,7 @@ static void copy_row(const padded *p, const void *from, int block, int y, float 
     to += (size_t)p->left * depth;
     if (p->plain) {
         for (size_t c = 0; c < depth; c++)
-            for (size_t x = 0; x < count; x++)
-                to[x * depth + c] = value_of(from, p->storage, c * pixels + pixel + x);
+            for (size_t x = 0; x < count; x++) to[x * depth + c] = value_of(from, p->storage, c * pixels + pixel + x);
         return;
     }
     p->kernels->to_floats(ls_cpu_at(from, ((size_t)block * pixels + pixel) * depth, p->storage), to, count * depth);

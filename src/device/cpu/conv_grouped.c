@@ -85,8 +85,8 @@ static void pack_task(void *context, int block, int thread) {
     for (int lane = 0; lane < lanes; lane++)
         for (int i = 0; i < plan->map.depth; i++)
             for (int tap = 0; tap < taps; tap++)
-                to[packed(plan, lane, i, tap)] = ls_load_float(
-                    run->weight, storage, (int64_t)canonical(plan, block * plan->block + lane, i, tap));
+                to[packed(plan, lane, i, tap)] =
+                    ls_load_float(run->weight, storage, (int64_t)canonical(plan, block * plan->block + lane, i, tap));
 }
 
 // The kernel's arguments for a block; first: room for the lanes' channels.

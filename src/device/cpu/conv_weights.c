@@ -36,8 +36,8 @@ static void expand_task(void *context, int kb, int thread) {
     for (int k = kb * plan->block; k < (kb + 1) * plan->block && k < attr->dst.c; k++)
         for (int i = 0; i < in; i++)
             for (size_t tap = 0; tap < taps; tap++)
-                w->to[dense_place(plan, k, k / out * in + i, tap)] = ls_load_float(
-                    w->from, attr->storage, (int64_t)(((size_t)k * (size_t)in + (size_t)i) * taps + tap));
+                w->to[dense_place(plan, k, k / out * in + i, tap)] =
+                    ls_load_float(w->from, attr->storage, (int64_t)(((size_t)k * (size_t)in + (size_t)i) * taps + tap));
 }
 
 static void run_weights(const ls_conv_run *run, ls_pool_task *task, const void *from, float *to, int tasks) {

@@ -33,8 +33,7 @@ static void add_linear(copies_plan *plan, const ls_op_desc *desc) {
     if (desc->op == LS_OP_LINEAR_FORWARD) {
         add_activation(plan, LS_LINEAR_FORWARD_SRC, 0, a->src);
         add(plan, LS_LINEAR_FORWARD_WEIGHT, 0, weights);
-        if (a->has_bias)
-            add(plan, LS_LINEAR_FORWARD_BIAS, 0, (size_t)ls_cpu_vector(plan->base.cpu, a->out_features));
+        if (a->has_bias) add(plan, LS_LINEAR_FORWARD_BIAS, 0, (size_t)ls_cpu_vector(plan->base.cpu, a->out_features));
         add_activation(plan, LS_LINEAR_FORWARD_DST, 1, dst);
     } else if (desc->op == LS_OP_LINEAR_BACKWARD_DATA) {
         add_activation(plan, LS_LINEAR_BACKWARD_DATA_GRAD_DST, 0, dst);
@@ -79,7 +78,8 @@ typedef struct {
 static void convert_task(void *context, int task, int thread) {
     (void)thread;
     const convert_run *run = context;
-    const size_t at = (size_t)task * COPY_TASK, left = run->copy->elements - at, n = left < COPY_TASK ? left : COPY_TASK;
+    const size_t at = (size_t)task * COPY_TASK, left = run->copy->elements - at,
+                 n = left < COPY_TASK ? left : COPY_TASK;
     void *activation = ls_cpu_at(run->activation, at, LS_BF16);
     if (run->copy->is_written)
         run->kernels->from_floats(run->floats + at, activation, n);

@@ -25,7 +25,7 @@ static ls_status choose_kernels(ls_cpu *cpu, int width) {
     cpu->plain = &ls_kernels_v1;
     cpu->plain_bf16 = &ls_kernels_v1_bf16;
     cpu->kernels = width == 8 ? &ls_kernels_v8 : cpu->cpus.has_avx512 ? &ls_kernels_v16 : &ls_kernels_v16e;
-    cpu->kernels_bf16 = width == 8              ? &ls_kernels_v8_bf16
+    cpu->kernels_bf16 = width == 8             ? &ls_kernels_v8_bf16
                         : cpu->cpus.has_avx512 ? &ls_kernels_v16_bf16
                                                : &ls_kernels_v16e_bf16;
     cpu->block = width;
@@ -65,7 +65,8 @@ static ls_status cpu_check_precision(const ls_device *device, ls_dtype storage) 
     (void)device;
     if (storage == LS_F32 || storage == LS_BF16) return LS_SUCCESS;
     return ls_fail(LS_USAGE,
-        "the cpu device stores activations in fp32 or bf16: use train.precision = fp32 or bf16; %s is for device.type = "
+        "the cpu device stores activations in fp32 or bf16: use train.precision = fp32 or bf16; %s is for device.type "
+        "= "
         "cuda, or ref (slow)",
         ls_dtype_name(storage));
 }

@@ -124,7 +124,8 @@ static size_t conv_elements(const ls_cpu *cpu, const ls_param_shape *s) {
 size_t ls_cpu_param_elements(const ls_device *device, const ls_param_shape *s) {
     const ls_cpu *cpu = (const ls_cpu *)device;
     if (s->kind == LS_PARAM_VECTOR) return (size_t)ls_cpu_vector(cpu, s->dim[0]);
-    if (s->kind == LS_PARAM_LINEAR) return ls_cpu_elements(cpu, (ls_nchw){ s->dim[0], s->dim[1], s->dim[2], s->dim[3] });
+    if (s->kind == LS_PARAM_LINEAR)
+        return ls_cpu_elements(cpu, (ls_nchw){ s->dim[0], s->dim[1], s->dim[2], s->dim[3] });
     return conv_elements(cpu, s);
 }
 

@@ -146,8 +146,8 @@ static ls_status conv_descs_init(const ls_onednn_conv_attr *a, int exchanged, co
     const dnnl_data_type_t type = type_of(a);
     const int arranged = is_bf16(a) && a->pass != LS_ONEDNN_BACKWARD_WEIGHT;
     LS_TRY(memory_desc_init(&d->src, 4, (dnnl_dims_t){ a->samples, a->src_channels, a->h, a->w }, type, blocked));
-    LS_TRY(weight_desc_init(a, arranged ? dnnl_bf16 : dnnl_f32,
-        arranged ? dnnl_format_tag_any : weight_tag(a, exchanged), &d->weight));
+    LS_TRY(weight_desc_init(
+        a, arranged ? dnnl_bf16 : dnnl_f32, arranged ? dnnl_format_tag_any : weight_tag(a, exchanged), &d->weight));
     LS_TRY(memory_desc_init(&d->bias, 1, (dnnl_dims_t){ a->dst_channels }, dnnl_f32, dnnl_a));
     LS_TRY(memory_desc_init(&d->dst, 4, (dnnl_dims_t){ a->samples, a->dst_channels, a->p, a->q }, type, blocked));
     for (int i = 0; i < 2; i++) {
@@ -241,13 +241,12 @@ static ls_status arrange_new(ls_onednn_conv *conv, memory_desc_ref plain, memory
     dnnl_primitive_desc_t desc = NULL;
     TRY_DNNL(dnnl_memory_create(&conv->plain, plain, conv->onednn->engine, DNNL_MEMORY_NONE));
     TRY_DNNL(dnnl_memory_create(&conv->arranged, arranged, conv->onednn->engine, DNNL_MEMORY_NONE));
-    TRY_DNNL(dnnl_reorder_primitive_desc_create(
-        &desc, plain, conv->onednn->engine, arranged, conv->onednn->engine, NULL));
+    TRY_DNNL(
+        dnnl_reorder_primitive_desc_create(&desc, plain, conv->onednn->engine, arranged, conv->onednn->engine, NULL));
     const dnnl_status_t rc = dnnl_primitive_create(&conv->arrange, desc);
     dnnl_primitive_desc_destroy(desc);
     conv->arranged_bytes = dnnl_memory_desc_get_size(arranged);
-    return rc == dnnl_success ? LS_SUCCESS
-                              : ls_fail(LS_DEVICE, "oneDNN's reorder: %s (%d)", explain((int)rc), (int)rc);
+    return rc == dnnl_success ? LS_SUCCESS : ls_fail(LS_DEVICE, "oneDNN's reorder: %s (%d)", explain((int)rc), (int)rc);
 }
 
 static ls_status conv_fill(

@@ -65,8 +65,7 @@ static void channels_task(void *context, int task, int thread) { // a block of d
     const channels_plan *plan = run->plan;
     const ls_channels_attr *a = &plan->base.base.desc.attr.channels;
     const int n = task / plan->dst_blocks, db = task % plan->dst_blocks;
-    void *dst =
-        ls_cpu_at(run->dst, (size_t)n * plan->dst_sample + (size_t)db * plan->dst_plane, plan->storage);
+    void *dst = ls_cpu_at(run->dst, (size_t)n * plan->dst_sample + (size_t)db * plan->dst_plane, plan->storage);
     const int touched = db * plan->dst_block < a->to + a->count && (db + 1) * plan->dst_block > a->to;
     const int same = plan->src_block == plan->dst_block;
     if (!a->keep && (!touched || a->spread || !same)) memset(dst, 0, plan->dst_plane * ls_dtype_bytes(plan->storage));

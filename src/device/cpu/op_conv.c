@@ -34,8 +34,8 @@ static void onednn_task(void *context, int task, int thread) {
     const ls_dtype storage = desc->attr.conv.storage;
     size_t at_dst = (size_t)begin * ls_cpu_sample(cpu, desc->attr.conv.dst);
     at_dst += (size_t)cut * outputs * (size_t)(desc->attr.conv.dst.h * desc->attr.conv.dst.w);
-    ls_onednn_conv_args args = {
-        .src = ls_cpu_at(run->src, (size_t)begin * ls_cpu_sample(cpu, desc->attr.conv.src), storage),
+    ls_onednn_conv_args args = { .src = ls_cpu_at(
+                                     run->src, (size_t)begin * ls_cpu_sample(cpu, desc->attr.conv.src), storage),
         .dst = ls_cpu_at(run->dst, at_dst, storage),
         .weight = ls_cpu_at(run->weight, (size_t)cut * plan->weight_floats / (size_t)plan->cuts, LS_F32),
         .bias = run->bias,

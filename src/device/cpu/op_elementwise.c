@@ -31,8 +31,8 @@ static void elementwise_task(void *context, int task, int thread) {
     size_t at = (size_t)task * ELEMENTWISE_TASK,
            n = run->count - at < ELEMENTWISE_TASK ? run->count - at : ELEMENTWISE_TASK;
     const ls_dtype storage = run->attr->storage;
-    run->kernel(ls_cpu_at(run->a, at, storage), ls_cpu_at(run->b, at, storage), ls_cpu_at(run->dst, at, storage), n,
-        run->attr);
+    run->kernel(
+        ls_cpu_at(run->a, at, storage), ls_cpu_at(run->b, at, storage), ls_cpu_at(run->dst, at, storage), n, run->attr);
 }
 
 // Of one sample: what rounding the channels up has added.

@@ -218,7 +218,8 @@ static void muon_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buffer 
             .panels = room + own->panels_at,
             .partials = (void *)(room + own->partials_at) };
         step_tensor(&run, state);
-        if (copy) ls_pool_run(own->base.cpu->pool, copy_task, &(copy_run){ &run, copy + first }, tasks_of(elements(&run.m)));
+        if (copy)
+            ls_pool_run(own->base.cpu->pool, copy_task, &(copy_run){ &run, copy + first }, tasks_of(elements(&run.m)));
     }
 }
 

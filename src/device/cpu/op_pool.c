@@ -81,7 +81,8 @@ ls_status ls_cpu_pool_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
     plan->planes = attr->src.n * blocks;
     plan->src_plane = ls_cpu_sample(cpu, attr->src) / (size_t)blocks;
     plan->dst_plane = ls_cpu_sample(cpu, attr->dst) / (size_t)blocks;
-    const size_t plane_bytes = plan->src_plane * ls_dtype_bytes(attr->storage), per_task = POOL_TASK_BYTES / plane_bytes;
+    const size_t plane_bytes = plan->src_plane * ls_dtype_bytes(attr->storage),
+                 per_task = POOL_TASK_BYTES / plane_bytes;
     plan->planes_per_task = per_task < 1 ? 1 : (int)per_task;
     // Whole cache lines only: rows of an odd number of vectors would write around it by halves, 3 to 7 times as slowly.
     plan->pool.stream = ls_cpu_block(cpu, attr->src.c) > 1 && attr->src.w % 2 == 0 &&

@@ -75,7 +75,8 @@ ls_status ls_cpu_plan_new(ls_device *device, const ls_op_desc *desc, ls_plan **o
     const ls_op_family family = ls_op_family_of(desc->op);
     if (storage != LS_F32 && storage != LS_BF16)
         return ls_fail(LS_USAGE,
-            "layer %s: the cpu device stores activations in fp32 or bf16, not in %s; use one of these as train.precision",
+            "layer %s: the cpu device stores activations in fp32 or bf16, not in %s; use one of these as "
+            "train.precision",
             desc->layer, ls_dtype_name(storage));
     if (storage == LS_BF16 && !has_bf16(family))
         LS_TRY(ls_cpu_plan_by_copies((ls_cpu *)device, desc, makers[family], out));

@@ -290,7 +290,8 @@ static void set_maps(ls_winograd_plan *plan, const ls_conv_attr *attr) {
     plan->out.h = out.h, plan->out.w = out.w;
     // Around the cache only what lies side by side: single lines, as of a column, take three times as long.
     const int beside = variants[plan->variant].x.tile > 1 || plan->variant == LS_WINOGRAD_F11;
-    plan->out.stream = width == LINE && plan->storage == LS_F32 && beside && map_bytes(&plan->out, in.n, width) >= STREAM_BYTES;
+    plan->out.stream =
+        width == LINE && plan->storage == LS_F32 && beside && map_bytes(&plan->out, in.n, width) >= STREAM_BYTES;
     plan->out_half = is_half(out.c, width);
     plan->kernel_h = attr->kernel_h, plan->kernel_w = attr->kernel_w;
     set_pieces(plan, attr, in, out);

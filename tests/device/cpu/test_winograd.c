@@ -503,8 +503,8 @@ static void test_absent_bias(void **state) {
     reference_run(&t.attr, t.bias, &t.expected);
     memset(out, 0xff, count * sizeof(float));
     comparison cmp = { .row = s.name, .width = 16, .bound = 3e-6, .what = "dst" };
-    run_all(&t, LS_OP_CONV_FORWARD, LS_WINOGRAD_F43, kernels, (void *[]){ src, weight, NULL, out }, out, count, NULL,
-        0, &cmp.algorithm);
+    run_all(&t, LS_OP_CONV_FORWARD, LS_WINOGRAD_F43, kernels, (void *[]){ src, weight, NULL, out }, out, count, NULL, 0,
+        &cmp.algorithm);
     check_elementwise(cmp, t.attr.dst, out, t.expected.dst);
     run_all(&t, LS_OP_CONV_BACKWARD_WEIGHT, LS_WINOGRAD_F43, kernels, (void *[]){ src, dst, weight, NULL }, weight,
         weight_count, NULL, 0, &cmp.algorithm);

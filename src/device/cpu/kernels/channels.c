@@ -19,8 +19,8 @@ static inline vf straddling(const stored *low, const stored *high, size_t at, vi
     return v;
 }
 
-static inline __attribute__((always_inline)) void copy(
-    const ls_kernel_channels *k, const stored *low, const stored *high, stored *dst, const int straddles, const int part) {
+static inline __attribute__((always_inline)) void copy(const ls_kernel_channels *k, const stored *low,
+    const stored *high, stored *dst, const int straddles, const int part) {
     const vi own = (lanes() >= k->first) & (lanes() < k->end), from = lanes() + k->shift;
     for (int p = 0; p < k->p; p++) {
         for (int q = 0; q < k->q; q++) {

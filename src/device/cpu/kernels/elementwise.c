@@ -36,4 +36,4 @@ EACH(sigmoid_forward, 1, sigmoid(x))
 EACH(sigmoid_backward, 2, y *sigmoid_slope(x))
 EACH(add, 2, x + y)
 EACH(multiply, 2, x *y)
-EACH(scale, 1, x *attr->factor + 0.0f) // + 0: padding stays +0 when the factor is negative
+EACH(scale, 1, x * attr->factor + 0.0f) // + 0: padding stays +0 when the factor is negative

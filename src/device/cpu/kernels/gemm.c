@@ -38,8 +38,9 @@ enum { ROWS = LS_GEMM_ROWS, COLS = 2 * LS_VL, DEPTH = LS_GEMM_DEPTH };
 
 // LS_VL places of LS_VL columns, of which `columns` are there.
 static void pack_square(const float *b, size_t b_n, int columns, float *panel) {
-    vf t[LS_VL];
-    for (int j = 0; j < LS_VL; j++) t[j] = j < columns ? load(b + (size_t)j * b_n) : (vf){ 0 };
+    vf t[LS_VL] = { { 0 } };
+    for (int j = 0; j < LS_VL; j++)
+        if (j < columns) t[j] = load(b + (size_t)j * b_n);
     EXCHANGE(1)
     EXCHANGE(2)
     EXCHANGE(4)

@@ -97,8 +97,8 @@ typedef struct {
 
 // Weight gradient of one sample, one source block, one destination block: grad_weight[r][s][depth][LS_VL] += ...
 typedef struct {
-    const float *src;      // padded copy of one block [height][width][depth]
-    const void *grad_dst;  // [p][q][LS_VL]
+    const float *src;     // padded copy of one block [height][width][depth]
+    const void *grad_dst; // [p][q][LS_VL]
     float *grad_weight;
     int depth, width;
     int channels; // of depth; behind them are zeros
@@ -139,8 +139,7 @@ typedef void ls_kernel_optimizer(
     const ls_kernel_step *step, const float *grad, float *const kept[], float *weight, size_t n);
 
 // The n elements dst[i] of a[i] and b[i], which is absent of an operator with one input; attr: its constants, if it has any.
-typedef void ls_kernel_elementwise(
-    const void *a, const void *b, void *dst, size_t n, const ls_elementwise_attr *attr);
+typedef void ls_kernel_elementwise(const void *a, const void *b, void *dst, size_t n, const ls_elementwise_attr *attr);
 
 typedef struct {
     int width;
@@ -161,8 +160,7 @@ typedef struct {
         const ls_kernel_span *span, const ls_kernel_norm_grad *grad, const float *constants, double *sums);
     void (*norm_grad_apply)(const ls_kernel_span *span, const ls_kernel_norm_grad *grad, const float *constants);
     // grad_src = grad_dst * factor - level - (src - mean) * slope; constants: those four, each [width]
-    void (*group_norm_grad)(
-        const void *src, const void *grad_dst, const float *constants, void *grad_src, int pixels);
+    void (*group_norm_grad)(const void *src, const void *grad_dst, const float *constants, void *grad_src, int pixels);
     // channels.c; low, high: the source blocks, NULL where none of its lanes is written
     void (*copy_channels)(const ls_kernel_channels *copy, const void *low, const void *high, void *dst);
     void (*gate)(const void *src, const void *gate, void *dst, int pixels);
@@ -378,8 +376,8 @@ static inline void store_bf16(uint16_t *p, vf v) {
 #endif
 
 // Of floats and of what is stored, by the pointer's type.
-#define load(p) _Generic((p), const uint16_t *: load_bf16, uint16_t *: load_bf16, default: load_floats)(p)
-#define store(p, ...) _Generic((p), uint16_t *: store_bf16, default: store_floats)(p, __VA_ARGS__)
+#define load(p) (_Generic((p), const uint16_t * : load_bf16, uint16_t * : load_bf16, default : load_floats)(p))
+#define store(p, ...) _Generic((p), uint16_t * : store_bf16, default : store_floats)(p, __VA_ARGS__)
 static inline float number(const stored *p) { // one
 #ifdef LS_STORED_BF16
     const uint32_t bits = (uint32_t)*p << 16;

@@ -103,8 +103,8 @@ static inline __attribute__((always_inline)) void apply(const ls_kernel_span *sp
     if (span->stream) store_fence();
 }
 
-void LS_KERNEL(norm_apply)(const ls_kernel_span *span, const void *src, const void *residual,
-    ls_activation activation, const float *constants, void *dst) {
+void LS_KERNEL(norm_apply)(const ls_kernel_span *span, const void *src, const void *residual, ls_activation activation,
+    const float *constants, void *dst) {
     if (activation == LS_ACTIVATION_GELU)
         apply(span, src, NULL, LS_ACTIVATION_GELU, constants, dst);
     else if (activation == LS_ACTIVATION_RELU)
@@ -167,7 +167,10 @@ typedef struct {
 
 static inline __attribute__((always_inline)) plane plane_of(
     const ls_kernel_norm_grad *grad, size_t at, const ls_activation activation, const float *constants, size_t lead) {
-    plane p = { .x = (const stored *)grad->src + at, .g1 = (const stored *)grad->grad_dst + at, .mean = load(constants), .lead = lead };
+    plane p = { .x = (const stored *)grad->src + at,
+        .g1 = (const stored *)grad->grad_dst + at,
+        .mean = load(constants),
+        .lead = lead };
     if (grad->dst) p.y = (const stored *)grad->dst + at;
     if (grad->grad_dst2) p.g2 = (const stored *)grad->grad_dst2 + at;
     if (activation == LS_ACTIVATION_NONE) return p;
@@ -314,7 +317,8 @@ static inline __attribute__((always_inline)) void grad_apply(const ls_kernel_spa
     for (int n = 0; n < span->samples; n++) {
         size_t at = (size_t)n * span->stride;
         const plane p = plane_of(grad, at, activation, constants, lead);
-        stored *gs = (stored *)grad->grad_src + at, *gr = grad->grad_residual ? (stored *)grad->grad_residual + at : NULL;
+        stored *gs = (stored *)grad->grad_src + at,
+               *gr = grad->grad_residual ? (stored *)grad->grad_residual + at : NULL;
         for (int i = 0; i < span->pixels; i++) {
             vf x, g = incoming(&p, activation, i, &x), to = (g - level - x * slope) * factor;
             write_grads(span, gs + i * LS_VL, gr ? gr + i * LS_VL : NULL, to, g);
@@ -328,7 +332,8 @@ static void grad_apply_pooled(const ls_kernel_span *span, const ls_kernel_norm_g
     for (int n = 0; n < span->samples; n++) {
         size_t at = (size_t)n * span->stride;
         pooled_plane p = pooled_plane_of(grad, at, constants);
-        stored *gs = (stored *)grad->grad_src + at, *gr = grad->grad_residual ? (stored *)grad->grad_residual + at : NULL;
+        stored *gs = (stored *)grad->grad_src + at,
+               *gr = grad->grad_residual ? (stored *)grad->grad_residual + at : NULL;
         for (int i = 0; i < span->pixels; i += 2) {
             const pixel_pair two = incoming_pooled(&p);
             for (int k = 0; k < 2; k++, gs += LS_VL) {

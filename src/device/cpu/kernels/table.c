@@ -6,8 +6,7 @@ const ls_kernels LS_KERNEL(ls_kernels) = { .width = LS_VL,
     .gemm_cols = 2 * LS_VL,
 #define ENTRY(name) .name = LS_KERNEL(name),
 #define FLOAT_ENTRY(name) .name = LS_FLOAT_KERNEL(name),
-    LS_KERNEL_LIST(ENTRY)
-    LS_FLOAT_KERNEL_LIST(FLOAT_ENTRY)
+    LS_KERNEL_LIST(ENTRY) LS_FLOAT_KERNEL_LIST(FLOAT_ENTRY)
 #define ELEMENTWISE(NAME, name, text, output, flops) ENTRY(name)
 #define STEP(NAME, name, text, flops) FLOAT_ENTRY(name)
 #include "device/ops.def"

@@ -59,8 +59,8 @@ INLINE void read_filters(int side_y, int side_x, int taps_y, int taps_x, int bac
     }
 }
 
-void LS_KERNEL(ls_winograd_filters_in)(int variant, int backward, ls_winograd_taps taps, const float *weight, int in_blocks,
-    int out_blocks, int half, int panel, float *u, size_t pos_stride) {
+void LS_KERNEL(ls_winograd_filters_in)(int variant, int backward, ls_winograd_taps taps, const float *weight,
+    int in_blocks, int out_blocks, int half, int panel, float *u, size_t pos_stride) {
 #define CASE(name, text, my, ry, mx, rx) \
     case LS_WINOGRAD_##name: \
         read_filters(my + ry - 1, mx + rx - 1, ry, rx, backward, taps, weight, in_blocks, out_blocks, half, panel, u, \
@@ -109,8 +109,8 @@ INLINE void write_filters(int side_y, int side_x, int outs_y, int outs_x, ls_win
     }
 }
 
-void LS_KERNEL(ls_winograd_filters_out)(int variant, ls_winograd_taps taps, const float *sums, size_t pos_stride, int parts,
-    size_t part_stride, int in_blocks, int out_blocks, int half, int block, float *grad_weight) {
+void LS_KERNEL(ls_winograd_filters_out)(int variant, ls_winograd_taps taps, const float *sums, size_t pos_stride,
+    int parts, size_t part_stride, int in_blocks, int out_blocks, int half, int block, float *grad_weight) {
 #define CASE(name, text, my, ry, mx, rx) \
     case LS_WINOGRAD_##name: \
         write_filters(my + ry - 1, mx + rx - 1, ry, rx, taps, sums, pos_stride, parts, part_stride, in_blocks, \

@@ -14,8 +14,8 @@ enum { B = LS_VL }; // channels in a block
 enum { LS_WINOGRAD_PRODUCT_TILES = LS_VL == 8 ? 6 : 12 };
 
 // The kernels of winograd.h that deal with floats alone: winograd_gemm.c, winograd_filters.c.
-void LS_FLOAT_KERNEL(ls_winograd_product)(const float *v, size_t v_block, const ls_winograd_channels *in, const float *u,
-    int panel_blocks, int half, float *m, size_t m_block, int tiles);
+void LS_FLOAT_KERNEL(ls_winograd_product)(const float *v, size_t v_block, const ls_winograd_channels *in,
+    const float *u, int panel_blocks, int half, float *m, size_t m_block, int tiles);
 void LS_FLOAT_KERNEL(ls_winograd_sum)(const float *v, size_t v_block, const ls_winograd_channels *in, const float *z,
     size_t z_block, int out_blocks, int out_half, int add, float *a, int tiles);
 void LS_FLOAT_KERNEL(ls_winograd_filters_in)(int variant, int backward, ls_winograd_taps taps, const float *weight,

@@ -82,7 +82,8 @@ INLINE line read_line(int count, const float *x, size_t stride) {
 
 // Of a map, as activations are stored, or of a filter; `of_map` is a constant.
 INLINE vf value_at(int of_map, const void *row, size_t place) {
-    return of_map ? load((const stored *)row + place) : load((const float *)row + place);
+    if (of_map) return load((const stored *)row + place);
+    return load((const float *)row + place);
 }
 
 INLINE line read_column(int of_map, int count, const void *const *rows, size_t at_column) {
@@ -300,15 +301,16 @@ INLINE line outs_1d(int side, int outs, line l) {
 #if LS_VL == 16
 // The two rows that a pair makes of the columns stay in registers; the columns are read once for each pair. On AVX2,
 // which has half the registers, this costs up to a quarter more.
-INLINE void transform_rows_and_columns(int of_map, int side_y, int side_x, int taps_y, int taps_x, const void *const *rows,
-    size_t column, int begin, int end, float *v, size_t pos_stride) {
+INLINE void transform_rows_and_columns(int of_map, int side_y, int side_x, int taps_y, int taps_x,
+    const void *const *rows, size_t column, int begin, int end, float *v, size_t pos_stride) {
     const int size_y = taps_y > 0 ? taps_y : side_y, size_x = taps_x > 0 ? taps_x : side_x;
 #pragma GCC unroll 5
     for (int pair = 0; pair < (side_y + 1) / 2; pair++) {
         line plus = { .x0 = { 0 } }, minus = { .x0 = { 0 } };
 #define COLUMN(j) \
     if (j < size_x && j >= begin && j < end) { \
-        const two to = transform_pair(side_y, taps_y, pair, read_column(of_map, size_y, rows, (size_t)(j - begin) * column)); \
+        const two to = \
+            transform_pair(side_y, taps_y, pair, read_column(of_map, size_y, rows, (size_t)(j - begin) * column)); \
         plus.x##j = to.plus, minus.x##j = to.minus; \
     }
         EACH_MEMBER(COLUMN)
@@ -320,15 +322,15 @@ INLINE void transform_rows_and_columns(int of_map, int side_y, int side_x, int t
     }
 }
 #else
-INLINE void transform_rows_and_columns(int of_map, int side_y, int side_x, int taps_y, int taps_x, const void *const *rows,
-    size_t column, int begin, int end, float *v, size_t pos_stride) {
+INLINE void transform_rows_and_columns(int of_map, int side_y, int side_x, int taps_y, int taps_x,
+    const void *const *rows, size_t column, int begin, int end, float *v, size_t pos_stride) {
     const int size_y = taps_y > 0 ? taps_y : side_y, size_x = taps_x > 0 ? taps_x : side_x;
     float t[POSITIONS_MAX * B] __attribute__((aligned(64)));
     if (end - begin < size_x) memset(t, 0, (size_t)(side_y * size_x * B) * sizeof *t);
 #pragma GCC unroll 2
     for (int j = begin; j < end; j++)
-        transform_line(
-            side_y, taps_y, read_column(of_map, size_y, rows, (size_t)(j - begin) * column), t + j * B, (size_t)(size_x * B));
+        transform_line(side_y, taps_y, read_column(of_map, size_y, rows, (size_t)(j - begin) * column), t + j * B,
+            (size_t)(size_x * B));
 #pragma GCC unroll 2
     for (int i = 0; i < side_y; i++)
         transform_line(side_x, taps_x, read_line(size_x, t + i * size_x * B, B), v + (size_t)(i * side_x) * pos_stride,
@@ -336,8 +338,8 @@ INLINE void transform_rows_and_columns(int of_map, int side_y, int side_x, int t
 }
 #endif
 
-INLINE void transform_2d(int of_map, int side_y, int side_x, int taps_y, int taps_x, const void *const *rows, size_t column,
-    int begin, int end, float *v, size_t pos_stride) {
+INLINE void transform_2d(int of_map, int side_y, int side_x, int taps_y, int taps_x, const void *const *rows,
+    size_t column, int begin, int end, float *v, size_t pos_stride) {
     const int size_y = taps_y > 0 ? taps_y : side_y, size_x = taps_x > 0 ? taps_x : side_x;
     if (side_x == 1)
         transform_line(side_y, taps_y, read_column(of_map, size_y, rows, 0), v, pos_stride);
