@@ -5,6 +5,7 @@ the same network in PyTorch (scripts/make_golden.py reads the network file).
   bench/any_network.py write SEED [--size large] [--out FOLDER]     network.ini and train.ini of a seed; needs neither numpy nor torch
   bench/any_network.py check --seeds 1-40 [--devices cpu,ref] [--keep FOLDER] [--train ./train]
   bench/any_network.py check --network bench/networks/vgg.ini:3x16x16:6       one that is at hand; repeat
+  bench/any_network.py bf16 --seeds 1-40 [--train ./train]          needs numpy alone
   bench/any_network.py time --seeds 1-40 --python newest=/path/to/venv/bin/python [--compile newest] [--out bench/results/NAME.json]
 
 check: 20 updates of a small network from the same initial weights on the same pictures; on ref the first 3. Compared with PyTorch in
@@ -13,6 +14,9 @@ The bar is PyTorch in fp32: Lockstep may be off by FACTOR times as much. Where t
 are equal to rounding, any fp32 run may take the other side and part from double: then PyTorch's rate is lowered, and Lockstep's run is
 drawn again with other weights and pictures. A seed disagrees if all DRAWS do; the last line has how often either parted. The files of
 one that disagrees, is refused or crashes stay in --keep, and the exit status is 1.
+
+bf16: three updates in bf16 on the cpu device and on ref, and in fp32 on ref. The two in bf16, which round by themselves, may be from each
+other twice as far as ref's is from fp32: in losses, and in all weights at the end.
 
 time: images/s of training large networks, measured as bench/compare_pytorch.py does (same options), in turns; ratios by seed and their
 median.
@@ -501,6 +505,35 @@ def checked(name, seed, plan, folder, counts, a):
     return lines, all_good
 
 
+def distances(run_, other):
+    """Of two runs: the largest relative difference of a loss, and of all weights together"""
+    import numpy
+    loss = max(abs(x - y) / abs(y) for x, y in zip([*run_["loss"], *run_["test loss"]], [*other["loss"], *other["test loss"]]))
+    ours, theirs = (numpy.concatenate([r["tensors"][name] for name in sorted(other["tensors"])]) for r in (run_, other))
+    return loss, numpy.linalg.norm(ours - theirs) / numpy.linalg.norm(theirs)
+
+
+def bf16(a):
+    bad, found = [], []
+    for seed in a.seeds:
+        runs = {}
+        with tempfile.TemporaryDirectory() as work:
+            folder = pathlib.Path(work)
+            write(folder, generate(seed, a.size), seed)
+            for device, precision in (("ref", "fp32"), ("ref", "bf16"), ("cpu", "bf16")):
+                runs[device, precision] = trained_by_lockstep(folder / "train.ini", folder / f"run-{device}-{precision}", [
+                    f"device.type={device}", f"train.precision={precision}", "train.max_updates=3", "optimizer.lr=0.01"], a)
+        ours, bar = distances(runs["cpu", "bf16"], runs["ref", "bf16"]), distances(runs["ref", "bf16"], runs["ref", "fp32"])
+        good = all(o <= 2 * b for o, b in zip(ours, bar))
+        found.append(ours)
+        bad += [] if good else [str(seed)]
+        print(f"seed {seed}: {'agrees' if good else 'DISAGREES'}: losses within {ours[0]:.1e} (of fp32's within {bar[0]:.1e}), "
+              f"weights {ours[1]:.1e} ({bar[1]:.1e})", flush=True)
+    print(f"{len(found) - len(bad)} of {len(found)} agree" + (f"; not: {', '.join(bad)}" if bad else "")
+          + "; medians: losses within {:.1e}, weights {:.1e}".format(*(statistics.median(column) for column in zip(*found))))
+    return bool(bad)
+
+
 def seeds_of(text):
     ranges = [part.split("-") for part in text.split(",")]
     return [seed for r in ranges for seed in range(int(r[0]), int(r[-1]) + 1)]
@@ -577,21 +610,22 @@ def write_one(a):
 
 def arguments():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    modes = ap.add_subparsers(required=True, metavar="write | check | time")
-    one, many, speed = (modes.add_parser(name) for name in ("write", "check", "time"))
+    modes = ap.add_subparsers(required=True, metavar="write | check | bf16 | time")
+    one, many, half, speed = (modes.add_parser(name) for name in ("write", "check", "bf16", "time"))
     one.add_argument("seed", type=int)
     one.add_argument("--out", type=pathlib.Path, default=pathlib.Path())
     many.add_argument("--devices", default="cpu,ref")
     many.add_argument("--network", type=compare_pytorch.network_of, action="append", default=[], metavar="FILE:SHAPE:BATCH")
     many.add_argument("--keep", type=pathlib.Path, default=pathlib.Path("any-network"), help="folder for the files of seeds that disagree")
-    many.add_argument("--train", default=str(ROOT / "train"))
-    many.add_argument("--set", action="append", default=[], metavar="OPTION=VALUE", help="for Lockstep's runs")
+    for mode in (many, half):
+        mode.add_argument("--train", default=str(ROOT / "train"))
+        mode.add_argument("--set", action="append", default=[], metavar="OPTION=VALUE", help="for Lockstep's runs")
     compare_pytorch.add_arguments(speed)
-    for mode, size, function in ((one, "small", write_one), (many, "small", check), (speed, "large", time)):
+    for mode, size, function in ((one, "small", write_one), (many, "small", check), (half, "small", bf16), (speed, "large", time)):
         mode.add_argument("--size", choices=SIZES, default=size)
         mode.set_defaults(function=function)
         if mode is not one:
-            mode.add_argument("--seeds", type=seeds_of, required=mode is speed, default=[], help="1-40, or 3,5,8-12")
+            mode.add_argument("--seeds", type=seeds_of, required=mode is not many, default=[], help="1-40, or 3,5,8-12")
     return ap.parse_args()
 
 
