@@ -27,9 +27,6 @@ ls_status ls_cpu_conv_find(const char *name, int *algorithm) {
     return ls_fail(LS_USAGE, "convolution by \"%s\": the cpu device has %s", name, known);
 }
 
-// Of 16 to 64 channels F(4,3), which saves 4 times, is 1.06 to 1.35 times as fast as products of bf16.
-static const double WINOGRAD_AGAINST_BF16 = 3;
-
 // device.winograd: f2 stands for the most accurate variant alone.
 static int mode_allows(const ls_cpu *cpu, int variant) {
     return strcmp(cpu->winograd, "auto") == 0 || (strcmp(cpu->winograd, "f2") == 0 && variant == LS_WINOGRAD_F23);
@@ -37,20 +34,26 @@ static int mode_allows(const ls_cpu *cpu, int variant) {
 
 // How many times as fast as fp32 oneDNN multiplies bf16 where the processor does (AVX512-BF16; measured 2.2 to 2.6 times, its weight gradients
 // 1.4 to 2.2); own kernels multiply fp32 whatever is stored.
-static double bf16_rate(const ls_cpu *cpu, const ls_conv_attr *attr) {
-    return ls_cpu_multiplies_bf16(cpu, attr) ? 2.3 : 1;
+static double bf16_rate(const ls_cpu *cpu, const ls_conv_attr *attr, ls_op op) {
+    if (!ls_cpu_multiplies_bf16(cpu, attr)) return 1;
+    return op == LS_OP_CONV_BACKWARD_WEIGHT ? 1.6 : 2.3;
+}
+
+// The share of whole blocks' products that are of channels.
+static double share_of_blocks(const ls_cpu *cpu, const ls_conv_attr *a) {
+    return (double)a->src.c * a->dst.c / (ls_cpu_vector(cpu, a->src.c) * ls_cpu_vector(cpu, a->dst.c));
 }
 
 // -1: none gains. *gain: how many times fewer multiplications, or 1.
 static int best_winograd(const ls_cpu *cpu, const ls_op_desc *desc, double *gain) {
     const ls_conv_attr attr = ls_conv_of_parts(cpu, &desc->attr.conv);
-    const double least = bf16_rate(cpu, &attr) > 1 ? WINOGRAD_AGAINST_BF16 : 0;
+    const double bf16 = bf16_rate(cpu, &attr, desc->op), rate = bf16 > 1 ? bf16 * share_of_blocks(cpu, &attr) : 1;
     int best = -1;
     *gain = 1;
     for (int v = 0; v < LS_WINOGRAD_VARIANTS; v++) {
         const double fewer =
-            mode_allows(cpu, v) ? ls_winograd_gain(&attr, desc->op, (ls_winograd_variant)v, cpu->block) : 0;
-        if (fewer <= *gain || fewer < least) continue;
+            mode_allows(cpu, v) ? ls_winograd_gain(&attr, desc->op, (ls_winograd_variant)v, cpu->block, rate) : 0;
+        if (fewer <= *gain) continue;
         *gain = fewer;
         best = v;
     }
@@ -76,7 +79,8 @@ static int direct_gains(const ls_cpu *cpu, const ls_op_desc *desc) {
     const int in = back ? dst : src, out = back ? src : dst;
     const int half = cpu->block / 2;
     const double own = (double)in * ((out + half - 1) / half * half);
-    return own * bf16_rate(cpu, &a) * 7 / 6 <= share_inside(&a) * ls_cpu_vector(cpu, in) * ls_cpu_vector(cpu, out);
+    return own * bf16_rate(cpu, &a, desc->op) * 7 / 6 <=
+           share_inside(&a) * ls_cpu_vector(cpu, in) * ls_cpu_vector(cpu, out);
 }
 
 ls_status ls_cpu_conv_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
@@ -84,8 +88,9 @@ ls_status ls_cpu_conv_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
     const int winograd = best_winograd(cpu, desc, &gain);
     const int grouped = ls_conv_grouped_can(desc) && ls_conv_grouped_gains(cpu, desc, gain) ? LS_CONV_GROUPED : -1;
     const ls_conv_attr parts = ls_conv_of_parts(cpu, &desc->attr.conv);
-    const int product =
-        ls_winograd_product_gains(&parts, desc->op, cpu->block, bf16_rate(cpu, &parts)) ? LS_WINOGRAD_F11 : -1;
+    const int product = ls_winograd_product_gains(&parts, desc->op, cpu->block, bf16_rate(cpu, &parts, desc->op))
+                            ? LS_WINOGRAD_F11
+                            : -1;
     const int direct = direct_gains(cpu, desc) ? LS_CONV_DIRECT : -1;
     const int order[] = { cpu->forced_convolution, grouped, winograd, product, direct, LS_CONV_ONEDNN, LS_CONV_DIRECT };
     *out = NULL;

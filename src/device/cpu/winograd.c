@@ -173,14 +173,19 @@ static int is_in_one_direction(ls_winograd_variant variant) {
     return variants[variant].y.taps == 1 || variants[variant].x.taps == 1;
 }
 
-// In one direction a product saves little, so that few outputs do not pay for the transforms, which take as long as 40 multiplications
-// of vectors at each position (measured: 3 taps are even with direct convolution at 32 outputs, 5 gain a little at 32, 7 at 24).
-static int pays_for_transforms(const ls_conv_attr *attr, ls_op op, ls_winograd_variant variant, double gain) {
+// Whether few channels pay for the transforms, where a product saves little. They take as long as some multiplications of vectors at each
+// position. Measured in one direction: 3 taps are even with direct convolution at 32 outputs, 5 gain a little at 32, 7 at 24. In two, beside
+// products of bf16: F(4,3) is even at 16 and 32 channels in and out, and 1.2 times as fast at 64; F(3,5) 1.3 times from 32 to 64.
+static int pays_for_transforms(
+    const ls_conv_attr *attr, ls_op op, ls_winograd_variant variant, double share, double rate) {
     const filtering y = variants[variant].y, x = variants[variant].x;
-    const int channels = (op == LS_OP_CONV_BACKWARD_DATA ? attr->src.c : attr->dst.c) / attr->groups;
-    const double transforms = 40.0 * side_of(y) * side_of(x) / (y.tile * x.tile);
-    const double direct = (double)ls_conv_taps(attr) * channels;
-    return direct / gain + transforms < direct;
+    const double src = (double)attr->src.c / attr->groups, dst = (double)attr->dst.c / attr->groups;
+    const double outputs = op == LS_OP_CONV_BACKWARD_DATA ? src : dst;
+    const double channels = is_in_one_direction(variant) ? outputs : 2 * src * dst / (src + dst);
+    const double transforms =
+        (is_in_one_direction(variant) ? 40.0 : 22.0) * side_of(y) * side_of(x) / (y.tile * x.tile);
+    const double direct = ls_conv_taps(attr) * channels;
+    return direct * share + transforms < direct / rate;
 }
 
 // At 2 and above every measured layer gained; with strides, where what else there is is slower, at 1.75; where transforms are small,
@@ -190,14 +195,16 @@ static double least_gain(const ls_conv_attr *attr, ls_winograd_variant variant) 
     return is_by_phases(attr, variant) ? 1.75 : 2;
 }
 
-double ls_winograd_gain(const ls_conv_attr *attr, ls_op op, ls_winograd_variant variant, int vector_width) {
+double ls_winograd_gain(
+    const ls_conv_attr *attr, ls_op op, ls_winograd_variant variant, int vector_width, double rate) {
     if (variant == LS_WINOGRAD_F11 || !ls_winograd_can(attr, op, variant)) return 0;
     const int in = attr->src.c / attr->groups, out = attr->dst.c / attr->groups;
     if (in < vector_width || out < vector_width) return 0;
     const double filters = (double)ls_conv_taps(attr) * in * out * sizeof(float);
     if (attr->dst.n * attr->dst.h * attr->dst.w < FEW_OUTPUTS && filters > LARGE_FILTERS) return 0;
-    const double gain = 1 / (cost_of(variant) * ls_winograd_share(attr, attr->dst, variant));
-    if (is_in_one_direction(variant) && !pays_for_transforms(attr, op, variant, gain)) return 0;
+    const double share = ls_winograd_share(attr, attr->dst, variant), gain = 1 / (cost_of(variant) * share);
+    const int is_close = is_in_one_direction(variant) || rate > 1;
+    if (is_close && !pays_for_transforms(attr, op, variant, share, rate)) return 0;
     return gain >= least_gain(attr, variant) ? gain : 0;
 }
 

@@ -38,8 +38,9 @@ double ls_winograd_share(const ls_conv_attr *attr, ls_nchw map, ls_winograd_vari
 // The tiles of so many outputs, of `tile` in a row, that a map needs in one direction: of each of the dilation's phases whole ones.
 int ls_winograd_tiles(int outputs, int tile, int dilation);
 // How many times the multiplications of direct convolution are ours, with the tiles that a map needs (those of F(5,3) and F(3,5) count 1.35
-// times; both pad channels alike); 0 where it cannot be computed so or is not expected to gain, and for F(1,1), which multiplies as much.
-double ls_winograd_gain(const ls_conv_attr *attr, ls_op op, ls_winograd_variant variant, int vector_width);
+// times; both pad channels alike); 0 where it cannot be computed so or is not expected to gain, and for F(1,1), which multiplies as much. rate:
+// so many times as fast as products here multiplies what would be taken instead; 1: alike.
+double ls_winograd_gain(const ls_conv_attr *attr, ls_op op, ls_winograd_variant variant, int vector_width, double rate);
 
 // Whether F(1,1) computes the operator (attr: of whole blocks, as for the others) and is expected to gain on other direct convolution, which
 // multiplies so many times as fast (`rate`; 1: as products do): weight gradients of 1x1, sums over few outputs, and maps so small that half of

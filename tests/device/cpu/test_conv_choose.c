@@ -239,8 +239,11 @@ static void products_of_bf16(void **state) {
         int channels, samples, side, kernel;
         const char *multiplied, *computed; // in bf16, in fp32
     } rows[] = {
-        { LS_OP_CONV_FORWARD, 16, 4, 8, 3, "winograd f(4,3)", "winograd f(4,3)" },
-        { LS_OP_CONV_FORWARD, 16, 4, 16, 5, "onednn", "winograd f(2,5)" },
+        { LS_OP_CONV_FORWARD, 64, 4, 8, 3, "winograd f(4,3)", "winograd f(4,3)" },
+        { LS_OP_CONV_FORWARD, 16, 4, 8, 3, "onednn", "winograd f(4,3)" },          // few channels for the transforms
+        { LS_OP_CONV_FORWARD, 40, 4, 8, 3, "winograd f(4,3)", "winograd f(4,3)" }, // of which oneDNN makes 48
+        { LS_OP_CONV_BACKWARD_WEIGHT, 32, 17, 8, 3, "winograd f(4,3)", "winograd f(4,3)" },
+        { LS_OP_CONV_FORWARD, 64, 4, 16, 5, "onednn", "winograd f(2,5)" },
         { LS_OP_CONV_FORWARD, 16, 4, 8, 1, "onednn", "own direct" },
         { LS_OP_CONV_FORWARD, 24, 4, 8, 1, "onednn", "own direct" }, // with half a block
         { LS_OP_CONV_FORWARD, 3, 4, 8, 3, "own direct", "own direct" },
@@ -257,7 +260,8 @@ static void products_of_bf16(void **state) {
             ls_op_desc desc = conv(rows[i].op, rows[i].channels, rows[i].kernel, 1);
             ls_conv_attr *a = &desc.attr.conv;
             a->src = (ls_nchw){ rows[i].samples, rows[i].channels, rows[i].side, rows[i].side };
-            a->dst = (ls_nchw){ rows[i].samples, 16, rows[i].side, rows[i].side };
+            a->dst =
+                (ls_nchw){ rows[i].samples, rows[i].channels > 3 ? rows[i].channels : 16, rows[i].side, rows[i].side };
             a->storage = LS_BF16;
             const char *expected = multiplies ? rows[i].multiplied : rows[i].computed;
             ls_plan *plan;

@@ -606,7 +606,7 @@ static void test_gain(void **state) {
         attr.dst.h = (attr.dst.h - 1) / rows[i].stride + 1, attr.dst.w = (attr.dst.w - 1) / rows[i].stride + 1;
         attr.dilation = rows[i].dilation, attr.groups = rows[i].groups;
         attr.storage = rows[i].storage;
-        const double got = ls_winograd_gain(&attr, rows[i].op, rows[i].variant, rows[i].width);
+        const double got = ls_winograd_gain(&attr, rows[i].op, rows[i].variant, rows[i].width, 1);
         if (fabs(got - rows[i].expected) > 1e-9)
             fail_msg("%s: gain is %g, expected %g", rows[i].shape.name, got, rows[i].expected);
     }
