@@ -68,7 +68,8 @@ endfunction()
 #   Every .c file of FOLDER is compiled several times into the room; LS_VL is the number of floats in a vector and LS_KERNEL(name) in
 #   kernels.h appends it to the symbol. v8: AVX2. v16: AVX-512. v16e: 16 floats on AVX2 (LS_EMULATED), so that tests cover the
 #   layouts of AVX-512 on any machine; at -O1, as -O3 takes two minutes over what has twice the registers' width. v1: tensors of few
-#   channels. The processor decides at run time. With _bf16 (LS_STORED_BF16) each once more, for activations that are bfloat16 in memory.
+#   channels. The processor decides at run time. With _bf16 (LS_STORED_BF16) each once more, for activations that are bfloat16 in memory;
+#   v16n_bf16: where the processor rounds to it.
 #   winograd*.c are left out of v1: few channels have no Winograd kernels; from _bf16 what knows no activations.
 function(lockstep_vector_kernels room folder)
   file(GLOB sources CONFIGURE_DEPENDS "${folder}/*.c")
@@ -79,13 +80,18 @@ function(lockstep_vector_kernels room folder)
   set(options_8 LS_VL=8 -march=haswell)
   set(options_16 LS_VL=16 -march=skylake-avx512 -mprefer-vector-width=512)
   set(options_16e LS_VL=16 -march=haswell -DLS_EMULATED=1 -O1)
-  foreach(width 1 8 16 16e)
+  set(options_16n LS_VL=16 -march=skylake-avx512 -mavx512bf16 -mprefer-vector-width=512 -DLS_NATIVE_BF16=1)
+  foreach(width 1 8 16 16n 16e)
     list(POP_FRONT options_${width} definition)
     set(width_sources ${sources})
     if(width EQUAL 1)
       list(FILTER width_sources EXCLUDE REGEX "/winograd[^/]*$")
     endif()
-    foreach(storage "" _bf16)
+    set(storages "" _bf16)
+    if(width STREQUAL 16n)
+      set(storages _bf16)
+    endif()
+    foreach(storage IN LISTS storages)
       set(target lockstep_kernels_v${width}${storage})
       set(variant_sources ${width_sources})
       if(storage)

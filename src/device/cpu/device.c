@@ -24,10 +24,13 @@ static ls_status choose_kernels(ls_cpu *cpu, int width) {
         return ls_fail(LS_USAGE, "vector width %d: the cpu device has kernels for 8 and 16 floats", width);
     cpu->plain = &ls_kernels_v1;
     cpu->plain_bf16 = &ls_kernels_v1_bf16;
-    cpu->kernels = width == 8 ? &ls_kernels_v8 : cpu->cpus.has_avx512 ? &ls_kernels_v16 : &ls_kernels_v16e;
-    cpu->kernels_bf16 = width == 8             ? &ls_kernels_v8_bf16
-                        : cpu->cpus.has_avx512 ? &ls_kernels_v16_bf16
-                                               : &ls_kernels_v16e_bf16;
+    if (width == 8)
+        cpu->kernels = &ls_kernels_v8, cpu->kernels_bf16 = &ls_kernels_v8_bf16;
+    else if (!cpu->cpus.has_avx512)
+        cpu->kernels = &ls_kernels_v16e, cpu->kernels_bf16 = &ls_kernels_v16e_bf16;
+    else
+        cpu->kernels = &ls_kernels_v16,
+        cpu->kernels_bf16 = cpu->cpus.has_avx512_bf16 ? &ls_kernels_v16n_bf16 : &ls_kernels_v16_bf16;
     cpu->block = width;
     return LS_SUCCESS;
 }

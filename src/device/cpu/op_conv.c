@@ -144,8 +144,7 @@ static int use_winograd(ls_conv_plan *plan, ls_winograd_variant variant) {
     if (plan->depth < plan->block || plan->dst_depth < plan->block) return 0; // plain tensors
     if (!ls_winograd_can(&attr, desc->op, variant)) return 0;
     if (desc->attr.conv.groups == desc->attr.conv.src.c && attr.src.c > 1) return 0; // by channel: nearly all zeros
-    const ls_winograd_kernels *kernels =
-        ls_winograd_kernels_for(cpu->block, cpu->kernels == &ls_kernels_v16e, attr.storage);
+    const ls_winograd_kernels *kernels = ls_cpu_kernels(cpu, cpu->block, attr.storage)->winograd;
     ls_winograd_plan_make(&plan->winograd, &attr, desc->op, variant, kernels, cpu->threads);
     if (expands(&desc->attr.conv)) plan->scratch_at = ls_cpu_round(plan->weight_floats * sizeof(float));
     plan->tasks = 1;

@@ -43,17 +43,6 @@ static double cost_of(ls_winograd_variant variant) { // of a multiplication, for
     return variant == LS_WINOGRAD_F53 || variant == LS_WINOGRAD_F35 ? 1.35 : 1;
 }
 
-extern const ls_winograd_kernels ls_winograd_v8, ls_winograd_v16, ls_winograd_v16e;
-extern const ls_winograd_kernels ls_winograd_v8_bf16, ls_winograd_v16_bf16, ls_winograd_v16e_bf16;
-
-const ls_winograd_kernels *ls_winograd_kernels_for(int vector_width, int emulated, ls_dtype storage) {
-    assert(vector_width == 8 || vector_width == 16);
-    const int is_bf16 = storage == LS_BF16;
-    if (vector_width == 8) return is_bf16 ? &ls_winograd_v8_bf16 : &ls_winograd_v8;
-    if (emulated) return is_bf16 ? &ls_winograd_v16e_bf16 : &ls_winograd_v16e;
-    return is_bf16 ? &ls_winograd_v16_bf16 : &ls_winograd_v16;
-}
-
 static int divide_up(int value, int by) {
     return (value + by - 1) / by;
 }

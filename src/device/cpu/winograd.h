@@ -26,10 +26,6 @@
 #include "device/cpu/kernels/winograd.h"
 #include "device/device.h"
 
-// The arithmetic for one vector width, 8 or 16; emulated: 16 wide on a processor with AVX2 only, for tests.
-// storage: of the maps, fp32 or bf16.
-const ls_winograd_kernels *ls_winograd_kernels_for(int vector_width, int emulated, ls_dtype storage);
-
 const char *ls_winograd_name(ls_winograd_variant variant); // "winograd f(4,3)"; "own product" of F(1,1)
 // Whether the operator can be computed so, on blocked tensors.
 int ls_winograd_can(const ls_conv_attr *attr, ls_op op, ls_winograd_variant variant);
@@ -76,7 +72,7 @@ typedef struct {
     size_t slab_at, threads_at, thread_floats;   // the workspace: U or A, the shared slab, each thread's own
 } ls_winograd_plan;
 
-// For what ls_winograd_can. threads: those of the pool of run.
+// For what ls_winograd_can. kernels: of the processor, for maps of attr's storage (ls_kernels.winograd). threads: those of the pool of run.
 void ls_winograd_plan_make(ls_winograd_plan *plan, const ls_conv_attr *attr, ls_op op, ls_winograd_variant variant,
     const ls_winograd_kernels *kernels, int threads);
 

@@ -532,9 +532,9 @@ static void check_winograd(const ls_winograd_kernels *k) {
 static void winograd_products_of_any_size(void **unused) {
     (void)unused;
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) skip();
-    check_winograd(ls_winograd_kernels_for(8, 0, LS_F32));
-    check_winograd(ls_winograd_kernels_for(16, 1, LS_F32));
-    if (has_avx512()) check_winograd(ls_winograd_kernels_for(16, 0, LS_F32));
+    check_winograd(ls_kernels_v8.winograd);
+    check_winograd(ls_kernels_v16e.winograd);
+    if (has_avx512()) check_winograd(ls_kernels_v16.winograd);
 }
 
 int main(void) {

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include "base/memory.h"
 #include "base/pool.h"
+#include "device/cpu/kernels/kernels.h"
 #include "device/cpu/winograd.h"
 #include "support/cmocka.h"
 
@@ -472,7 +473,7 @@ static int has_avx2(void) {
 static void test_width_8(void **state) {
     (void)state;
     if (!has_avx2()) skip();
-    check_kernels(ls_winograd_kernels_for(8, 0, LS_F32));
+    check_kernels(ls_kernels_v8.winograd);
 }
 
 static void test_width_16(void **state) {
@@ -480,13 +481,13 @@ static void test_width_16(void **state) {
     if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512dq") ||
         !__builtin_cpu_supports("avx512vl"))
         skip();
-    check_kernels(ls_winograd_kernels_for(16, 0, LS_F32));
+    check_kernels(ls_kernels_v16.winograd);
 }
 
 static void test_width_16_emulated(void **state) {
     (void)state;
     if (!has_avx2()) skip();
-    check_kernels(ls_winograd_kernels_for(16, 1, LS_F32));
+    check_kernels(ls_kernels_v16e.winograd);
 }
 
 static void test_absent_bias(void **state) {
@@ -494,7 +495,7 @@ static void test_absent_bias(void **state) {
     if (!has_avx2()) skip();
     const shape s = { "no bias", 2, 16, 8, 8, 16, 3, 1 };
     test_case t = new_case(&s);
-    const ls_winograd_kernels *kernels = ls_winograd_kernels_for(16, 1, LS_F32);
+    const ls_winograd_kernels *kernels = ls_kernels_v16e.winograd;
     size_t count, weight_count;
     float *src = pack_map(t.attr.src, 16, t.src, &count), *dst = pack_map(t.attr.dst, 16, t.grad_dst, &count);
     float *weight = pack_weight(&s, 16, t.weight, &weight_count), *out = new_floats(count);

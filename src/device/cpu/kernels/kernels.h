@@ -2,8 +2,8 @@
 //   1   plain tensors (few channels, NCHW): blocked tensors with blocks of one channel
 //   8   AVX2
 //   16  AVX-512; and once more for AVX2 (LS_EMULATED), so that the 16-wide layouts are tested on any machine
-// and each of them for activations (and their gradients) that are floats in memory, and, with LS_STORED_BF16, bfloat16: what lies
-// behind a void pointer here. They compute in fp32; strides count elements.
+// and each of them for activations (and their gradients) that are floats in memory, and, with LS_STORED_BF16, bfloat16 (with
+// LS_NATIVE_BF16 rounded by AVX512-BF16): what lies behind a void pointer here. They compute in fp32; strides count elements.
 // A table of function pointers per width and storage is picked when the device is opened. Kernels have no threads: callers hand
 // them independent pieces. Tensors are blocked: [n][channel block][h][w][LS_VL]; a plane is one [h][w][LS_VL].
 #ifndef LS_DEVICE_CPU_KERNELS_H
@@ -143,7 +143,8 @@ typedef void ls_kernel_elementwise(const void *a, const void *b, void *dst, size
 
 typedef struct {
     int width;
-    int gemm_rows, gemm_cols; // of the register tile
+    int gemm_rows, gemm_cols;                   // of the register tile
+    const struct ls_winograd_kernels *winograd; // winograd.h; NULL: of few channels
     // elementwise.c: the element-wise operators
 #define ELEMENTWISE(NAME, name, text, output, flops) ls_kernel_elementwise *name;
 #include "device/ops.def"
@@ -194,7 +195,8 @@ typedef struct {
 } ls_kernels;
 
 extern const ls_kernels ls_kernels_v1, ls_kernels_v8, ls_kernels_v16, ls_kernels_v16e;
-extern const ls_kernels ls_kernels_v1_bf16, ls_kernels_v8_bf16, ls_kernels_v16_bf16, ls_kernels_v16e_bf16;
+extern const ls_kernels ls_kernels_v1_bf16, ls_kernels_v8_bf16, ls_kernels_v16_bf16, ls_kernels_v16n_bf16,
+    ls_kernels_v16e_bf16;
 
 #ifdef LS_VL // inside a kernel's file
 
@@ -206,7 +208,11 @@ extern const ls_kernels ls_kernels_v1_bf16, ls_kernels_v8_bf16, ls_kernels_v16_b
 #define LS_FLOAT_KERNEL(name) LS_JOIN(name##_v, LS_VL)
 #endif
 #ifdef LS_STORED_BF16
+#ifdef LS_NATIVE_BF16
+#define LS_KERNEL(name) LS_JOIN(LS_FLOAT_KERNEL(name), n_bf16)
+#else
 #define LS_KERNEL(name) LS_JOIN(LS_FLOAT_KERNEL(name), _bf16)
+#endif
 typedef uint16_t stored;
 #else
 #define LS_KERNEL(name) LS_FLOAT_KERNEL(name)
@@ -343,14 +349,18 @@ static inline vf load_bf16(const uint16_t *p) {
     return (vf)(__builtin_convertvector((vh) * (const vhu *)p, vu) << 16);
 #endif
 }
-// To nearest, ties to even; NaN stays NaN.
+// To nearest, ties to even; NaN stays NaN. (The instruction makes zeros of what is below 2^-126.)
 #if LS_VL == 16 && !defined(LS_EMULATED)
 static inline __m256i narrow_bf16(vf v) {
+#ifdef LS_NATIVE_BF16
+    return (__m256i)_mm512_cvtneps_pbh(v);
+#else
     static const uint16_t upper[32] = { 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31 };
     const vu bits = (vu)v, rounded = bits + 0x7fff + (bits >> 16 & 1);
     const __mmask16 is_nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
     const __m512i whole = _mm512_mask_or_epi32((__m512i)rounded, is_nan, (__m512i)bits, _mm512_set1_epi32(0x400000));
     return _mm512_castsi512_si256(_mm512_permutexvar_epi16(_mm512_loadu_si512(upper), whole));
+#endif
 }
 static inline void store_bf16(uint16_t *p, vf v) {
     _mm256_storeu_si256((__m256i_u *)p, narrow_bf16(v));
@@ -448,6 +458,7 @@ static inline void store_fence(void) {
     X(from_fixed_point) \
     X(grad_stats)
 
+extern const struct ls_winograd_kernels LS_KERNEL(ls_winograd);
 #define LS_KERNEL_DECLARE(name) extern __typeof__(*((ls_kernels *)0)->name) LS_KERNEL(name);
 #define LS_FLOAT_KERNEL_DECLARE(name) extern __typeof__(*((ls_kernels *)0)->name) LS_FLOAT_KERNEL(name);
 LS_KERNEL_LIST(LS_KERNEL_DECLARE)

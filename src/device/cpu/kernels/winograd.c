@@ -227,7 +227,6 @@ static void bias_out(const void *data, int n, int blocks, size_t pixels, int blo
     store(grad_bias, total);
 }
 
-extern const ls_winograd_kernels LS_KERNEL(ls_winograd);
 const ls_winograd_kernels LS_KERNEL(ls_winograd) = {
     .width = B,
     .product_tiles = LS_WINOGRAD_PRODUCT_TILES,
