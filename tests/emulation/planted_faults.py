@@ -552,9 +552,9 @@ FAULTS = [
           "    own->cpu->pool = team;\n", "", (CPU_OPERATORS, CPU_RULE)),
     # ---- the cpu device with bf16 in memory
     Fault("bf16: activations are cut off, not rounded", f"{CPU_KERNELS}/kernels.h",
-          "(vf)rounded, (vf)(bits | 0x400000)) >> 16;", "(vf)bits, (vf)(bits | 0x400000)) >> 16;", (CPU_OPERATORS,)),
+          "(vf)rounded, (vf)(bits | 0x400000)) >> 16;", "(vf)bits, (vf)(bits | 0x400000)) >> 16;", (CPU_PARTS, CPU_OPERATORS)),
     Fault("bf16: lanes are stored in another order", f"{CPU_KERNELS}/kernels.h",
-          "_mm256_permute4x64_epi64(packed, 8)", "_mm256_permute4x64_epi64(packed, 2)", (CPU_OPERATORS,)),
+          "_mm256_permute4x64_epi64(packed, 8)", "_mm256_permute4x64_epi64(packed, 2)", (CPU_PARTS, CPU_OPERATORS)),
     Fault("bf16: NaN becomes infinity", f"{CPU_KERNELS}/kernels.h",
           "_mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);", "0;", (CPU_PARTS, CPU_OPERATORS)),
     Fault("bf16: what is computed on copies is not rounded back", f"{CPU}/copies.c",

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <math.h>
 #include <stdio.h>
+#include "base/cpus.h"
+#include "base/half.h"
 #include "base/philox.h"
 #include "device/cpu/kernels/kernels.h"
 #include "device/cpu/winograd.h"
@@ -98,6 +100,88 @@ static void check_elementwise(const char *name, const ls_kernels *k) {
 static void element_by_element(void **unused) {
     (void)unused;
     each_width(check_elementwise);
+}
+
+// --- bf16 ----------------------------------------------------------------------------------------
+
+static const struct {
+    const char *name;
+    const ls_kernels *kernels;
+    int wide, native; // needs AVX-512, and AVX512-BF16, whose instruction rounds what is below 2^-126 to 0
+} bf16_widths[] = {
+    { "width 1", &ls_kernels_v1_bf16, 0, 0 },
+    { "width 8", &ls_kernels_v8_bf16, 0, 0 },
+    { "width 16", &ls_kernels_v16_bf16, 1, 0 },
+    { "width 16 by the processor", &ls_kernels_v16n_bf16, 1, 1 },
+    { "width 16 emulated", &ls_kernels_v16e_bf16, 0, 0 },
+};
+
+static int is_tiny(float x) {
+    return fabsf(x) > 0 && fabsf(x) < 0x1p-126F;
+}
+
+// Every bf16, and floats below, between and above them, ties among these: as base/half.h has it.
+static void check_bf16(const char *name, const ls_kernels *k, int native) {
+    static const uint16_t below[] = { 0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF };
+    enum { ALL = 65536 };
+    float *x = new_bytes(ALL * sizeof *x);
+    uint16_t *narrow = new_bytes(ALL * sizeof *narrow);
+    for (size_t b = 0; b < sizeof below / sizeof *below; b++) {
+        for (uint32_t i = 0; i < ALL; i++) {
+            const uint32_t bits = i << 16 | below[b];
+            memcpy(&x[i], &bits, sizeof bits);
+        }
+        k->from_floats(x, narrow, ALL);
+        for (uint32_t i = 0; i < ALL; i++) {
+            const uint16_t expected = ls_bf16_from_float(x[i]);
+            if (narrow[i] != expected && !(native && is_tiny(x[i]) && (narrow[i] & 0x7FFF) == 0))
+                fail_msg("%s: %08x is rounded to %04x, expected %04x", name, i << 16 | below[b], narrow[i], expected);
+        }
+    }
+    for (uint32_t i = 0; i < ALL; i++) narrow[i] = (uint16_t)i;
+    k->to_floats(narrow, x, ALL);
+    for (uint32_t i = 0; i < ALL; i++) {
+        uint32_t bits;
+        memcpy(&bits, &x[i], sizeof bits);
+        if (bits != i << 16) fail_msg("%s: %04x becomes %08x", name, i, bits);
+    }
+    free(x), free(narrow);
+}
+
+// Any number of elements, at any address; nothing behind them is written.
+static void check_bf16_counts(const char *name, const ls_kernels *k) {
+    enum { GUARD = 0xABCD, MOST = 102 };
+    for (size_t c = 0; c < COUNTS; c++)
+        for (size_t shift = 0; shift < 2; shift++) {
+            const size_t n = counts[c];
+            float x[MOST], back[MOST];
+            uint16_t a[MOST], sum[MOST];
+            fill(x, MOST, 5);
+            for (size_t i = 0; i < MOST; i++) a[i] = sum[i] = GUARD, back[i] = 7;
+            k->from_floats(x, a + shift, n);
+            k->to_floats(a + shift, back + shift, n);
+            k->add(a + shift, a + shift, sum + shift, n, NULL);
+            for (size_t i = 0; i < n; i++) {
+                const float value = ls_float_from_bf16(ls_bf16_from_float(x[i]));
+                near(name, "to bf16 and back", i, (double)back[shift + i], (double)value, 0);
+                near(name, "add", i, (double)ls_float_from_bf16(sum[shift + i]), 2 * (double)value, 0);
+            }
+            assert_int_equal(a[shift + n], GUARD);
+            assert_int_equal(sum[shift + n], GUARD);
+            assert_true(back[shift + n] == 7);
+        }
+}
+
+static void bf16_is_rounded(void **unused) {
+    (void)unused;
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) skip();
+    ls_cpus cpus;
+    ls_cpus_detect(&cpus);
+    for (size_t i = 0; i < sizeof bf16_widths / sizeof *bf16_widths; i++) {
+        if ((bf16_widths[i].wide && !has_avx512()) || (bf16_widths[i].native && !cpus.has_avx512_bf16)) continue;
+        check_bf16(bf16_widths[i].name, bf16_widths[i].kernels, bf16_widths[i].native);
+        check_bf16_counts(bf16_widths[i].name, bf16_widths[i].kernels);
+    }
 }
 
 // --- the update's flat loops ---------------------------------------------------------------------
@@ -540,6 +624,7 @@ static void winograd_products_of_any_size(void **unused) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(element_by_element),
+        cmocka_unit_test(bf16_is_rounded),
         cmocka_unit_test(updates_of_any_count),
         cmocka_unit_test(products_of_any_size),
         cmocka_unit_test(column_sums_of_any_size),
