@@ -558,7 +558,7 @@ FAULTS = [
     Fault("bf16: NaN becomes infinity", f"{CPU_KERNELS}/kernels.h",
           "_mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);", "0;", (CPU_PARTS, CPU_OPERATORS)),
     Fault("bf16: what is computed on copies is not rounded back", f"{CPU}/copies.c",
-          "        if (c->is_written && args[c->arg].slab) convert(own, c, args[c->arg], in_fp32[c->arg]);\n", "", (CPU_OPERATORS,)),
+          "        if (c->is_written && args[c->arg].slab) convert(own, c, args[c->arg], in_fp32[c->arg]);\n", "        continue;\n", (CPU_OPERATORS,)),
     Fault("bf16: copies lie in the fp32 operator's workspace", f"{CPU}/copies.c",
           "part_of(workspace, own->bytes,", "part_of(workspace, 0,", (CPU_OPERATORS,)),
     Fault("bf16: the optimizer leaves the copy as it was", f"{CPU}/op_update.c",
