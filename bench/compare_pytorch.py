@@ -126,7 +126,8 @@ def arrangements(a):
         if name in a.compile:
             theirs[f"torch {name} compiled"] = (path, ["--channels-last", "--compile"])
         if name in a.bf16:
-            theirs_bf16[f"torch {name} bf16"] = (path, ["--channels-last", "--dtype", "bf16"])
+            theirs_bf16[f"torch {name} bf16"] = (path, ["--dtype", "bf16"])
+            theirs_bf16[f"torch {name} bf16 channels_last"] = (path, ["--channels-last", "--dtype", "bf16"])
             if name in a.compile:
                 theirs_bf16[f"torch {name} bf16 compiled"] = (path, ["--channels-last", "--dtype", "bf16", "--compile"])
     return (ours, theirs), (ours_bf16, theirs_bf16)
