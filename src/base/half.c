@@ -15,10 +15,6 @@ static float float_of(uint32_t bits) {
     return value;
 }
 
-float ls_float_from_bf16(uint16_t bits) {
-    return float_of((uint32_t)bits << 16);
-}
-
 uint16_t ls_bf16_from_float(float value) {
     uint32_t bits = bits_of(value);
     if ((bits & 0x7FFFFFFFu) > 0x7F800000u)

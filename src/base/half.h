@@ -3,9 +3,16 @@
 #define LS_BASE_HALF_H
 
 #include <stdint.h>
+#include <string.h>
 #include "base/shape.h"
 
-float ls_float_from_bf16(uint16_t bits);
+// The upper half of a float; inline for loops over elements.
+static inline float ls_float_from_bf16(uint16_t bits) {
+    const uint32_t whole = (uint32_t)bits << 16;
+    float value;
+    memcpy(&value, &whole, sizeof value);
+    return value;
+}
 uint16_t ls_bf16_from_float(float value);
 float ls_float_from_f16(uint16_t bits);
 uint16_t ls_f16_from_float(float value);

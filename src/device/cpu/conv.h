@@ -55,7 +55,7 @@ static inline int ls_conv_part_outputs(const ls_conv_plan *plan) { // blocks of 
 // op_conv.c: the convolution whose groups are the parts
 ls_conv_attr ls_conv_of_parts(const ls_cpu *cpu, const ls_conv_attr *attr);
 // Whether oneDNN multiplies what is stored, bf16, as such.
-int ls_cpu_multiplies_bf16(const ls_cpu *cpu, const ls_conv_attr *attr);
+int ls_conv_multiplies_bf16(const ls_cpu *cpu, const ls_conv_attr *attr);
 // A plan by this ls_conv_algorithm or ls_winograd_variant; *out is NULL where it does not compute this operator.
 LS_CHECKED ls_status ls_cpu_conv_plan_by(ls_cpu *cpu, const ls_op_desc *desc, int algorithm, ls_plan **out);
 

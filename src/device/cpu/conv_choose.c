@@ -35,7 +35,7 @@ static int mode_allows(const ls_cpu *cpu, int variant) {
 // How many times as fast as fp32 oneDNN multiplies bf16 where the processor does (AVX512-BF16; measured 2.2 to 2.6 times, its weight gradients
 // 1.4 to 2.2); own kernels multiply fp32 whatever is stored.
 static double bf16_rate(const ls_cpu *cpu, const ls_conv_attr *attr, ls_op op) {
-    if (!ls_cpu_multiplies_bf16(cpu, attr)) return 1;
+    if (!ls_conv_multiplies_bf16(cpu, attr)) return 1;
     return op == LS_OP_CONV_BACKWARD_WEIGHT ? 1.6 : 2.3;
 }
 

@@ -5,6 +5,7 @@
 // remainders of y and x by s. Each is a convolution of stride 1 of the gradient of dst with those taps of the filter that
 // meet such pixels, so nothing is multiplied by a zero between them.
 #include <string.h>
+#include "base/half.h"
 #include "device/cpu/conv.h"
 
 // A copy with room around: pixel (y,x) of the map lies at (top + y, left + x); what falls outside is dropped.
@@ -32,10 +33,7 @@ static void copy_elements(
 
 static inline float value_of(const void *x, ls_dtype storage, size_t i) {
     if (storage == LS_F32) return ((const float *)x)[i];
-    const uint32_t bits = (uint32_t)((const uint16_t *)x)[i] << 16;
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
+    return ls_float_from_bf16(((const uint16_t *)x)[i]);
 }
 
 static void copy_row(const padded *p, const void *from, int block, int y, float *to) {

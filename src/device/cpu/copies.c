@@ -1,5 +1,6 @@
 // copies.c - operators in bf16 that have no kernels for it: augmentation, resizing, linear layers, the loss, whose activations are
 // few. Each is its fp32 plan on fp32 copies in the workspace: what it reads is converted before, what it writes is rounded behind it.
+#include <assert.h>
 #include "device/cpu/cpu.h"
 
 enum { COPIES_MAX = 4, COPY_TASK = 32768 }; // elements to a task
@@ -61,10 +62,13 @@ static void list_copies(copies_plan *plan, const ls_op_desc *desc, ls_op_desc *i
         in_fp32->attr.linear.storage = LS_F32;
         add_linear(plan, desc);
         break;
-    default: // the loss
+    case LS_FAMILY_loss:
         in_fp32->attr.loss.storage = LS_F32;
         add_activation(plan, LS_LOSS_LOGITS, 0, desc->attr.loss.logits);
         if (desc->attr.loss.training) add_activation(plan, LS_LOSS_GRAD_LOGITS, 1, desc->attr.loss.logits);
+        break;
+    default: // has kernels for bf16 (plan.c)
+        assert(0);
     }
 }
 

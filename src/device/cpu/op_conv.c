@@ -14,7 +14,7 @@ ls_conv_attr ls_conv_of_parts(const ls_cpu *cpu, const ls_conv_attr *attr) {
     return of;
 }
 
-int ls_cpu_multiplies_bf16(const ls_cpu *cpu, const ls_conv_attr *attr) {
+int ls_conv_multiplies_bf16(const ls_cpu *cpu, const ls_conv_attr *attr) {
     return attr->storage == LS_BF16 && cpu->cpus.has_avx512_bf16 && cpu->block == 16 && attr->groups == 1;
 }
 
@@ -178,7 +178,7 @@ static ls_status plan_onednn(ls_conv_plan *plan) {
     const ls_conv_attr *a = &desc->attr.conv;
     // Plain tensors: own kernels are as fast forward, up to five times as fast for the weight gradient of one channel
     if (plan->depth < plan->block || plan->dst_depth < plan->block) return LS_SUCCESS;
-    if (a->storage != LS_F32 && !ls_cpu_multiplies_bf16(plan->base.cpu, a)) return LS_SUCCESS;
+    if (a->storage != LS_F32 && !ls_conv_multiplies_bf16(plan->base.cpu, a)) return LS_SUCCESS;
     plan->cuts = cuts_of(plan);
     ls_onednn_conv_attr attr = { .pass = desc->op == LS_OP_CONV_FORWARD         ? LS_ONEDNN_FORWARD
                                          : desc->op == LS_OP_CONV_BACKWARD_DATA ? LS_ONEDNN_BACKWARD_DATA

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include "base/half.h"
 #include "device/op_elementwise.h"
 #include "device/op_norm.h"
 #include "device/op_update.h"
@@ -390,10 +391,7 @@ static inline void store_bf16(uint16_t *p, vf v) {
 #define store(p, ...) _Generic((p), uint16_t * : store_bf16, default : store_floats)(p, __VA_ARGS__)
 static inline float number(const stored *p) { // one
 #ifdef LS_STORED_BF16
-    const uint32_t bits = (uint32_t)*p << 16;
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
+    return ls_float_from_bf16(*p);
 #else
     return *p;
 #endif

@@ -136,7 +136,7 @@ static inline reach reach_next(reach of, int pixel, int kernel, int stride, int 
     return of;
 }
 
-// What a pixel has of the nine 3x3 windows with stride 1 that it lies in; the first is given, row floats above the next ones.
+// What a pixel has of the nine 3x3 windows with stride 1 that it lies in; the first is given, row elements above the next ones.
 static inline vf from_nine(const stored *grad_dst, const uint8_t *index, size_t row) {
     vf sum = { 0 };
     for (int i = 0; i < 9; i++) {
