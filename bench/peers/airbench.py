@@ -135,6 +135,14 @@ class Network(nn.Module):
         return [m.bias for m in self.modules() if isinstance(m, Norm)]
 
 
+def to_type(net, dtype):
+    """Weights in this type; batch norm keeps fp32, as the records have it."""
+    net.to(dtype)
+    for module in net.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.float()
+
+
 def whitening(images, eps=5e-4):
     """24 filters of 2x2x3 from normalised images (n, 3, H, W): eigenvectors of the patches' uncentred second moments over the root
     of their eigenvalues, the largest first, then their negatives. In double. The records leave signs to the solver; here the first
@@ -309,6 +317,7 @@ class Run:
         self.net.train()
         self.net.zero_grad(set_to_none=True)
         outputs = self.forward(resized(images, resolution(self.recipe, self.done // self.per_epoch)))
+        outputs = outputs.float() if outputs.element_size() < 4 else outputs
         loss = F.cross_entropy(outputs, labels, label_smoothing=self.recipe.smoothing, reduction="sum")
         loss.backward()
         self.optimizer.step(self.done)
