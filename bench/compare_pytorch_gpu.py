@@ -18,6 +18,7 @@ wall clock for both. "first update" is from the start of the process. "process" 
 
 --out is rewritten after each run, and its finished runs are not repeated: a call that was ended continues with the next one. An arrangement that
 fails is recorded with its reason, and the others go on. Exit: 0 Lockstep and all others ran, or failed and were recorded; 1 Lockstep failed.
+--within SECONDS: no run begins after them, and PyTorch must be ready after half of them; the next call with the same --out goes on.
 --lock: a file that is locked while something is timed, so that several of these scripts may make ready beside each other.
 --torch-device cpu and --device cpu (or an emulated card) try the script out where there is no GPU.
 """
@@ -177,7 +178,8 @@ class Peer:
         line, self.pending = self.pending.split(b"\n", 1)
         return line.decode()
 
-    def wait_until_ready(self):
+    def wait_until_ready(self, latest):
+        self.deadline = min(self.deadline, latest)
         while self.line() != "ready":
             pass
 
@@ -301,7 +303,12 @@ def start_peers(left, peers, a):
         for network, w, _ in group:
             peers.setdefault(network, {})[w] = Peer(network, w.split(" ", 1)[1], a)
         for network, w, m in group:
-            print(f"{network.name}: {w} {attempt(m, peers[network][w].wait_until_ready)}", file=sys.stderr, flush=True)
+            latest = a.began + a.within / 2
+            outcome = attempt(m, lambda: peers[network][w].wait_until_ready(latest))
+            if m["error"] and time.monotonic() >= latest:
+                m["error"], outcome = None, "not ready in time; the next call tries again"
+                del left[network][w]
+            print(f"{network.name}: {w} {outcome}", file=sys.stderr, flush=True)
 
 
 def rounds(report, left, peers, a):
@@ -309,7 +316,7 @@ def rounds(report, left, peers, a):
         for network, records in left.items():
             known = report["networks"][network.name]
             for w, m in records.items():
-                if len(m["runs"]) > n or m["error"]:
+                if len(m["runs"]) > n or m["error"] or time.monotonic() - a.began > a.within:
                     continue
                 with locked(a.lock):
                     outcome = attempt(m, lambda: once(network, w, known, peers.get(network, {}), a))
@@ -353,11 +360,13 @@ def arguments():
     ap.add_argument("--limit", type=float, default=240, help="seconds of a run, compilation included, after which it counts as failed")
     ap.add_argument("--updates", type=int, default=0, help="of a run of Lockstep (default: so many as fill --seconds)")
     ap.add_argument("--autotune", choices=["auto", "true", "false"], default="true", help="device.autotune; PyTorch measures its plans, too")
+    ap.add_argument("--within", type=float, default=float("inf"), metavar="SECONDS")
     ap.add_argument("--lock", metavar="FILE")
     ap.add_argument("--device", default="cuda", help="device.type of Lockstep")
     ap.add_argument("--torch-device", default="cuda", choices=["cuda", "cpu"])
     ap.add_argument("--out", type=pathlib.Path)
     a = ap.parse_args()
+    a.began = time.monotonic()
     a.arrangements = list_of(a.arrangements, ARRANGEMENTS, ap, "--arrangements")
     return ap, a
 

@@ -1,12 +1,16 @@
 #!/usr/bin/env bash
 # carry.sh - gathers in carry/ (ignored by git) what scripts/gpu-check.sh needs on a machine with a card but without network and packages.
 #
-#   scripts/carry.sh [program]    the program with its tests, built here for every card and one rank, its libraries, and Fashion-MNIST:
-#                                 about 45 MB, so that nothing is built there. Needs nvcc and cuDNN here (scripts/fetch-cuda.sh)
-#   scripts/carry.sh packages     Debian packages for building there, with Open MPI for the part `ranks`, and Fashion-MNIST: about 45 MB
-#   scripts/carry.sh results FOLDER   what an earlier call found there, so that the next one goes on behind it
+#   scripts/carry.sh [program [CAPABILITY]]   the program with its tests, built here for every card, or for one kind of card (90: H100 and H200;
+#                                 a third of the size), its libraries, and Fashion-MNIST, so that nothing is built there. Needs nvcc and cuDNN
+#                                 here (scripts/fetch-cuda.sh)
+#   scripts/carry.sh mpi          Open MPI's launcher and plugins, so that two ranks can share one card there
+#   scripts/carry.sh cifar FOLDER 1|2   a part of CIFAR-10's binary files: 1 (40 MB) travels beside the program for one kind of card, 2 (60 MB) by
+#                                 itself in a second call on the same machine. Needs libjxl-tools here
+#   scripts/carry.sh packages     Debian packages for building there, with Open MPI, and Fashion-MNIST: about 45 MB
+#   scripts/carry.sh results FOLDER   what an earlier call found there, so that the next one continues
 #
-# Both kinds may lie in carry/ at once; `rm -r carry` where that is too much. The checkout's commit goes along, for a copy without git.
+# All kinds may lie in carry/ at once; `rm -r carry` if that is too much for one call. The checkout's commit goes along, for a copy without git.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
@@ -18,8 +22,10 @@ fail() {
 readonly data=(dataset-fashion-mnist)
 readonly packages=(libdnnl-dev libdnnl2 ocl-icd-libopencl1 libgomp1 libcjson-dev libcjson1 libxxhash-dev libxxhash0 zlib1g-dev zlib1g libdeflate-dev
   libdeflate0 libstb-dev libstb0 libcmocka-dev libcmocka0 pkgconf pkgconf-bin pkg-config libpkgconf3 ninja-build
-  libopenmpi-dev libopenmpi3 openmpi-bin openmpi-common libhwloc15 libevent-core-2.1-7 libevent-pthreads-2.1-7 libpmix2 libudev1 libmunge2
-  libnuma1 libatomic1) # of Open MPI: what ranks of one host need; its drivers of fabrics stay unloaded without their libraries
+  libopenmpi-dev)
+# What ranks of one host need of Open MPI; its drivers of fabrics stay unloaded without their libraries.
+readonly mpi=(libopenmpi3 openmpi-bin openmpi-common libhwloc15 libevent-core-2.1-7 libevent-pthreads-2.1-7 libpmix2 libudev1 libmunge2
+  libnuma1 libatomic1)
 
 # load PACKAGE...: as files, those that are not there yet
 load() {
@@ -40,15 +46,20 @@ fi
 case $1 in
 program)
   load "${data[@]}"
-  scripts/gpu-check.sh pack || fail "the program could not be packed: see above, and build/gpu/results/logs.txt"
+  scripts/gpu-check.sh pack ${2:+--architecture "$2"} || fail "the program could not be packed: see above, and build/gpu/results/logs.txt"
   ;;
-packages) load "${data[@]}" "${packages[@]}" ;;
+mpi) load "${mpi[@]}" ;;
+cifar)
+  [ $# = 3 ] || fail "carry.sh cifar FOLDER 1|2: the folder of the binary files, and which part"
+  scripts/gpu-check.sh pack-cifar "$2" "$3" || fail "CIFAR-10 could not be packed: see above"
+  ;;
+packages) load "${data[@]}" "${packages[@]}" "${mpi[@]}" ;;
 results)
   [ -s "${2-}/record.jsonl" ] || fail "'${2-}' holds no record.jsonl: the results folder of an earlier call is expected"
   rm -rf carry/results && mkdir carry/results && cp "$2"/*.* carry/results/ || fail "$2 cannot be copied"
   ;;
 *)
-  echo "carry.sh: unknown argument '$1'; expected is program, packages or results FOLDER" >&2
+  echo "carry.sh: unknown argument '$1'; expected is program, mpi, cifar FOLDER 1|2, packages or results FOLDER" >&2
   exit 2
   ;;
 esac

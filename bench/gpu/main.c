@@ -1,18 +1,21 @@
 // main.c - how long operators take on this machine's GPU, by each of the ways in which they can be computed.
 //
-//   bench_gpu [convolutions] [norms]       (build with cmake --build build --target bench_gpu)
+//   bench_gpu [launches] [convolutions] [norms]       (build with cmake --build build --target bench_gpu)
 //
-// Microseconds of one run out of a captured graph of 20, the shortest of five launches: with the gap in front of a launch, and with
-// what the run before left in the L2. Convolutions by cuDNN in its own order ("library") and by own kernels ("implicit gemm");
+// Prints microseconds of one run out of a captured graph of 20, the shortest of five launches, including the gap between two launches.
+// "warm": all runs use the same memory, so small operands stay in the L2. "cold": each run has memory of its own; operands below
+// 6 MB still stay in an L2 of 50 MB. Convolutions by cuDNN in its own order ("library") and by own kernels ("implicit gemm");
 // batch norm in one grid where one rank has the GPU alone ("alone"), or as several ranks have it ("shared").
+// "launches": a graph of 100 dependent kernels of one block, which shows what a launch costs by itself.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "device/device.h"
 
-enum { RUNS = 20, LAUNCHES = 5, PATTERN_BYTES = 1 << 20 };
-static const size_t ARGUMENT_BYTES = (size_t)160 << 20, WORKSPACE_BYTES = (size_t)1 << 30;
+enum { RUNS = 20, LAUNCHES = 5, DEPENDENT = 100, PATTERN_BYTES = 1 << 20 };
+static const size_t ARGUMENT_BYTES = (size_t)384 << 20, LARGEST_BYTES = (size_t)192 << 20,
+                    WORKSPACE_BYTES = (size_t)1 << 30;
 
 static void need(ls_status status) {
     if (!ls_failed(status)) return;
@@ -61,6 +64,7 @@ static void bench_close(bench *b) {
     ls_device_close(b->device);
 }
 
+// Seconds of the fastest of some launches of the graph.
 static double shortest(bench *b, ls_captured_graph *graph) {
     const ls_device_api *api = b->device->api;
     ls_event *begin, *end;
@@ -73,29 +77,58 @@ static double shortest(bench *b, ls_captured_graph *graph) {
         api->event_record(end, b->queue);
         need(api->event_sync(end));
         const double seconds = api->event_seconds(begin, end);
-        if (i > 0 && seconds < least) least = seconds; // the first one warms up
+        if (i > 0 && seconds < least) least = seconds; // the first launch warms up
     }
     api->event_free(begin);
     api->event_free(end);
-    return least / RUNS;
+    return least;
+}
+
+// Run number `run` of the plan; apart: bytes from one run's operands to the next run's.
+static void enqueue(bench *b, const ls_plan *plan, size_t run, size_t apart) {
+    ls_buffer args[LS_OP_ARGS_MAX];
+    for (size_t i = 0; i < LS_OP_ARGS_MAX; i++)
+        args[i] = ls_buffer_at(b->memory, i * ARGUMENT_BYTES + run * apart, ARGUMENT_BYTES - run * apart);
+    ls_plan_run(plan, args, ls_buffer_at(b->memory, ARGUMENT_BYTES * LS_OP_ARGS_MAX, WORKSPACE_BYTES), b->queue);
+}
+
+// Microseconds of one of `runs` runs in one graph.
+static double captured_us(bench *b, const ls_plan *plan, int runs, size_t apart) {
+    const ls_device_api *api = b->device->api;
+    ls_captured_graph *graph;
+    need(api->capture_begin(b->queue));
+    for (int i = 0; i < runs; i++) enqueue(b, plan, (size_t)i, apart);
+    need(api->capture_end(b->queue, &graph));
+    const double seconds = shortest(b, graph);
+    api->graph_free(graph);
+    return 1e6 * seconds / runs;
+}
+
+static ls_plan *plan_of(bench *b, const ls_op_desc *desc) {
+    ls_plan *plan;
+    need(b->device->api->plan_new(b->device, desc, &plan));
+    enqueue(b, plan, 0, 0);
+    need(b->device->api->queue_sync(b->queue));
+    return plan;
 }
 
 static void time_operator(bench *b, const ls_op_desc *desc) {
-    const ls_device_api *api = b->device->api;
-    ls_buffer args[LS_OP_ARGS_MAX],
-        workspace = ls_buffer_at(b->memory, ARGUMENT_BYTES * LS_OP_ARGS_MAX, WORKSPACE_BYTES);
-    ls_plan *plan;
-    ls_captured_graph *graph;
-    for (size_t i = 0; i < LS_OP_ARGS_MAX; i++) args[i] = ls_buffer_at(b->memory, i * ARGUMENT_BYTES, ARGUMENT_BYTES);
-    need(api->plan_new(b->device, desc, &plan));
-    ls_plan_run(plan, args, workspace, b->queue);
-    need(api->queue_sync(b->queue));
-    need(api->capture_begin(b->queue));
-    for (int i = 0; i < RUNS; i++) ls_plan_run(plan, args, workspace, b->queue);
-    need(api->capture_end(b->queue, &graph));
-    printf("  %7.1f (%s)", 1e6 * shortest(b, graph), plan->algorithm);
-    api->graph_free(graph);
-    api->plan_free(plan);
+    enum { ALIGNMENT = 256 };
+    const size_t apart = (ARGUMENT_BYTES - LARGEST_BYTES) / RUNS / ALIGNMENT * ALIGNMENT;
+    ls_plan *plan = plan_of(b, desc);
+    printf("  warm %7.1f cold %7.1f (%s)", captured_us(b, plan, RUNS, 0), captured_us(b, plan, RUNS, apart),
+        plan->algorithm);
+    b->device->api->plan_free(plan);
+}
+
+static void time_launches(void) {
+    bench b = bench_open(&(ls_device_options){ .tf32 = 1 });
+    ls_op_desc desc = { .op = LS_OP_RELU_FORWARD, .layer = "one block" };
+    desc.attr.elementwise = (ls_elementwise_attr){ .shape = { 1, 1, 8, 8 }, .storage = LS_F32 };
+    ls_plan *plan = plan_of(&b, &desc);
+    printf("%d dependent launches in a graph: %.2f us each\n", DEPENDENT, captured_us(&b, plan, DEPENDENT, 0));
+    b.device->api->plan_free(plan);
+    bench_close(&b);
 }
 
 static const struct {
@@ -111,7 +144,22 @@ static const struct {
     { "stage 1 at 512", 512, 16, 32, 16, 3, 1, 1 }, { "stage 2 at 512", 512, 32, 16, 32, 3, 1, 1 },
     { "24 channels", 32, 24, 32, 24, 3, 1, 1 }, { "pictures of 64", 32, 32, 64, 32, 3, 1, 1 },
     { "1x1", 128, 48, 16, 48, 1, 1, 0 }, { "64 to 128", 128, 64, 16, 128, 3, 1, 1 },
-    { "128", 128, 128, 16, 128, 3, 1, 1 } };
+    { "128", 128, 128, 16, 128, 3, 1, 1 }, { "94 % whiten at 24", 1536, 3, 24, 24, 2, 1, 0 },
+    { "94 % group 1 at 24", 1536, 24, 23, 64, 3, 1, 1 }, { "94 % group 1 at 24", 1536, 64, 11, 64, 3, 1, 1 },
+    { "94 % group 2 at 24", 1536, 64, 11, 256, 3, 1, 1 }, { "94 % group 2 at 24", 1536, 256, 5, 256, 3, 1, 1 },
+    { "94 % group 3 at 24", 1536, 256, 5, 256, 3, 1, 1 }, { "94 % group 3 at 24", 1536, 256, 2, 256, 3, 1, 1 },
+    { "94 % group 1 at 28", 1536, 24, 27, 64, 3, 1, 1 }, { "94 % group 1 at 28", 1536, 64, 13, 64, 3, 1, 1 },
+    { "94 % group 2 at 28", 1536, 64, 13, 256, 3, 1, 1 }, { "94 % group 2 at 28", 1536, 256, 6, 256, 3, 1, 1 },
+    { "94 % group 3 at 28", 1536, 256, 3, 256, 3, 1, 1 }, { "94 % group 1 at 32", 1536, 24, 31, 64, 3, 1, 1 },
+    { "94 % group 1 at 32", 1536, 64, 15, 64, 3, 1, 1 }, { "94 % group 2 at 32", 1536, 64, 15, 256, 3, 1, 1 },
+    { "94 % group 2 at 32", 1536, 256, 7, 256, 3, 1, 1 } };
+
+// Whether every operand of the convolution fits into what an argument has.
+static int fits(int n, int c, int size, int k, int written, ls_dtype type) {
+    const size_t wide = (size_t)n * (size_t)size * (size_t)size * (size_t)(c < 8 ? 8 : c);
+    const size_t out = (size_t)n * (size_t)written * (size_t)written * (size_t)(k < 8 ? 8 : k);
+    return (wide > out ? wide : out) * (type == LS_F32 ? 4 : 2) <= LARGEST_BYTES;
+}
 
 static void time_convolutions(void) {
     bench b[] = { bench_open(&(ls_device_options){ .tf32 = 1, .convolution = "library" }),
@@ -122,6 +170,7 @@ static void time_convolutions(void) {
             const int n = convolutions[i].n, c = convolutions[i].c, size = convolutions[i].size, k = convolutions[i].k;
             const int kernel = convolutions[i].kernel, stride = convolutions[i].stride, pad = convolutions[i].pad;
             const int written = (size + 2 * pad - kernel) / stride + 1;
+            if (!fits(n, c, size, k, written, types[t])) continue;
             for (ls_op op = LS_OP_CONV_FORWARD; op <= LS_OP_CONV_BACKWARD_WEIGHT; op++) {
                 if (op == LS_OP_CONV_BACKWARD_DATA && c <= 3) continue; // of pictures
                 ls_op_desc desc = { .op = op, .layer = convolutions[i].of };
@@ -175,18 +224,24 @@ static void time_norms(void) {
 }
 
 int main(int argc, char **argv) {
-    int wants_convolutions = argc == 1, wants_norms = argc == 1;
+    static const struct {
+        const char *word;
+        void (*run)(void);
+    } parts[] = { { "launches", time_launches }, { "convolutions", time_convolutions }, { "norms", time_norms } };
+    enum { PARTS = sizeof parts / sizeof *parts };
+    int wanted[PARTS] = { 0 };
     for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "convolutions") == 0) {
-            wants_convolutions = 1;
-        } else if (strcmp(argv[i], "norms") == 0) {
-            wants_norms = 1;
-        } else {
-            fprintf(stderr, "bench_gpu: unknown word '%s'; expected is convolutions or norms\n", argv[i]);
+        int part = 0;
+        while (part < PARTS && strcmp(argv[i], parts[part].word) != 0) part++;
+        if (part == PARTS) {
+            fprintf(stderr, "bench_gpu: unknown word '%s'; expected is launches, convolutions or norms\n", argv[i]);
             return 2;
         }
+        wanted[part] = 1;
     }
-    if (wants_convolutions) time_convolutions();
-    if (wants_norms) time_norms();
+    for (int part = 0; part < PARTS; part++) {
+        if (argc == 1 || wanted[part]) parts[part].run();
+        fflush(stdout); // a call that is cut keeps what it has measured
+    }
     return 0;
 }

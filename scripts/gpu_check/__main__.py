@@ -9,7 +9,9 @@ import sys
 import time
 
 import driver
+import cifar
 import items
+import leases
 import machine
 import report
 from machine import ARCHIVE, BUILD, ROOT
@@ -19,12 +21,17 @@ FIRST_MINUTES, PART_MINUTES = 8, 9
 BUILD_LIMIT_S = 3600  # the minutes of the call end it before, where there are any
 
 USAGE = f"""
+  lease 1|2|3      for a card that is at hand for a quarter of an hour, within the minutes of that lease; call it again and it goes on
+                   1: where the time goes, by operator and layer ({leases.minutes_of("1")} minutes); 2: beside PyTorch, in turns ({leases.minutes_of("2")});
+                   3: correctness, 94 % over 40 seeds, two ranks on one card ({leases.minutes_of("3")})
   first            everything, what teaches most first, within --minutes (default {FIRST_MINUTES}); call it again and it goes on
   all              the same without an end (default)
   PART, PART/NAME  these items alone, within --minutes (default {PART_MINUTES}); NAME may have * in it
                    parts: {', '.join(items.PARTS)}
   build            the program only, for this machine's card
-  pack             the program and its libraries into carry/program.tar.gz, to be carried to a machine with a card (scripts/carry.sh)
+  pack             the program and its libraries into carry/program.tar.gz, to be carried to a machine with a card (scripts/carry.sh);
+                   --architecture 90 builds it for one kind of card, which is a third of the size
+  pack-cifar FOLDER 1|2   a part of CIFAR-10's binary files into carry/cifar-1 or carry/cifar-2
   report           the table again, and into bench/results/gpu-CARD.{{json,md}}
   list             all items
 """
@@ -34,6 +41,7 @@ def arguments(argv):
     ap = argparse.ArgumentParser(prog="gpu-check.sh", description=__doc__, epilog="what:" + USAGE, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("what", nargs="*", default=["all"], help="below")
     ap.add_argument("--minutes", type=float, help="of this call, building included; 0: no end")
+    ap.add_argument("--architecture", metavar="CAPABILITY", help="of `pack`: 90 for an H100 or H200 (default: every card)")
     ap.add_argument("--again", action="store_true", help="also what is finished")
     ap.add_argument("--results", type=pathlib.Path, default=pathlib.Path(os.environ.get("OUT") or BUILD / "results"),
                     help="folder for what is found (default: $OUT, else build/gpu/results)")
@@ -44,16 +52,27 @@ def arguments(argv):
     a = ap.parse_args(argv)
     if a.minutes is not None and a.minutes < 0:
         ap.error(f"--minutes {a.minutes}: 0 or more is expected")
-    single = {"build", "pack", "report", "list"} & set(a.what)
-    if single and len(a.what) > 1:
-        ap.error(f"'{single.pop()}' stands alone")
-    if not single:
+    choose(ap, a)
+    return a
+
+
+def choose(ap, a):
+    """Sets a.items and a.minutes from the words."""
+    single = {"build", "pack", "pack-cifar", "report", "list"} & {a.what[0]}
+    lease = a.what[0] == "lease"
+    if lease and (len(a.what) != 2 or a.what[1] not in leases.LEASES):
+        ap.error(f"lease {' '.join(a.what[1:])}: {', '.join(leases.LEASES)} is expected")
+    if single and len(a.what) != (3 if a.what == ["pack-cifar", *a.what[1:]] else 1):
+        ap.error("pack-cifar FOLDER 1|2 is expected" if a.what[0] == "pack-cifar" else f"'{a.what[0]}' stands alone")
+    if lease:
+        a.items = leases.items_of(a.what[1], items.ITEMS)
+    elif not single:
         a.items, unknown = chosen(a.what, items.ITEMS)
         if unknown:
             ap.error(f"unknown part '{unknown}'; parts are first, all, {', '.join(items.PARTS)}; `gpu-check.sh list` has all items")
     if a.minutes is None:
-        a.minutes = 0 if a.what == ["all"] or single else FIRST_MINUTES if a.what == ["first"] else PART_MINUTES
-    return a
+        a.minutes = (leases.minutes_of(a.what[1]) if lease else 0 if a.what == ["all"] or single else
+                     FIRST_MINUTES if a.what == ["first"] else PART_MINUTES)
 
 
 def chosen(words, table):
@@ -169,9 +188,11 @@ def main(argv):
             build_here(new_check(a))
         elif a.what == ["pack"]:
             if not a.bin:
-                build(new_check(a), ROOT / "build/carry", machine.CARRIED_OPTIONS)
+                build(new_check(a), ROOT / "build/carry", machine.carried_options(a.architecture))
             machine.pack((a.bin or ROOT / "build/carry/bin").resolve())
             print(f"{ARCHIVE}: {ARCHIVE.stat().st_size / 2**20:.0f} MiB")
+        elif a.what[0] == "pack-cifar":
+            print(cifar.pack(pathlib.Path(a.what[1]), a.what[2]))
         elif a.what == ["report"]:
             record = Record(a.results.resolve(), a.earlier.resolve())
             report.write(record)

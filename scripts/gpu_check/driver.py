@@ -36,6 +36,7 @@ class Item:
     seconds: int   # expected on a card: with less time left it waits for the next call
     limit: int     # seconds after which it counts as failed
     work: typing.Callable  # of the check; returns the detail, or (detail, data)
+    of_program: bool = False  # a measurement: another program is measured again
 
     @property
     def part(self):
@@ -143,7 +144,7 @@ def run(check, items, again=False, worked=False):
     """All items that are not done; returns how many failed. worked: part of the minutes went elsewhere before (a build)."""
     waiting = 0
     for item in items:
-        if item.name in check.record.finished(here=True) or (not again and check.record.is_done(item.name, check.program)):
+        if item.name in check.record.finished(here=True) or (not again and check.record.is_done(item.name, check.program, item.of_program)):
             continue
         if check.left() <= 0 or (worked and item.seconds > check.left()):
             waiting += 1

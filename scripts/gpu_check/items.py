@@ -6,7 +6,9 @@ import json
 import os
 import re
 import shutil
+import statistics
 
+import cifar
 import machine
 from driver import Failed, Item, Skipped
 
@@ -21,11 +23,12 @@ class Sizes:
     profile_updates: int
     flops_max: str        # of an operator's case, where ref computes it too
     measure_seconds: str
+    layer_seconds: str
     networks: bool        # also those that an emulated card computes too slowly
 
 
-CARD = Sizes(batch=128, updates=60, profile_updates=2000, flops_max="", measure_seconds="1", networks=True)
-EMULATED = Sizes(batch=4, updates=8, profile_updates=8, flops_max="2e4", measure_seconds="0.1", networks=False)
+CARD = Sizes(batch=128, updates=60, profile_updates=2000, flops_max="", measure_seconds="1", layer_seconds="0.3", networks=True)
+EMULATED = Sizes(batch=4, updates=8, profile_updates=8, flops_max="2e4", measure_seconds="0.1", layer_seconds="0.1", networks=False)
 
 
 def sizes(check):
@@ -186,17 +189,96 @@ def accuracy(precision, check):
     return facts, {"summary": s}
 
 
+# The 94 % recipe as fast as a card computes it, on synthetic pictures.
+RECIPE_BATCH = 1536
+FASTEST = ["train.precision=bf16", f"train.micro_batch={RECIPE_BATCH}", "data.loader=resident", "device.autotune=true"]
+RECIPE = ["data.dataset=synthetic", "data.shape=3x32x32", "train.precision=bf16"]
+SEEDS, PUBLISHED = 40, 0.94
+
+
+def accuracy_of_recipe(check):
+    """94 % on real pictures, over seeds. Each seed's figures are kept at once, and a later call goes on."""
+    if check.emulated:
+        raise Skipped("an emulated card is too slow for whole epochs")
+    data = cifar.folder()
+    if not data:
+        raise Skipped("no CIFAR-10: scripts/fetch-data.sh cifar10, or both parts of scripts/carry.sh cifar")
+    kept = check.record.folder / "cifar10-94-seeds.json"
+    runs = json.loads(kept.read_text()) if kept.exists() else {}
+    runs = runs.get(check.program, {})
+    for seed in range(1, SEEDS + 1):
+        if str(seed) not in runs:
+            s = summary(train(check, "cifar10-94", [f"data.path={data}", f"run.seed={seed}", "checkpoint.every_epochs=0", *FASTEST], "cifar10-94.ini"))
+            runs[str(seed)] = {"accuracy": s.get("tta_accuracy", s["test_accuracy"]), "wall_seconds": s["wall_seconds"],
+                               "train_seconds": s["updates"] * RECIPE_BATCH / s["train_images_per_second"]}
+            kept.write_text(json.dumps({check.program: runs}))
+    found, wall, training = ([run[key] for run in runs.values()] for key in ("accuracy", "wall_seconds", "train_seconds"))
+    detail = (f"{len(found)} seeds: mean {statistics.mean(found):.4f}, deviation {statistics.stdev(found):.4f}, lowest {min(found):.4f}; "
+              f"training {statistics.median(training):.3f} s ({min(training):.3f} to {max(training):.3f}), "
+              f"process {statistics.median(wall):.2f} s ({min(wall):.2f} to {max(wall):.2f})")
+    if statistics.mean(found) < PUBLISHED:
+        raise Failed(f"{detail}; at least {PUBLISHED} is expected")
+    return detail, {"seeds": runs}
+
+
+def starts_of_recipe(check):
+    """Three cold starts of the whole recipe on synthetic pictures: a process each."""
+    small_only(check, "airbench94")
+    rows = []
+    for n in range(3):
+        s = summary(train(check, f"start-{n}", [*RECIPE, "data.train_samples=50000", "data.test_samples=10000", "checkpoint.every_epochs=0", *FASTEST],
+                          "cifar10-94.ini"))
+        rows.append({key: value for key, value in s.items() if key.endswith("_seconds") or key == "parts"})
+    return "; ".join(f"process {row['wall_seconds']:.2f} s, first update after {row['time_to_first_update_seconds']:.2f} s" for row in rows), {"starts": rows}
+
+
+# --- operators by themselves
+
+def bench_gpu(word, check):
+    if check.emulated:
+        raise Skipped("an emulated card's times mean nothing")
+    done = check.run([built(check, "bench_gpu"), word])
+    return f"{len(done.out.splitlines())} lines", {"table": done.out}
+
+
+COUNTED = "gather|weight_gather|norm_backward|augment"  # kernels that ncu looks at
+
+
+def counters(check):
+    """Nsight Compute's counters of the kernels that take longest in the recipe."""
+    if check.emulated or not shutil.which("ncu"):
+        raise Skipped("no Nsight Compute (ncu) here")
+    options = [*RECIPE, *FASTEST, "device.graphs=false", "train.max_updates=3", "data.train_samples=4608", "data.test_samples=1536",
+               "device.type=cuda", "device.autotune=false"]
+    done = check.run(["ncu", "--clock-control", "none", "--set", "basic", "--launch-count", "24", "--kernel-name", f"regex:{COUNTED}",
+                      check.bin / "train", f"{machine.ROOT}/configs/cifar10-94.ini", "--quiet", "--run-dir", check.work / "counters",
+                      *as_arguments(options)], fails=False)
+    if done.rc:
+        raise Skipped(f"ncu: {done.last_line()}")
+    return f"{done.out.count('Duration')} launches", {"table": done.out}
+
+
 # --- where the time goes
 
 def layers(network, batch, precision, check):
     small_only(check, network)
     batch = min(batch, EMULATED.batch) if check.emulated else batch
-    folder = check.work / f"layers-{network}-{precision}"
+    return layers_of(f"{network}-{precision}", "bench-cpu.ini", batch, [*network_options(network), f"train.precision={precision}"], check)
+
+
+def recipe_layers(pixels, check):
+    """The 94 % recipe at one of its resolutions."""
+    small_only(check, "airbench94")
+    return layers_of(f"cifar10-94-{pixels}", "cifar10-94.ini", RECIPE_BATCH, [*RECIPE, f"train.resolution=0:{pixels}"], check)
+
+
+def layers_of(name, config, batch, options, check):
+    folder = check.work / f"layers-{name}"
     folder.mkdir(parents=True, exist_ok=True)
-    options = [*network_options(network), f"train.global_batch={batch}", f"train.micro_batch={batch}", f"train.precision={precision}",
-               f"data.train_samples={batch * 16}", f"data.test_samples={batch}", "device.type=cuda"]
-    done = check.run([check.bin / "train", "bench", f"{machine.ROOT}/configs/bench-cpu.ini", "--layers", "--run-dir", folder,
-                      "--seconds", sizes(check).measure_seconds, *as_arguments(options)])
+    options = [*options, f"train.global_batch={batch}", f"train.micro_batch={batch}", f"data.train_samples={batch * 16}",
+               f"data.test_samples={batch}", "device.type=cuda", f"device.autotune={'false' if check.emulated else 'true'}"]
+    done = check.run([check.bin / "train", "bench", f"{machine.ROOT}/configs/{config}", "--layers", "--run-dir", folder,
+                      "--seconds", sizes(check).layer_seconds, *as_arguments(options)])
     found = json.loads((folder / "layers.json").read_text())
     return (f"{found['update_seconds'] * 1e3:.3f} ms an update of {batch}; measured limits {found['matmul_gflops'] / 1e3:.0f} TFLOP/s, "
             f"{found['bandwidth_gbytes']:.0f} GB/s"), {"layers": found, "table": done.out}
@@ -219,19 +301,21 @@ def profile(network, check):
 
 # --- beside PyTorch
 
-def peers(network, batch, precision, check):
-    s = sizes(check)
-    small_only(check, network)
-    if not shutil.which(check.python) or check.run([check.python, "-c", "import torch"], fails=False).rc:
-        raise Skipped(f"{check.python} has no PyTorch (another one: --python)")
-    small = ["--torch-device", "cpu", "--rounds", "1", "--seconds", "0.1", "--updates", "4"] if check.emulated else ["--rounds", "2"]
-    name = f"{network}:{min(batch, EMULATED.batch) if check.emulated else batch}:{precision}"
+def peers(check):
+    """All networks beside PyTorch. What was measured stays in peers.json, and a later call goes on from there."""
+    if not shutil.which(check.python) or check.run([check.python, "-c", "import torch, numpy"], fails=False).rc:
+        raise Skipped(f"{check.python} has no PyTorch with numpy (another one: --python)")
     out = check.record.folder / "peers.json"
-    check.run([check.python, f"{machine.ROOT}/bench/compare_pytorch_gpu.py", "--train", check.bin / "train", "--networks", name, "--out", out, *small])
-    found = json.loads(out.read_text())["networks"][name]
-    failed = [k for k, v in found["arrangements"].items() if v.get("error")]
-    ratios = ", ".join(f"{k.removeprefix('pytorch ')} {v:.2f}" for k, v in found["ratios"].items())
-    return f"Lockstep is so many times as fast as PyTorch: {ratios or 'none ran'}" + (f"; failed: {', '.join(failed)}" if failed else "")
+    small = ["--torch-device", "cpu", "--networks", "lenet:4:fp32", "--rounds", "1", "--seconds", "0.1", "--updates", "4"] if check.emulated else [
+        "--arrangements", "lockstep resident,pytorch whole step,pytorch whole step pure", "--seconds", "0.7"]
+    minutes = [] if check.left() == float("inf") else ["--within", f"{max(1, check.left() - PEERS_END_S):.0f}"]
+    check.run([check.python, f"{machine.ROOT}/bench/compare_pytorch_gpu.py", "--train", check.bin / "train", "--out", out, *minutes, *small])
+    networks = json.loads(out.read_text())["networks"]
+    best = {name: min(known["ratios"].values(), default=None) for name, known in networks.items()}
+    return "Lockstep beside the best PyTorch: " + ", ".join(f"{name} {ratio:.2f}" if ratio else f"{name} not measured" for name, ratio in best.items())
+
+
+PEERS_END_S = 5  # to end the processes
 
 
 # --- compute-sanitizer
@@ -319,7 +403,7 @@ def with_(function, *arguments):
     return functools.partial(function, *arguments)
 
 
-NETWORKS = (("resnet9", 512, "bf16"), ("lenet", 128, "fp32"), ("resnet20", 128, "bf16"), ("airbench94", 1024, "bf16"))
+NETWORKS = (("resnet9", 512, "bf16"), ("lenet", 128, "fp32"), ("resnet20", 128, "bf16"), ("airbench94", 1024, "bf16"), ("mobilenet", 128, "bf16"))
 
 ITEMS = [
     Item("devices/found", 5, 60, devices),
@@ -334,18 +418,25 @@ ITEMS = [
     Item("graphs/lenet-fp32", 10, 180, with_(graphs, "lenet", "fp32")),
     Item("graphs/resnet9-bf16", 15, 180, with_(graphs, "resnet9", "bf16")),
     *(Item(f"accuracy/{precision}", 15, 180, with_(accuracy, precision)) for precision in PRECISIONS),
-    *(Item(f"layers/{n}-{b}-{p}", 15, 150, with_(layers, n, b, p)) for n, b, p in NETWORKS),
+    Item("launches/empty", 4, 60, with_(bench_gpu, "launches"), True),
+    *(Item(f"layers/{n}-{b}-{p}", 12, 150, with_(layers, n, b, p), True) for n, b, p in NETWORKS),
+    *(Item(f"layers/cifar10-94-{pixels}", 15, 150, with_(recipe_layers, pixels), True) for pixels in (24, 28, 32)),
+    Item("starts/cifar10-94", 15, 120, starts_of_recipe, True),
+    Item("convolutions/recipe", 60, 240, with_(bench_gpu, "convolutions"), True),
+    Item("norms/all", 15, 120, with_(bench_gpu, "norms"), True),
+    Item("counters/cifar10-94", 40, 150, counters, True),
     Item("profile/resnet9", 15, 150, with_(profile, "resnet9")),
     Item("profile/lenet", 10, 150, with_(profile, "lenet")),
-    *(Item(f"peers/{n}-{b}-{p}", 150, 500, with_(peers, n, b, p)) for n, b, p in NETWORKS),
+    Item("peers/all", 240, 560, peers, True),
+    Item("accuracy/cifar10-94", 130, 400, accuracy_of_recipe, True),
     Item("training/whole", 60, 300, whole_training),
     Item("sanitizer/memcheck-lenet", 60, 280, with_(sanitizer, "memcheck", "lenet")),
     Item("ranks/lenet", 60, 300, with_(ranks, "lenet")),
     *(Item(f"resume/{n}-{p}", 10, 150, with_(resume, n, p)) for n in ("lenet", "resnet20") for p in PRECISIONS),
     *(Item(f"graphs/{n}-{p}", 15, 180, with_(graphs, n, p)) for n, p in (
         ("lenet", "bf16"), ("lenet", "fp16"), ("resnet9", "fp32"), ("resnet9", "fp16"))),
-    Item("layers/lenet-128-bf16", 15, 150, with_(layers, "lenet", 128, "bf16")),
-    Item("layers/resnet9-512-fp16", 15, 150, with_(layers, "resnet9", 512, "fp16")),
+    Item("layers/lenet-128-bf16", 12, 150, with_(layers, "lenet", 128, "bf16"), True),
+    Item("layers/resnet9-512-fp16", 12, 150, with_(layers, "resnet9", 512, "fp16"), True),
     Item("ranks/resnet20", 60, 300, with_(ranks, "resnet20")),
     Item("ranks/starts", 100, 400, starts),
     Item("ranks/bench", 60, 280, ranks_bench),

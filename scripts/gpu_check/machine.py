@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BUILD = ROOT / "build/gpu"
 ARCHIVE = ROOT / "carry/program.tar.gz"
 TESTS = ("device_cuda_device", "device_cuda_operators", "device_cuda_queue", "train_cuda")
-PROGRAMS = ("train", "lockstep_cuda.so", *(f"test_{name}" for name in TESTS))
+PROGRAMS = ("train", "lockstep_cuda.so", "bench_gpu", *(f"test_{name}" for name in TESTS))
 # Of every Linux; a carried program brings all others.
 SYSTEM_LIBRARIES = ("linux-vdso", "ld-linux", "libc.", "libm.", "libdl.", "libpthread.", "librt.", "libstdc++.", "libgcc_s.",
                     "libcudart", "libcudnn", "libcublas", "libnccl", "libcuda.")
@@ -122,12 +122,17 @@ def options_here():
             *([f"-DLOCKSTEP_CUDA_ARCHITECTURES={capability}"] if capability else [])]
 
 
-# For any card, one rank; libraries are found in lib/ beside bin/, also by libraries.
-CARRIED_OPTIONS = ["-DLOCKSTEP_MPI=OFF", "-DCMAKE_INSTALL_RPATH=$ORIGIN/../lib", "-DCMAKE_EXE_LINKER_FLAGS=-Wl,--disable-new-dtags"]
+def carried_options(architecture):
+    """For any card or one kind of card; with MPI if Open MPI is installed here, whose libraries travel (scripts/carry.sh mpi brings its launcher).
+    Libraries are found in lib/ beside bin/, also by libraries."""
+    compiler = shutil.which("mpicc.openmpi")
+    return [f"-DMPI_C_COMPILER={compiler}" if compiler else "-DLOCKSTEP_MPI=OFF",
+            *([f"-DLOCKSTEP_CUDA_ARCHITECTURES={architecture}-real"] if architecture else []),
+            "-DCMAKE_INSTALL_RPATH=$ORIGIN/../lib", "-DCMAKE_EXE_LINKER_FLAGS=-Wl,--disable-new-dtags"]
 
 
 def compile_program(build):
-    return ["cmake", "--build", build, "--target", "train", "lockstep_cuda", *(f"test_{name}" for name in TESTS)]
+    return ["cmake", "--build", build, "--target", "train", "lockstep_cuda", "bench_gpu", *(f"test_{name}" for name in TESTS)]
 
 
 def unpack_carried(archive):
@@ -147,18 +152,25 @@ def link_program_to_toolkit(folder):
         (folder / "cuda").symlink_to(BUILD / "toolkit")
 
 
+def libraries_of(program):
+    """By name the paths of the libraries that not every Linux has; raises Unfit if one is not found."""
+    found = {}
+    for line in text_of(["ldd", program]).splitlines():
+        words = line.split()
+        if "=>" in words and not words[0].startswith(SYSTEM_LIBRARIES):
+            if words[2] == "not":
+                raise Unfit(f"{program}: {words[0]} is not found")
+            found[words[0]] = words[2]
+    return found
+
+
 def pack(folder):
     """The program and all libraries that not every Linux has, as one file; raises Unfit. The program finds them by its run path."""
     if lacking(folder):
         raise Unfit(f"{folder} lacks {', '.join(lacking(folder))}")
     libraries = {}
     for name in PROGRAMS:
-        for line in text_of(["ldd", folder / name]).splitlines():
-            words = line.split()
-            if "=>" in words and not words[0].startswith(SYSTEM_LIBRARIES):
-                if words[2] == "not":
-                    raise Unfit(f"{folder / name}: {words[0]} is not found")
-                libraries[words[0]] = words[2]
+        libraries.update(libraries_of(folder / name))
     ARCHIVE.parent.mkdir(parents=True, exist_ok=True)
     with tarfile.open(ARCHIVE, "w:gz", dereference=True) as file:
         for name in PROGRAMS:

@@ -80,10 +80,13 @@ class Record:
                 last[entry["item"]] = entry
         return last
 
-    def is_done(self, item, program):
-        """ok stays; failed stays until another program is there; what was skipped or cut is tried again."""
+    def is_done(self, item, program, of_program=False):
+        """A passed item stays done, one of_program only for the same program; a failed one until another program is there; a skipped or cut
+        one is tried again."""
         last = self.finished().get(item)
-        return bool(last) and (last["verdict"] == OK or (last["verdict"] == FAILED and last["program"] == program))
+        if not last or last["verdict"] not in (OK, FAILED):
+            return False
+        return last["program"] == program or (last["verdict"] == OK and not of_program)
 
     def deaths(self, item, program):
         """How often the check was killed in this item, since it last ended."""

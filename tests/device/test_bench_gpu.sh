@@ -12,5 +12,5 @@ fail() { echo "FAILED: $*" >&2; exit 1; }
 rc=0
 "$bin/bench_gpu" fast 2>"$work/refused" || rc=$?
 [ $rc = 2 ] || fail "an unknown word: exit $rc"
-grep -qF "unknown word 'fast'; expected is convolutions or norms" "$work/refused" || fail "what it says of an unknown word"
+grep -qF "unknown word 'fast'; expected is launches, convolutions or norms" "$work/refused" || fail "what it says of an unknown word"
 echo "bench_gpu builds and refuses what it does not know"

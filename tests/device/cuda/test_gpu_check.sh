@@ -21,15 +21,27 @@ python3 tests/device/cuda/gpu_check.py || failed=1
 
 # Real items, in two calls: the second one finds nothing left to do.
 for call in first second; do
-    timeout 120 scripts/gpu-check.sh devices/found beside-cpu/lenet peers/lenet-128-fp32 --minutes 9 --bin "$bin" --results "$work/results" \
+    timeout 120 scripts/gpu-check.sh devices/found beside-cpu/lenet peers/all --minutes 9 --bin "$bin" --results "$work/results" \
         --from "$work/none" --python "$work/no-python" >"$work/$call" 2>&1
     check "$call call: exit" $? 0
 done
 check "first call" "$(grep -cE '^ok +(devices/found|beside-cpu/lenet) ' "$work/first")" 2
-check "first call: no PyTorch" "$(grep -cE '^skipped +peers/lenet' "$work/first")" 1
+check "first call: no PyTorch" "$(grep -cE '^skipped +peers/all' "$work/first")" 1
 check "second call: what was skipped is tried again, nothing else" "$(grep -cE '^(ok|failed|skipped|cut) ' "$work/second")" 1
 check "the card is in the report" "$(head -n 1 "$work/results/report.md" | grep -c '^# Emulated GPU.*, lockstep ')" 1
 check "both calls are in the record" "$(grep -c '"note": "machine"' "$work/results/record.jsonl")" 2
+
+# A lease runs its own items in its own order; a second call measures nothing twice. Here there is neither PyTorch nor time for more.
+timeout 300 scripts/gpu-check.sh lease 2 --bin "$bin" --results "$work/lease" --from "$work/none" --python "$work/no-python" >"$work/log" 2>&1
+check "lease 2: exit" $? 0
+check "lease 2: its items" "$(grep -cE '^skipped +peers/all' "$work/log")" 1
+for lease in 4 '' '1 2'; do
+    # shellcheck disable=SC2086 # words
+    scripts/gpu-check.sh lease $lease --bin "$bin" >"$work/log" 2>&1
+    check "lease '$lease': exit" $? 2
+    check "lease '$lease': says which there are" "$(grep -c "lease $lease: 1, 2, 3 is expected" "$work/log")" 1
+done
+python3 tests/device/cuda/carried_cifar.py || failed=1
 
 scripts/gpu-check.sh nonsense >"$work/log" 2>&1
 check "an unknown part: exit" $? 2
