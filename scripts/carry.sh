@@ -2,11 +2,10 @@
 # carry.sh - gathers in carry/ (ignored by git) what scripts/gpu-check.sh needs on a machine with a card but without network and packages.
 #
 #   scripts/carry.sh [program [CAPABILITY]]   the program with its tests, built here for every card, or for one kind of card (90: H100 and H200;
-#                                 a third of the size), its libraries, and Fashion-MNIST, so that nothing is built there. Needs nvcc and cuDNN
+#                                 27 MB), its libraries, and Fashion-MNIST, so that nothing is built there. Needs nvcc and cuDNN
 #                                 here (scripts/fetch-cuda.sh)
 #   scripts/carry.sh mpi          Open MPI's launcher and plugins, so that two ranks can share one card there
-#   scripts/carry.sh cifar FOLDER 1|2   a part of CIFAR-10's binary files: 1 (40 MB) travels beside the program for one kind of card, 2 (60 MB) by
-#                                 itself in a second call on the same machine. Needs libjxl-tools here
+#   scripts/carry.sh cifar FOLDER 1|2   a part of CIFAR-10's binary files: 1 (40 MB), 2 (60 MB), for two calls on the same machine. Needs libjxl-tools here
 #   scripts/carry.sh packages     Debian packages for building there, with Open MPI, and Fashion-MNIST: about 45 MB
 #   scripts/carry.sh results FOLDER   what an earlier call found there, so that the next one continues
 #

@@ -151,6 +151,7 @@ def new_check(a):
     os.environ["PATH"] += ":/usr/local/cuda/bin"  # nvcc and compute-sanitizer, where the system does not name them
     machine.link_toolkit()
     machine.unpack_packages()
+    cifar.unpack()
     return check
 
 

@@ -1,5 +1,5 @@
 """CIFAR-10 for a machine without network. The binary files are too large for one call, so they travel in two parts: pictures as losslessly
-compressed mosaics (JPEG XL), labels as they are. Part 1 also has djxl with its libraries, which unpacks both, and leaves room for the program."""
+compressed mosaics (JPEG XL), labels as they are. Part 1 also has djxl with its libraries, which unpacks both."""
 import hashlib
 import pathlib
 import shutil
@@ -112,7 +112,6 @@ def unpack():
 
 def folder():
     """The folder of the binary files, or None."""
-    unpack()
     for found in (ROOT / "data/cifar10", TARGET):
         try:
             for names in FILES.values():
