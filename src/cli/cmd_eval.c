@@ -35,8 +35,6 @@ static ls_status print_all(const ls_args *args, const ls_train_evaluation *e, co
 
 static ls_status take_weights(const ls_args *args, ls_comm *comm, ls_trainer *trainer) {
     char path[2 * LS_TEXT_BYTES];
-    if (!args->weights && !ls_trainer_get_info(trainer)->cfg->model_init[0])
-        return ls_fail(LS_USAGE, "no weights: train eval CONFIG.ini WEIGHTS, or model.init in CONFIG.ini");
     if (!args->weights) return ls_trainer_init_from_file(trainer);
     LS_TRY(ls_comm_agree(comm, ls_weights_locate(args->weights, path, sizeof path), NULL));
     return ls_trainer_load_weights(trainer, path);
@@ -59,9 +57,16 @@ static ls_status evaluate(const ls_args *args, ls_comm *comm, ls_trainer *traine
     return ls_command_agree(comm, prints ? print_all(args, &evaluation, ls_trainer_details(trainer)) : LS_SUCCESS);
 }
 
+static ls_status configure(const ls_args *args, ls_comm *comm, ls_config *cfg) {
+    LS_TRY(ls_command_configure(args, comm, cfg));
+    if (args->weights || cfg->model_init[0]) return LS_SUCCESS;
+    return ls_fail(LS_USAGE, "no weights: train eval CONFIG.ini WEIGHTS, or model.init in CONFIG.ini");
+}
+
 static ls_status evaluate_configured(const ls_args *args, ls_comm *comm) {
     ls_config cfg;
-    LS_TRY(ls_command_agree(comm, ls_command_configure(args, comm, &cfg)));
+    LS_TRY(ls_command_agree(comm, configure(args, comm, &cfg)));
+    LS_TRY(ls_command_agree(comm, ls_command_adopt(args, comm, &cfg)));
     ls_trainer *trainer = NULL;
     LS_TRY(ls_command_agree(comm, ls_trainer_new_to_evaluate(&cfg, comm, &trainer)));
     ls_status status = evaluate(args, comm, trainer);
@@ -71,7 +76,7 @@ static ls_status evaluate_configured(const ls_args *args, ls_comm *comm) {
 
 // --- on a folder -----------------------------------------------------------------------------------
 
-static ls_status print_folder(const ls_args *args, const ls_config *cfg, const char *folder) {
+static ls_status print_folder(const ls_args *args, ls_config *cfg, const char *folder) {
     ls_evaluation *e;
     LS_TRY(ls_eval_folder(args, cfg, folder, &e));
     ls_status status = LS_SUCCESS;

@@ -4,7 +4,7 @@
 #include "cli/commands.h"
 #include "files/onnx.h"
 
-static ls_status export(const ls_args *args, const ls_config *cfg) {
+static ls_status export(const ls_args *args, ls_config *cfg) {
     ls_safetensors *file;
     ls_weights_info *info;
     LS_TRY(ls_command_weights(args, cfg, &file, &info));

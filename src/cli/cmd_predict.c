@@ -116,7 +116,7 @@ static ls_status print_all(
 }
 
 static ls_status predict_pictures(
-    const ls_args *args, const ls_config *cfg, const ls_picture_list *pictures, ls_status *unread) {
+    const ls_args *args, ls_config *cfg, const ls_picture_list *pictures, ls_status *unread) {
     ls_safetensors *file;
     ls_weights_info *info;
     LS_TRY(ls_command_weights(args, cfg, &file, &info));
@@ -156,7 +156,7 @@ static ls_status list_pictures(const ls_args *args, ls_picture_list *pictures) {
     return check_stdin(args, pictures);
 }
 
-static ls_status predict(const ls_args *args, const ls_config *cfg, ls_status *unread) {
+static ls_status predict(const ls_args *args, ls_config *cfg, ls_status *unread) {
     ls_picture_list pictures = { 0 };
     ls_status status = list_pictures(args, &pictures);
     LS_THEN(status, predict_pictures(args, cfg, &pictures, unread));

@@ -4,7 +4,9 @@
 #include <string.h>
 #include "base/atomic_file.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "files/weights.h"
+#include "files/weights_fit.h"
 
 static _Noreturn void end_job(ls_comm *comm, ls_status status) {
     ls_comm_claim_end(comm);
@@ -40,17 +42,93 @@ ls_status ls_command_configure(const ls_args *args, ls_comm *comm, ls_config *cf
     if (args->config) LS_TRY(ls_config_read_file(cfg, args->config));
     for (int i = 0; i < args->set_count; i++) LS_TRY(ls_config_set(cfg, args->sets[i]));
     if (args->resume) cfg->run_resume = LS_RESUME_MUST;
-    LS_TRY(ls_config_check(cfg));
+    LS_TRY(args->weights && !args->config ? ls_config_check_without_data(cfg) : ls_config_check(cfg));
     ls_comm_set_timeout(comm, cfg->dist_timeout);
     ls_comm_set_hierarchy(comm, cfg->dist_hierarchy);
     return LS_SUCCESS;
 }
 
-ls_status ls_command_weights(const ls_args *args, const ls_config *cfg, ls_safetensors **file, ls_weights_info **info) {
+// Options that --set has on the command line and that are not read beside weights that say what they are for.
+static void mention_unread(const ls_config *cfg) {
+    static const char *const read[] = { "device.", "dist.", "log.", "eval.tta", "data.workers", "data.prefetch",
+        "data.decoder", "data.broken", "data.mean", "data.std", "data.resize", "data.image_size", "model.override" };
+    char list[LS_STATUS_TEXT_BYTES / 2] = "", value[LS_TEXT_BYTES];
+    ls_text_room room = { list, sizeof list };
+    const char *name;
+    for (int i = 0; ls_config_value(cfg, i, &name, value, sizeof value); i++) {
+        size_t k = 0;
+        while (k < sizeof read / sizeof *read && strncmp(name, read[k], strlen(read[k])) != 0) k++;
+        if (cfg->line[i] < 0 && k == sizeof read / sizeof *read) ls_text_put(&room, "%s%s", list[0] ? ", " : "", name);
+    }
+    if (list[0]) ls_warn("no effect %s: the weights say what they are for", list);
+}
+
+// What the file says, beside what the configuration does; *info becomes what is used.
+static ls_status fit_to_config(const ls_args *args, const char *path, ls_config *cfg, ls_weights_info *info) {
+    ls_weights_info *here = NULL;
+    ls_weights_fit *fit = NULL;
+    if (args->config) {
+        ls_weights_adopt(info, cfg);
+        LS_TRY(ls_weights_info_configured(cfg, &here));
+    } else {
+        LS_TRY(ls_weights_info_check(path, info));
+        mention_unread(cfg);
+        LS_TRY(ls_weights_info_by_hand(cfg, &here));
+        if (here->input.h) here->input.c = info->input.c;
+    }
+    const ls_weights_fit_options options = { .path = path,
+        .file = info,
+        .here = here,
+        .graph = here->graph ? here->graph : info->graph,
+        .cfg = cfg,
+        .use = LS_WEIGHTS_PREDICT };
+    ls_status status = ls_weights_fit_new(&options, &fit);
+    if (!ls_failed(status) && fit->note[0]) ls_alert("%s", fit->note);
+    if (!ls_failed(status) && fit->class_note[0]) ls_alert("%s", fit->class_note);
+    LS_THEN(status, ls_weights_complete(cfg, info, here));
+    ls_weights_fit_free(fit);
+    ls_weights_info_free(here);
+    return status;
+}
+
+ls_status ls_command_weights(const ls_args *args, ls_config *cfg, ls_safetensors **file, ls_weights_info **info) {
     char path[2 * LS_TEXT_BYTES];
     LS_TRY(ls_weights_locate(args->weights, path, sizeof path));
     LS_TRY(ls_safetensors_read(path, file));
-    ls_status status = args->config ? ls_weights_info_configured(cfg, info) : ls_weights_info_read(path, *file, info);
+    ls_status status = ls_weights_info_read(path, *file, info);
+    if (!ls_failed(status)) {
+        status = fit_to_config(args, path, cfg, *info);
+        if (ls_failed(status)) ls_weights_info_free(*info);
+    }
     if (ls_failed(status)) ls_safetensors_free(*file);
     return status;
+}
+
+// The configuration that weights are evaluated by, where it leaves open what they say.
+static ls_status adopt(const ls_args *args, ls_config *cfg) {
+    char named[2 * LS_TEXT_BYTES], path[2 * LS_TEXT_BYTES];
+    ls_safetensors *file;
+    ls_weights_info *info;
+    if (args->weights)
+        snprintf(named, sizeof named, "%s", args->weights);
+    else
+        LS_TRY(ls_config_path(cfg, LS_OPTION_model_init, named, sizeof named));
+    LS_TRY(ls_weights_locate(named, path, sizeof path));
+    LS_TRY(ls_safetensors_read(path, &file));
+    ls_status status = ls_weights_info_read(path, file, &info);
+    if (!ls_failed(status)) ls_weights_adopt(info, cfg);
+    if (!ls_failed(status)) ls_weights_info_free(info);
+    ls_safetensors_free(file);
+    return status;
+}
+
+ls_status ls_command_adopt(const ls_args *args, ls_comm *comm, ls_config *cfg) {
+    const int reads = ls_comm_get_info(comm)->rank == 0;
+    LS_TRY(ls_comm_agree(comm, reads ? adopt(args, cfg) : LS_SUCCESS, NULL));
+    LS_TRY(ls_comm_broadcast(comm, cfg->data_image_size, sizeof cfg->data_image_size, 0));
+    LS_TRY(ls_comm_broadcast(comm, cfg->data_shape, sizeof cfg->data_shape, 0));
+    LS_TRY(ls_comm_broadcast(comm, cfg->data_mean, sizeof cfg->data_mean, 0));
+    LS_TRY(ls_comm_broadcast(comm, cfg->data_std, sizeof cfg->data_std, 0));
+    LS_TRY(ls_comm_broadcast(comm, &cfg->data_resize, sizeof cfg->data_resize, 0));
+    return ls_comm_broadcast(comm, &cfg->data_decoder, sizeof cfg->data_decoder, 0);
 }

@@ -89,7 +89,7 @@ static ls_status evaluate(folder_run *f, const ls_safetensors *file, ls_evaluati
     return LS_GIVE(status, e, out, ls_evaluation_free);
 }
 
-ls_status ls_eval_folder(const ls_args *args, const ls_config *cfg, const char *folder, ls_evaluation **out) {
+ls_status ls_eval_folder(const ls_args *args, ls_config *cfg, const char *folder, ls_evaluation **out) {
     ls_safetensors *file;
     ls_weights_info *info;
     ls_picture_list pictures = { 0 };

@@ -33,8 +33,7 @@ static const ls_chw dataset_shapes[] = {
 #include "config/datasets.def"
 };
 
-// The shape of one picture, as far as the configuration decides it.
-static ls_status picture_shape(const ls_config *cfg, ls_chw *shape) {
+ls_status ls_config_picture_shape(const ls_config *cfg, ls_chw *shape) {
     char where[LS_STATUS_TEXT_BYTES / 2];
     ls_chw synthetic, folder = { 3, 0, 0 };
     LS_TRY(ls_parse_chw(ls_config_where(cfg, LS_OPTION_data_shape, where, sizeof where), cfg->data_shape, &synthetic));
@@ -57,7 +56,7 @@ static ls_status check_augmentation(const ls_config *cfg, ls_chw picture) {
 static ls_status check_data(const ls_config *cfg) {
     ls_chw shape;
     if (!cfg->data_cache[0]) return refuse(cfg, LS_OPTION_data_cache, "expected off, auto, or a folder");
-    LS_TRY(picture_shape(cfg, &shape));
+    LS_TRY(ls_config_picture_shape(cfg, &shape));
     LS_TRY(check_augmentation(cfg, shape));
     if (cfg->eval_tta == LS_TTA_FLIP_SHIFT && ls_augment_side(shape) < 2)
         return refuse(cfg, LS_OPTION_eval_tta,
@@ -206,9 +205,36 @@ static ls_status check_paths(const ls_config *cfg) {
         path);
 }
 
-ls_status ls_config_check(const ls_config *cfg) {
+// The length of the first word of a list, whose words stand between spaces and commas; *list moves to it. 0: none is left.
+static size_t next_word(const char **list) {
+    *list += strspn(*list, ", ");
+    return strcspn(*list, ", ");
+}
+
+int ls_config_overrides(const ls_config *cfg, const char *word) {
+    size_t length;
+    for (const char *at = cfg->model_override; (length = next_word(&at)); at += length)
+        if (length == strlen(word) && strncmp(at, word, length) == 0) return 1;
+    return 0;
+}
+
+static ls_status check_override(const ls_config *cfg) {
+    static const char *const words[] = { "classes", "image_size", "mean", "std", "resize" };
+    size_t length;
+    for (const char *at = cfg->model_override; (length = next_word(&at)); at += length) {
+        size_t i = 0;
+        while (i < sizeof words / sizeof *words && (strlen(words[i]) != length || strncmp(at, words[i], length) != 0))
+            i++;
+        if (i == sizeof words / sizeof *words)
+            return refuse(cfg, LS_OPTION_model_override, "expected some of classes, image_size, mean, std, resize");
+    }
+    return LS_SUCCESS;
+}
+
+static ls_status check(const ls_config *cfg, int has_data) {
     LS_TRY(check_paths(cfg));
-    LS_TRY(check_data(cfg));
+    LS_TRY(check_override(cfg));
+    if (has_data) LS_TRY(check_data(cfg));
     LS_TRY(check_resolution(cfg));
     LS_TRY(check_patience(cfg));
     LS_TRY(check_batches(cfg));
@@ -216,4 +242,12 @@ ls_status ls_config_check(const ls_config *cfg) {
     LS_TRY(check_optimizer(cfg));
     LS_TRY(check_schedule(cfg));
     return check_loss_scale(cfg);
+}
+
+ls_status ls_config_check(const ls_config *cfg) {
+    return check(cfg, 1);
+}
+
+ls_status ls_config_check_without_data(const ls_config *cfg) {
+    return check(cfg, 0);
 }

@@ -109,6 +109,10 @@ LS_CHECKED ls_status ls_config_path(const ls_config *cfg, int index, char *dst, 
 // What one option cannot know: combinations that are impossible for any number of ranks (rank-dependent ones:
 // ls_batches_plan).
 LS_CHECKED ls_status ls_config_check(const ls_config *cfg);
+// The same where no data set is named: options of data are not checked.
+LS_CHECKED ls_status ls_config_check_without_data(const ls_config *cfg);
+// The shape of one picture, as far as the configuration decides it; LS_USAGE: an option is no shape. A folder has three channels.
+LS_CHECKED ls_status ls_config_picture_shape(const ls_config *cfg, ls_chw *shape);
 // Options that were set and have no effect beside the others, into dst: "optimizer.momentum (only with optimizer.kind =
 // sgd); ..."; "": none. Returns dst.
 char *ls_config_unused(const ls_config *cfg, char *dst, size_t bytes);
@@ -127,6 +131,8 @@ static inline ls_dtype ls_config_storage(const ls_config *cfg) {
            : cfg->train_precision == LS_PRECISION_FP16 ? LS_F16
                                                        : LS_F32;
 }
+// Does model.override name this fact of weights? words: classes, image_size, mean, std, resize.
+int ls_config_overrides(const ls_config *cfg, const char *word);
 ls_augmentation ls_config_augmentation(const ls_config *cfg); // of training pictures
 const char *ls_config_choice(const char *name, int value);    // ("train.precision", 1) -> "bf16"
 // Does the optimizer (a group's, too) or schedule that is chosen read option `index`? 1 for options that every one reads.

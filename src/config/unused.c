@@ -74,6 +74,7 @@ char *ls_config_unused(const ls_config *cfg, char *dst, size_t bytes) {
         { LS_OPTION_data_test_fraction, folder, "data.dataset = folder" },
         { LS_OPTION_data_pad_mode, cfg->data_pad > 0, "data.pad > 0" },
         { LS_OPTION_model_init_rules, cfg->model_init[0] != 0, "model.init" },
+        { LS_OPTION_model_override, cfg->model_init[0] != 0, "model.init" },
         { LS_OPTION_data_crop_ratio, cfg->data_crop_scale > 0 && cfg->data_crop_scale < 1,
             "data.crop_scale > 0 and < 1" },
         { LS_OPTION_device_winograd, cpu, "device.type = cpu" },

@@ -320,8 +320,8 @@ static int begins_with_one_of(const char *name, const char *const *beginnings, s
 
 // Options that decide how to go on, not how to train.
 static int is_no_part_of_the_record(const char *name) {
-    static const char *const names[] = { "run.name", "run.resume", "run.adopt", "data.path", "model.file",
-        "model.init" };
+    static const char *const names[] = { "run.name", "run.resume", "run.adopt", "data.path", "model.file", "model.init",
+        "model.override" };
     return begins_with_one_of(name, names, sizeof names / sizeof names[0]);
 }
 
@@ -340,7 +340,8 @@ int ls_manifest_decides(int option) {
     ls_config defaults;
     ls_config_defaults(&defaults);
     ls_config_value(&defaults, option, &name, unused, sizeof unused);
-    static const int more[] = { LS_OPTION_data_path, LS_OPTION_model_init, LS_OPTION_train_max_updates,
+    static const int more[] = { LS_OPTION_data_path, LS_OPTION_model_init, LS_OPTION_model_init_rules,
+        LS_OPTION_model_override, LS_OPTION_train_max_updates,
         LS_OPTION_device_type }; // another run's, though a run may go on with others
     for (size_t i = 0; i < sizeof more / sizeof more[0]; i++)
         if (more[i] == option) return 1;

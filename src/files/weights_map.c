@@ -21,8 +21,9 @@ typedef struct {
     const ls_graph *graph;
     rule rules[RULES_MAX];
     int rule_count;
-    char **names; // by tensor of the file: the network's name for it; NULL: a counter, left out
-    int *takers;  // by tensor of the file: how many parameters take it
+    char **names;                     // by tensor of the file: the network's name for it; NULL: a counter, left out
+    int *takers;                      // by tensor of the file: how many parameters take it
+    const unsigned char *starts_anew; // by parameter; NULL: none
 } search;
 
 // --- rules ------------------------------------------------------------------------------------------
@@ -182,6 +183,10 @@ static ls_status find_source(search *s, int p, ls_weights_map *map) {
     ls_safetensors_tensor wanted;
     ls_weights_describe(&s->graph->params[p], &wanted);
     if (is_new(s, wanted.name)) return LS_SUCCESS;
+    if (s->starts_anew && s->starts_anew[p]) {
+        map->started_anew++;
+        return LS_SUCCESS;
+    }
     const int count = ls_safetensors_count(s->file);
     int i = 0;
     while (i < count && !(s->names[i] && strcmp(s->names[i], wanted.name) == 0)) i++;
@@ -214,12 +219,12 @@ static ls_status make(search *s, const char *rules, ls_weights_map *map) {
     return list_left(s, map);
 }
 
-ls_status ls_weights_map_new(
-    const char *path, const ls_safetensors *file, const ls_graph *graph, const char *rules, ls_weights_map **out) {
+ls_status ls_weights_map_new(const char *path, const ls_safetensors *file, const ls_graph *graph, const char *rules,
+    const unsigned char *starts_anew, ls_weights_map **out) {
     search *s;
     ls_weights_map *map = NULL;
     LS_TRY(LS_NEW(s, 1, "names of weights"));
-    *s = (search){ .path = path, .file = file, .graph = graph };
+    *s = (search){ .path = path, .file = file, .graph = graph, .starts_anew = starts_anew };
     ls_status status = LS_NEW(map, 1, "names of weights");
     if (map) map->graph = graph;
     LS_THEN(status, make(s, rules, map));

@@ -18,14 +18,15 @@ typedef struct ls_weights_map {
     const ls_graph *graph; // borrowed
     char **source;         // by parameter of the graph: its name in the file; NULL: made from the seed
     int taken;             // so many come from the file
+    int started_anew;      // so many do not because of starts_anew, and not by a rule
     char **left;           // names in the file that no parameter takes
     int left_count;
 } ls_weights_map;
 
-// path: the file's, for messages. LS_USAGE: a rule that is none, or matches nothing; a tensor that is missing or has
+// path: the file's, for messages. starts_anew: by parameter, 1 where the file's tensor is not taken; NULL: it is. LS_USAGE: a rule that is none, or matches nothing; a tensor that is missing or has
 // another shape or type, with the rule that helps.
-LS_CHECKED ls_status ls_weights_map_new(
-    const char *path, const ls_safetensors *file, const ls_graph *graph, const char *rules, ls_weights_map **out);
+LS_CHECKED ls_status ls_weights_map_new(const char *path, const ls_safetensors *file, const ls_graph *graph,
+    const char *rules, const unsigned char *starts_anew, ls_weights_map **out);
 void ls_weights_map_free(ls_weights_map *map); // NULL is allowed
 // Values of parameter p, which is taken: canonical, as fp32. file: the one that the map was made of.
 void ls_weights_map_values(const ls_weights_map *map, const ls_safetensors *file, int p, float *values);

@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "base/version.h"
+#include "config/values.h"
 
 static const char version_key[] = "lockstep.version", network_key[] = "lockstep.network",
                   dataset_key[] = "lockstep.dataset", mean_key[] = "lockstep.mean", std_key[] = "lockstep.std",
@@ -83,48 +84,41 @@ void ls_weights_metadata_free(ls_weights_metadata *metadata) {
 
 // --- reading -------------------------------------------------------------------------------------
 
-static ls_status find(const char *path, const ls_safetensors *file, const char *key, const char **text) {
-    *text = ls_safetensors_metadata(file, key);
-    if (*text) return LS_SUCCESS;
-    return ls_fail(LS_STORAGE,
-        "%s: does not say what network and pictures its weights are for: '%s' is missing from its __metadata__ "
-        "(weights "
-        "of another program?); name a configuration that does, by --config CONFIG.ini",
-        path, key);
-}
-
-static ls_status read_numbers(
-    const char *path, const ls_safetensors *file, const char *key, int positive, int count, float *numbers) {
-    const char *text, *at;
-    LS_TRY(find(path, file, key, &text));
-    at = text;
-    for (int i = 0; i < count; i++) {
+// *count: of numbers; wanted (0: any number, at most `most`). A file without the key has none.
+static ls_status read_numbers(const char *path, const ls_safetensors *file, const char *key, int positive, int wanted,
+    float *numbers, int *count) {
+    enum { MOST = (int)(sizeof((ls_weights_info *)0)->mean / sizeof(float)) };
+    const char *text = ls_safetensors_metadata(file, key), *at = text;
+    if (!text) return LS_SUCCESS;
+    for (int more = 1; more;) {
         char *end;
-        numbers[i] = strtof(at, &end);
-        const int good =
-            end != at && *end == (i < count - 1 ? ',' : 0) && numbers[i] > (positive ? 0 : -1e6f) && numbers[i] < 1e6f;
-        if (!good)
+        float number = strtof(at, &end);
+        more = *end == ',';
+        const int good = *count < (wanted ? wanted : MOST) && end != at && (more || !*end) &&
+                         number > (positive ? 0 : -1e6f) && number < 1e6f;
+        if (good) numbers[(*count)++] = number;
+        if (!good || (!more && wanted && *count < wanted))
             return ls_fail(LS_STORAGE,
                 "%s: '%s' of its __metadata__ is '%.80s', expected %d %snumber%s separated by commas: the file is "
                 "damaged",
-                path, key, text, count, positive ? "positive " : "", count == 1 ? "" : "s");
+                path, key, text, wanted ? wanted : 1, positive ? "positive " : "", wanted == 1 ? "" : "s");
         at = end + 1;
     }
     return LS_SUCCESS;
 }
 
 static ls_status read_classes(const char *path, const ls_safetensors *file, ls_weights_info *info) {
-    const char *text;
-    LS_TRY(find(path, file, classes_key, &text));
-    const int wanted = info->graph->classes;
-    LS_TRY(LS_NEW(info->classes, wanted, "%s", path));
+    const char *text = ls_safetensors_metadata(file, classes_key);
+    if (!text) return LS_SUCCESS;
     cJSON *list = cJSON_Parse(text), *name;
+    const int count = cJSON_GetArraySize(list), wanted = info->graph ? info->graph->classes : count;
     ls_status status = LS_SUCCESS;
-    int count = 0, good = cJSON_IsArray(list) && cJSON_GetArraySize(list) == wanted;
+    int good = cJSON_IsArray(list) && count == wanted;
+    LS_TRY_GOTO(LS_NEW(info->classes, count + 1, "%s", path));
     cJSON_ArrayForEach(name, list) {
         good = good && cJSON_IsString(name);
-        if (good) LS_TRY_GOTO(LS_NEW_TEXT(info->classes[count], name->valuestring, "%s", path));
-        count += good;
+        if (good) LS_TRY_GOTO(LS_NEW_TEXT(info->classes[info->class_count], name->valuestring, "%s", path));
+        info->class_count += good;
     }
     if (!good)
         status = ls_fail(LS_STORAGE, "%s: '%s' of its __metadata__ is no JSON list of %d names: the file is damaged",
@@ -134,62 +128,107 @@ done:
     return status;
 }
 
-// How pictures become pixels.
+// How pictures become pixels. Where the training pictures were no files, nothing was resized.
 static ls_status read_resize(const char *path, const ls_safetensors *file, ls_weights_info *info) {
-    const char *rule, *decoder = ls_safetensors_metadata(file, decoder_key);
-    LS_TRY(find(path, file, resize_key, &rule));
+    const char *rule = ls_safetensors_metadata(file, resize_key), *decoder = ls_safetensors_metadata(file, decoder_key);
+    int resize = LS_RESIZE_STRETCH;
     snprintf(info->decoder, sizeof info->decoder, "%s", decoder ? decoder : "");
-    for (info->resize = LS_RESIZE_STRETCH; info->resize <= LS_RESIZE_CROP; info->resize++)
-        if (strcmp(rule, resize_rules[info->resize]) == 0) return LS_SUCCESS;
+    if (!rule) return LS_SUCCESS;
+    while (resize <= LS_RESIZE_CROP && strcmp(rule, resize_rules[resize]) != 0) resize++;
+    if (resize <= LS_RESIZE_CROP) {
+        if (decoder) info->resize = resize;
+        return LS_SUCCESS;
+    }
     return ls_fail(LS_STORAGE, "%s: its pictures are resized by the rule '%.40s', and this program has '%s' and '%s'",
         path, rule, resize_rules[LS_RESIZE_STRETCH], resize_rules[LS_RESIZE_CROP]);
 }
 
-static ls_status read_all(const char *path, const ls_safetensors *file, ls_weights_info *info) {
-    const char *network, *dataset;
-    LS_TRY(find(path, file, network_key, &network));
+static ls_status read_network(const char *path, const ls_safetensors *file, ls_weights_info *info) {
+    const char *network = ls_safetensors_metadata(file, network_key);
     char where[LS_TEXT_BYTES];
+    if (!network) return LS_SUCCESS;
     snprintf(where, sizeof where, "%s (%s)", path, network_key);
     ls_status status = ls_graph_parse(where, network, &info->graph);
     if (status.code == LS_USAGE) status.code = LS_STORAGE; // not the user's words here: the file is damaged
     LS_TRY(status);
-    LS_TRY(find(path, file, dataset_key, &dataset));
-    snprintf(info->dataset, sizeof info->dataset, "%s", dataset);
-    const int channels = info->graph->input.c, most = (int)(sizeof info->mean / sizeof info->mean[0]);
-    if (channels > most)
-        return ls_fail(
-            LS_STORAGE, "%s: pictures of %d channels, at most %d are known: the file is damaged", path, channels, most);
-    LS_TRY(read_numbers(path, file, mean_key, 0, channels, info->mean));
-    LS_TRY(read_numbers(path, file, std_key, 1, channels, info->std));
+    info->input = info->graph->input;
+    const int channels = info->input.c, most = (int)(sizeof info->mean / sizeof info->mean[0]);
+    if (channels <= most) return LS_SUCCESS;
+    return ls_fail(
+        LS_STORAGE, "%s: pictures of %d channels, at most %d are known: the file is damaged", path, channels, most);
+}
+
+static ls_status read_all(const char *path, const ls_safetensors *file, ls_weights_info *info) {
+    const char *dataset = ls_safetensors_metadata(file, dataset_key);
+    LS_TRY(read_network(path, file, info));
+    snprintf(info->dataset, sizeof info->dataset, "%s", dataset ? dataset : "");
+    LS_TRY(read_numbers(path, file, mean_key, 0, info->input.c, info->mean, &info->mean_count));
+    LS_TRY(read_numbers(path, file, std_key, 1, info->input.c, info->std, &info->std_count));
     LS_TRY(read_resize(path, file, info));
     return read_classes(path, file, info);
 }
 
+static ls_status new_info(ls_weights_info **out) {
+    LS_TRY(LS_NEW(*out, 1, "metadata of weights"));
+    (*out)->resize = LS_RESIZE_UNKNOWN;
+    return LS_SUCCESS;
+}
+
 ls_status ls_weights_info_read(const char *path, const ls_safetensors *file, ls_weights_info **out) {
     ls_weights_info *info;
-    LS_TRY(LS_NEW(info, 1, "%s", path));
+    LS_TRY(new_info(&info));
     ls_status status = read_all(path, file, info);
     return LS_GIVE(status, info, out, ls_weights_info_free);
 }
 
+ls_status ls_weights_info_check(const char *path, const ls_weights_info *info) {
+    const char *missing = !info->graph         ? network_key
+                          : !info->dataset[0]  ? dataset_key
+                          : !info->mean_count  ? mean_key
+                          : !info->std_count   ? std_key
+                          : !info->class_count ? classes_key
+                                               : NULL;
+    if (!missing) return LS_SUCCESS;
+    return ls_fail(LS_STORAGE,
+        "%s: does not say what network and pictures its weights are for: '%s' is missing from its __metadata__ "
+        "(weights of another program?); name a configuration that does, by --config CONFIG.ini",
+        path, missing);
+}
+
+// --- of a configuration ----------------------------------------------------------------------------
+
 static ls_status take_dataset(const ls_dataset *dataset, ls_weights_info *info) {
     const ls_dataset_info *d = ls_dataset_get_info(dataset);
-    const ls_graph *g = info->graph;
-    if (!ls_chw_equal(d->shape, g->input) || d->classes != g->classes)
-        return ls_fail(LS_USAGE,
-            "%s: the network takes pictures of %dx%dx%d and has %d classes, but data.dataset = %s has %dx%dx%d and "
-            "%d",
-            g->path, g->input.c, g->input.h, g->input.w, g->classes, d->name, d->shape.c, d->shape.h, d->shape.w,
-            d->classes);
+    info->input = d->shape;
     snprintf(info->dataset, sizeof info->dataset, "%s", d->name);
+    info->mean_count = info->std_count = d->shape.c;
     memcpy(info->mean, d->mean, sizeof info->mean);
     memcpy(info->std, d->std, sizeof info->std);
-    info->resize = d->resize;
+    if (d->decoder[0]) info->resize = d->resize;
     memcpy(info->decoder, d->decoder, sizeof info->decoder);
     LS_TRY(LS_NEW(info->classes, d->classes, "names of %d classes", d->classes));
-    for (int i = 0; i < d->classes; i++)
-        LS_TRY(LS_NEW_TEXT(info->classes[i], ls_dataset_class(dataset, i), "names of %d classes", d->classes));
+    for (; info->class_count < d->classes; info->class_count++) {
+        char **name = &info->classes[info->class_count];
+        *name = ls_text_as_utf8(ls_dataset_class(dataset, info->class_count));
+        if (!*name) return ls_no_memory(0, "names of %d classes", d->classes);
+    }
     return LS_SUCCESS;
+}
+
+ls_status ls_weights_info_of_data(const ls_dataset *dataset, ls_weights_info **out) {
+    ls_weights_info *info;
+    LS_TRY(new_info(&info));
+    ls_status status = take_dataset(dataset, info);
+    return LS_GIVE(status, info, out, ls_weights_info_free);
+}
+
+static ls_status check_network(const ls_weights_info *info) {
+    const ls_graph *g = info->graph;
+    const ls_chw d = info->input;
+    if (ls_chw_equal(d, g->input) && info->class_count == g->classes) return LS_SUCCESS;
+    return ls_fail(LS_USAGE,
+        "%s: the network takes pictures of %dx%dx%d and has %d classes, but data.dataset = %s has %dx%dx%d and %d",
+        g->path, g->input.c, g->input.h, g->input.w, g->classes, info->dataset, d.c, d.h, d.w, info->class_count);
 }
 
 typedef struct {
@@ -212,20 +251,51 @@ static ls_status configure(const ls_config *cfg, ls_weights_info *info) {
     ls_status status = ls_graph_read_for(path, &(ls_graph_data){ find_data, &source }, &info->graph);
     if (!source.dataset) LS_THEN(status, ls_dataset_open(cfg, LS_SPLIT_TRAIN, &source.dataset));
     LS_THEN(status, take_dataset(source.dataset, info));
+    LS_THEN(status, check_network(info));
     ls_dataset_free(source.dataset);
     return status;
 }
 
 ls_status ls_weights_info_configured(const ls_config *cfg, ls_weights_info **out) {
     ls_weights_info *info;
-    LS_TRY(LS_NEW(info, 1, "metadata of weights"));
+    LS_TRY(new_info(&info));
     ls_status status = configure(cfg, info);
+    return LS_GIVE(status, info, out, ls_weights_info_free);
+}
+
+static ls_status take_numbers(const ls_config *cfg, int option, const char *text, float *numbers, int *count) {
+    enum { MOST = (int)(sizeof((ls_weights_info *)0)->mean / sizeof(float)) };
+    char where[LS_STATUS_TEXT_BYTES / 2];
+    double values[MOST];
+    LS_TRY(ls_parse_reals(ls_config_where(cfg, option, where, sizeof where), text, values, MOST, count));
+    for (int i = 0; i < *count; i++) {
+        numbers[i] = (float)values[i];
+        if (option == LS_OPTION_data_std && !(numbers[i] > 0))
+            return ls_fail(LS_USAGE, "%s: number %d is not positive", where, i + 1);
+    }
+    return LS_SUCCESS;
+}
+
+static ls_status take_by_hand(const ls_config *cfg, ls_weights_info *info) {
+    char where[LS_STATUS_TEXT_BYTES / 2];
+    LS_TRY(take_numbers(cfg, LS_OPTION_data_mean, cfg->data_mean, info->mean, &info->mean_count));
+    LS_TRY(take_numbers(cfg, LS_OPTION_data_std, cfg->data_std, info->std, &info->std_count));
+    if (cfg->line[LS_OPTION_data_resize]) info->resize = cfg->data_resize;
+    if (!cfg->line[LS_OPTION_data_image_size]) return LS_SUCCESS;
+    ls_config_where(cfg, LS_OPTION_data_image_size, where, sizeof where);
+    return ls_parse_hw(where, cfg->data_image_size, &info->input.h, &info->input.w);
+}
+
+ls_status ls_weights_info_by_hand(const ls_config *cfg, ls_weights_info **out) {
+    ls_weights_info *info;
+    LS_TRY(new_info(&info));
+    ls_status status = take_by_hand(cfg, info);
     return LS_GIVE(status, info, out, ls_weights_info_free);
 }
 
 void ls_weights_info_free(ls_weights_info *info) {
     if (!info) return;
-    for (int i = 0; info->classes && i < info->graph->classes; i++) free(info->classes[i]);
+    for (int i = 0; i < info->class_count; i++) free(info->classes[i]);
     free(info->classes);
     ls_graph_free(info->graph);
     free(info);

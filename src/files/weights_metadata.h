@@ -36,20 +36,32 @@ LS_CHECKED ls_status ls_weights_metadata_new(
     const ls_graph *graph, const ls_dataset *dataset, const cJSON *parts, ls_weights_metadata **out);
 void ls_weights_metadata_free(ls_weights_metadata *metadata); // NULL is allowed
 
-// For reading weights.
+// What is known of weights, and of the pictures that they are for: by a weights file, a configuration or a data set.
 typedef struct {
-    ls_graph *graph;
-    char dataset[32];
-    float mean[16], std[16]; // graph->input.c of them, of pixel/255
-    int resize;              // as data.resize has it
-    char decoder[64];        // "": unknown, or no files
-    char **classes;          // graph->classes names
+    ls_graph *graph;           // NULL: unknown
+    ls_chw input;              // of the network; c 0: unknown
+    char dataset[32];          // "": unknown
+    int mean_count, std_count; // numbers, one a channel; 0: unknown
+    float mean[16], std[16];   // of pixel/255
+    int resize;                // as data.resize has it; LS_RESIZE_UNKNOWN, also where the pictures were no files
+    char decoder[64];          // "": unknown, or no files
+    char **classes;            // names
+    int class_count;           // 0: unknown
 } ls_weights_info;
+enum { LS_RESIZE_UNKNOWN = -1 };
 
-// LS_STORAGE: the file has no metadata (the message names how to do without), or it is damaged. path: for messages.
+// What the file says; a file of another program may say nothing. path: for messages. LS_STORAGE: what it says is damaged.
 LS_CHECKED ls_status ls_weights_info_read(const char *path, const ls_safetensors *file, ls_weights_info **out);
-// For a file without metadata: as a run with this configuration would write it. Opens its network and its data set.
+// LS_STORAGE: the file does not say all that is needed to predict and to export. The message names --config.
+LS_CHECKED ls_status ls_weights_info_check(const char *path, const ls_weights_info *info);
+// What a run with this configuration would write. Opens its network and its data set. LS_USAGE: they do not fit together.
 LS_CHECKED ls_status ls_weights_info_configured(const ls_config *cfg, ls_weights_info **out);
+// Of a data set alone, without a network.
+LS_CHECKED ls_status ls_weights_info_of_data(const ls_dataset *dataset, ls_weights_info **out);
+// What a configuration says without its data set: picture size, mean, std and resize, if they were given by hand. The picture's
+// channels are unknown (input.c is 0). LS_USAGE: such
+// an option has another form.
+LS_CHECKED ls_status ls_weights_info_by_hand(const ls_config *cfg, ls_weights_info **out);
 void ls_weights_info_free(ls_weights_info *info); // NULL is allowed
 
 #endif

@@ -1,6 +1,7 @@
 // initial_weights.c - the weights that a run starts from. Each rank makes them for itself: from the seed (model/init.c), and
 // filters that whiten from the training pictures (model/whiten.h); ranks compare a hash of them (startup_check.c). Then those
 // of a file take their places (files/weights_map.h), which rank 0 reads and sends.
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "files/run_parts.h"
@@ -66,16 +67,48 @@ static ls_status check_complete(const ls_trainer *t, const char *path) {
         t->graph->params[p].name);
 }
 
-static ls_status take_from(ls_trainer *t, const char *path, const ls_safetensors *file, first_weights *first) {
-    ls_init_info *info = &t->facts.init;
-    LS_TRY(ls_weights_map_new(path, file, t->graph, t->cfg->model_init_rules, &t->init));
-    LS_TRY(check_complete(t, path));
+static ls_status take_values(
+    const ls_trainer *t, const ls_safetensors *file, const ls_weights_fit *fit, first_weights *first) {
     float *values = first->values;
     for (int p = 0; p < t->graph->param_count; p++) {
         first->taken[p] = t->init->source[p] != NULL;
-        if (first->taken[p]) ls_weights_map_values(t->init, file, p, values);
+        if (first->taken[p]) {
+            ls_weights_map_values(t->init, file, p, values);
+            LS_TRY(ls_weights_fit_arrange(fit, t->graph, p, values));
+        }
         values += ls_param_count(&t->graph->params[p].shape);
     }
+    return LS_SUCCESS;
+}
+
+// Classes are no matter where all that has a row for each of them is new by the rules.
+static void say_fit(const ls_trainer *t, const ls_weights_fit *fit) {
+    int matters = t->init->started_anew, rows = 0;
+    for (int p = 0; p < t->graph->param_count; p++) {
+        rows += fit->rows[p];
+        matters += fit->rows[p] && t->init->source[p];
+    }
+    if (fit->note[0]) ls_alert("%s", fit->note);
+    if (fit->class_note[0] && (matters || rows == 0)) ls_alert("%s", fit->class_note);
+}
+
+static ls_status map_tensors(
+    ls_trainer *t, const char *path, const ls_safetensors *file, const ls_weights_fit *fit, first_weights *first) {
+    LS_TRY(ls_weights_map_new(
+        path, file, t->graph, t->cfg->model_init_rules, fit->starts_anew ? fit->rows : NULL, &t->init));
+    LS_TRY(check_complete(t, path));
+    LS_TRY(take_values(t, file, fit, first));
+    say_fit(t, fit);
+    return LS_SUCCESS;
+}
+
+static ls_status take_from(ls_trainer *t, const char *path, const ls_safetensors *file, first_weights *first) {
+    ls_init_info *info = &t->facts.init;
+    ls_weights_fit *fit;
+    LS_TRY(ls_trainer_fit_weights(t, path, file, &fit));
+    ls_status status = map_tensors(t, path, file, fit, first);
+    ls_weights_fit_free(fit);
+    LS_TRY(status);
     *info = (ls_init_info){
         .hash = ls_safetensors_digest_of(file).hash, .taken = t->init->taken, .all = t->graph->param_count
     };

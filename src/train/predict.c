@@ -8,6 +8,7 @@
 #include "data/pictures.h"
 #include "train/input_pipeline.h"
 #include "files/weights.h"
+#include "files/weights_fit.h"
 #include "train/views.h"
 
 enum { BATCH = 8 }; // always as many, so that a picture's logits are the same bits beside any others
@@ -76,11 +77,9 @@ static ls_status start_input(ls_predictor *p) {
     return ls_input_pipeline_start(p->input, &loader, batches);
 }
 
-// That of the training pictures, where the program has it, unless data.decoder is set.
 static int choose_decoder(const ls_predictor *p) {
     const char *trained = p->options.facts->decoder;
-    int decoder = p->options.cfg->data_decoder;
-    if (decoder == LS_DECODER_AUTO && strcmp(trained, ls_image_decoder(LS_DECODER_STB)) == 0) decoder = LS_DECODER_STB;
+    const int decoder = ls_weights_decoder(p->options.facts, p->options.cfg);
     const char *now = ls_image_decoder(decoder);
     if (trained[0] && now && strcmp(now, trained) != 0)
         ls_warn(
@@ -93,7 +92,7 @@ static ls_status prepare(ls_predictor *p) {
     ls_pictures_options pictures = { .paths = o->paths,
         .count = o->count,
         .shape = p->graph->input,
-        .resize = o->facts->resize,
+        .resize = o->facts->resize == LS_RESIZE_UNKNOWN ? o->cfg->data_resize : o->facts->resize,
         .decoder = choose_decoder(p),
         .mean = o->facts->mean,
         .std = o->facts->std };

@@ -12,6 +12,7 @@
 #include "train/schedule.h"
 #include "files/evaluation.h"
 #include "files/trace_events.h"
+#include "files/weights_fit.h"
 #include "train/trainer.h"
 #include "train/update.h"
 
@@ -117,6 +118,11 @@ LS_CHECKED ls_status ls_startup_check_state(ls_trainer *t);    // data and initi
 LS_CHECKED ls_status ls_trainer_verify_test_pictures(ls_trainer *t);
 
 LS_CHECKED ls_status ls_trainer_init_weights(ls_trainer *t); // initial_weights.c
+
+// What the file says of itself beside this trainer's data and network, to evaluate or to start from (weights_fit.h). Of this
+// rank alone; path: for messages.
+LS_CHECKED ls_status ls_trainer_fit_weights(
+    const ls_trainer *t, const char *path, const ls_safetensors *file, ls_weights_fit **out); // trainer_state.c
 
 // micro_batch.c: facts.batches, as the configuration says; checks them.
 LS_CHECKED ls_status ls_trainer_plan_batches(ls_trainer *t);

@@ -1,5 +1,6 @@
 // trainer_state.c - a trainer's state outside of its device: snapshots taken and restored, weights saved and loaded.
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "files/snapshot.h"
 #include "train/trainer_internal.h"
@@ -169,10 +170,57 @@ ls_status ls_trainer_save_weights(ls_trainer *t, const char *path) {
     return ls_comm_agree(t->comm, status, NULL);
 }
 
+// Rows of classes are put into the order of the data's classes.
+static ls_status arrange_rows(ls_trainer *t, const ls_weights_fit *fit) {
+    ls_param_store *store = t->session.store;
+    for (int p = 0; fit->order && p < t->graph->param_count; p++) {
+        float *values;
+        if (!fit->rows[p]) continue;
+        LS_TRY(LS_NEW(values, ls_param_count(&t->graph->params[p].shape), "%s", t->graph->params[p].name));
+        ls_param_store_export(store, p, values);
+        ls_status status = ls_weights_fit_arrange(fit, t->graph, p, values);
+        if (!ls_failed(status)) ls_param_store_import(store, p, values);
+        free(values);
+        LS_TRY(status);
+    }
+    ls_session_weights_changed(&t->session);
+    return LS_SUCCESS;
+}
+
+ls_status ls_trainer_fit_weights(
+    const ls_trainer *t, const char *path, const ls_safetensors *file, ls_weights_fit **out) {
+    ls_weights_info *recorded = NULL, *here = NULL;
+    ls_status status = ls_weights_info_read(path, file, &recorded);
+    LS_THEN(status, ls_weights_info_of_data(t->train_data, &here));
+    LS_THEN(status, ls_weights_fit_new(&(ls_weights_fit_options){ .path = path,
+                                           .file = recorded,
+                                           .here = here,
+                                           .graph = t->graph,
+                                           .cfg = t->cfg,
+                                           .use = t->evaluates ? LS_WEIGHTS_EVALUATE : LS_WEIGHTS_START },
+                        out));
+    ls_weights_info_free(recorded);
+    ls_weights_info_free(here);
+    return status;
+}
+
+static ls_status take_weights(ls_trainer *t, const char *path, const ls_safetensors *file) {
+    ls_weights_fit *fit;
+    LS_TRY(ls_trainer_fit_weights(t, path, file, &fit));
+    ls_status status = ls_weights_load(file, &t->session);
+    LS_THEN(status, arrange_rows(t, fit));
+    if (!ls_failed(status) && t->facts.comm->rank == 0) {
+        if (fit->note[0]) ls_alert("%s", fit->note);
+        if (fit->class_note[0]) ls_alert("%s", fit->class_note);
+    }
+    ls_weights_fit_free(fit);
+    return status;
+}
+
 static ls_status read_weights(ls_trainer *t, const char *path) {
     ls_safetensors *file;
     LS_TRY(ls_safetensors_read(path, &file));
-    ls_status status = ls_weights_load(file, &t->session);
+    ls_status status = take_weights(t, path, file);
     ls_safetensors_free(file);
     return status;
 }

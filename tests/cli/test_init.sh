@@ -125,7 +125,7 @@ refused "other names" 2 "F64.safetensors: has no tensor 'conv1.weight' (8x1x3x3)
 refused "a tensor less" 2 "has no tensor 'norm1.weight' (8), which the network" eval_with less.safetensors ''
 sed 's/out_features = 4/out_features = 5/' net.ini >five.ini
 refused "other shapes" 2 "tensor 'fc.weight' is 4x288, but 'fc.weight' of the network five.ini is 5x288" "$train" eval tiny.ini \
-    --set model.init=given --set model.file=five.ini --set data.classes=5
+    --set model.init=given --set model.file=five.ini --set data.classes=5 --set model.override=classes
 refused "no floats" 2 "whole.safetensors: tensor 'conv1.weight' is of no type that weights can have" eval_with whole.safetensors ''
 refused "new, to evaluate" 2 "'fc.weight' is new by model.init_rules, and nothing is trained here" eval_with given 'new fc.*'
 refused "no rule" 2 "model.init_rules: 'fc.*' is no rule: expected 'NAME IN THE FILE -> NAME IN THE NETWORK'" eval_with given 'fc.*'

@@ -170,7 +170,8 @@ static void missing_or_damaged_notes(void **state) {
         ls_safetensors *file;
         must(ls_safetensors_read(weights_path, &file));
         ls_weights_info *facts = NULL;
-        const ls_status status = ls_weights_info_read("W", file, &facts);
+        ls_status status = ls_weights_info_read("W", file, &facts);
+        LS_THEN(status, ls_weights_info_check("W", facts));
         if (rows[i].says && (status.code != LS_STORAGE || status.text[0] != 'W' || !strstr(status.text, rows[i].says)))
             fail_msg("row %zu: %d, %s; expected W... %s", i, (int)status.code, status.text ? status.text : "accepted",
                 rows[i].says);

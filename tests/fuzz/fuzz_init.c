@@ -38,7 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     const char *path = fuzz_file(0, data, bytes);
     if (fuzz_refused(ls_safetensors_read(path, &file), LS_STORAGE, LS_OK)) return 0;
     if (ls_failed(ls_graph_parse("network", network, &graph))) abort();
-    if (!fuzz_refused(ls_weights_map_new(path, file, graph, rules, &map), LS_USAGE, LS_OK)) {
+    if (!fuzz_refused(ls_weights_map_new(path, file, graph, rules, NULL, &map), LS_USAGE, LS_OK)) {
         use(map, file);
         ls_weights_map_free(map);
     }

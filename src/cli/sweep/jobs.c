@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
+#include "base/files.h"
 #include "base/cpus.h"
 #include "base/files.h"
 #include "base/log.h"
@@ -192,6 +193,20 @@ static void note_failure(work *w, const slot *s, int exit_code, int signal) {
     w->failure = (ls_status){ code_of(exit_code, signal), w->failure_text };
 }
 
+// What a run says of all runs, as of weights that they start from: of the first one that is complete.
+static void relay_warnings(const slot *s, const char *name) {
+    enum { BEGINNING_BYTES = 16384 };
+    static const char begins[] = "warning: ";
+    char log[LS_TEXT_BYTES + 16], *text, *rest, *line;
+    size_t bytes;
+    snprintf(log, sizeof log, "%s/log.txt", s->folder);
+    if (ls_failed(ls_read_beginning(log, BEGINNING_BYTES, &text, &bytes))) return;
+    rest = text;
+    while ((line = strsep(&rest, "\n")) && rest)
+        if (strncmp(line, begins, strlen(begins)) == 0) ls_alert("%s: %s", name, line + strlen(begins));
+    free(text);
+}
+
 static void report_complete(work *w, const slot *s) {
     const ls_sweep_result *r = &w->results[s->run];
     char name[LS_SWEEP_NAME_BYTES], took[32];
@@ -200,6 +215,7 @@ static void report_complete(work *w, const slot *s) {
     ls_info("%d of %d  %s: test accuracy %.2f %%, %s", complete_runs(w), w->plan->runs,
         ls_sweep_run_name(w->plan, s->run, name), 100 * r->accuracy[LS_SWEEP_TEST],
         ls_progress_duration(took, sizeof took, r->seconds));
+    if (w->completed == 1) relay_warnings(s, name);
 }
 
 static ls_status take_end(work *w, slot *s, int exit_code, int signal) {

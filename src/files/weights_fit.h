@@ -1,0 +1,56 @@
+// weights_fit.h - the one rule for what a weights file says of itself (weights_metadata.h) beside what a configuration or its
+// data say: the file's values hold. A value that was given by hand and differs is refused, unless model.override names it.
+// Classes are matched by name, by any order. All commands that read weights use this:
+//
+//   use                              picture size, mean, std, resize           classes in another order    other classes
+//   LS_WEIGHTS_EVALUATE              refused; left open: the file's hold       matched by name             refused
+//   LS_WEIGHTS_PREDICT (and export)  refused; left open: the file's hold       names are the file's        the same, with a note
+//   LS_WEIGHTS_START (model.init)    the configuration's hold, with a note     matched by name, a note     the last layers start
+//                                                                                                          anew, with a note
+// A network that is not the file's has a note (to start from: none), and so has another JPEG decoder. model.override takes the
+// configuration's value, with a note; classes then are matched by number. Names are equal if they differ only by '/' and '_',
+// as a folder's name has no '/'.
+#ifndef LS_FILES_WEIGHTS_FIT_H
+#define LS_FILES_WEIGHTS_FIT_H
+
+#include "files/weights_metadata.h"
+
+typedef enum { LS_WEIGHTS_START, LS_WEIGHTS_EVALUATE, LS_WEIGHTS_PREDICT } ls_weights_use;
+
+// All are borrowed for the call.
+typedef struct {
+    const char *path; // of the file, for messages
+    const ls_weights_info *file, *here;
+    const ls_graph *graph; // the network that takes the weights
+    const ls_config *cfg;
+    ls_weights_use use;
+} ls_weights_fit_options;
+
+enum { LS_WEIGHTS_NOTE_BYTES = 1024 };
+
+typedef struct {
+    int class_count;                  // here
+    int *order;                       // by class here: the file's class of its name; NULL: every class has its place
+    unsigned char *rows;              // by parameter: it has a row for each class (class_rows.h)
+    int starts_anew;                  // START: parameters with such rows are not taken from the file
+    char note[LS_WEIGHTS_NOTE_BYTES]; // of all but the classes; "": nothing
+    char
+        class_note[LS_WEIGHTS_NOTE_BYTES]; // of the classes; matters where parameters with rows are taken from the file
+} ls_weights_fit;
+
+// Options that the configuration leaves open get the file's values: picture size, mean, std, resize, decoder. Before the data
+// are opened; not to start from weights.
+void ls_weights_adopt(const ls_weights_info *file, ls_config *cfg);
+// LS_USAGE: a value given by hand differs. LS_DATA: the classes are others, or cannot be matched.
+LS_CHECKED ls_status ls_weights_fit_new(const ls_weights_fit_options *options, ls_weights_fit **out);
+void ls_weights_fit_free(ls_weights_fit *fit); // NULL is allowed
+// Puts the rows of parameter p, all of its values in canonical layout, into the order of the classes here.
+LS_CHECKED ls_status ls_weights_fit_arrange(const ls_weights_fit *fit, const ls_graph *graph, int p, float *values);
+// data.decoder for pictures that weights are to see: the one of their training, where the program has it and the
+// configuration leaves it open.
+int ls_weights_decoder(const ls_weights_info *file, const ls_config *cfg);
+// For predict and export: `file` takes from `here` what the file does not say, what model.override names, and the network.
+// LS_USAGE: the network cannot have pictures of the size that is to be taken. LS_STORAGE: it has not as many classes as the file.
+LS_CHECKED ls_status ls_weights_complete(const ls_config *cfg, ls_weights_info *file, ls_weights_info *here);
+
+#endif

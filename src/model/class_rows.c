@@ -1,0 +1,76 @@
+#include "model/class_rows.h"
+
+#include "base/memory.h"
+
+// What a layer does when the channels of its output change places.
+typedef enum {
+    MIXES,  // it cannot follow
+    MAKES,  // its parameters follow: it makes the channels from others
+    PASSES, // its inputs have to follow, and so do its parameters, a number for each channel
+} passing;
+
+static const passing passings[LS_LAYER_COUNT] = {
+    [LS_LAYER_CONV2D] = MAKES,
+    [LS_LAYER_LINEAR] = MAKES,
+    [LS_LAYER_RELU] = PASSES,
+    [LS_LAYER_GELU] = PASSES,
+    [LS_LAYER_SILU] = PASSES,
+    [LS_LAYER_SIGMOID] = PASSES,
+    [LS_LAYER_BATCHNORM2D] = PASSES,
+    [LS_LAYER_GROUPNORM] = PASSES,
+    [LS_LAYER_MAXPOOL2D] = PASSES,
+    [LS_LAYER_AVGPOOL2D] = PASSES,
+    [LS_LAYER_GLOBALAVGPOOL] = PASSES,
+    [LS_LAYER_GLOBALMAXPOOL] = PASSES,
+    [LS_LAYER_DROPOUT] = PASSES,
+    [LS_LAYER_ADD] = PASSES,
+    [LS_LAYER_MULTIPLY] = PASSES,
+    [LS_LAYER_CONCAT] = MIXES,
+    [LS_LAYER_SHORTCUT] = MIXES,
+    [LS_LAYER_FLATTEN] = PASSES,
+    [LS_LAYER_SCALE] = PASSES,
+};
+
+static passing passing_of(const ls_graph *graph, int layer) {
+    if (layer < 0 || ls_graph_out(graph, layer).c != graph->classes) return MIXES; // also: a map is flattened here
+    const ls_layer *l = &graph->layers[layer];
+    if (l->kind == LS_LAYER_CONV2D && l->attr.conv2d.groups > 1) return MIXES;
+    if (l->kind == LS_LAYER_GROUPNORM && l->attr.groupnorm.groups > 1 && l->attr.groupnorm.groups < l->in.c)
+        return MIXES;
+    return passings[l->kind];
+}
+
+// Layers whose channels are the classes: follows[l] = 1. They are found from the last one on. 0: one cannot follow.
+static int find_layers(const ls_graph *graph, unsigned char *follows) {
+    follows[graph->layer_count - 1] = 1;
+    for (int l = graph->layer_count - 1; l >= 0; l--) {
+        const ls_layer *layer = &graph->layers[l];
+        const passing how = follows[l] ? passing_of(graph, l) : MAKES;
+        if (how == MIXES) return 0;
+        for (int i = 0; how == PASSES && i < layer->input_count; i++) {
+            if (layer->inputs[i] < 0) return 0;
+            follows[layer->inputs[i]] = 1;
+        }
+    }
+    return 1;
+}
+
+// Does a layer whose channels are no classes read one whose channels are?
+static int are_read_elsewhere(const ls_graph *graph, const unsigned char *follows) {
+    for (int l = 0; l < graph->layer_count; l++) {
+        const ls_layer *layer = &graph->layers[l];
+        const int follow_it = follows[l] && passing_of(graph, l) == PASSES;
+        for (int i = 0; i < layer->input_count && !follow_it; i++)
+            if (layer->inputs[i] >= 0 && follows[layer->inputs[i]]) return 1;
+    }
+    return 0;
+}
+
+ls_status ls_class_rows_find(const ls_graph *graph, unsigned char *has_rows, int *found) {
+    unsigned char *follows;
+    LS_TRY(LS_NEW(follows, graph->layer_count, "layers of classes"));
+    *found = find_layers(graph, follows) && !are_read_elsewhere(graph, follows);
+    for (int p = 0; p < graph->param_count; p++) has_rows[p] = *found && follows[graph->params[p].layer];
+    free(follows);
+    return LS_SUCCESS;
+}
