@@ -4,17 +4,11 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include "base/text.h"
 
 static char ring[LS_STATUS_RING][LS_STATUS_TEXT_BYTES];
 static unsigned next_text;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // of both: threads may fail as far apart as the ring is long
-
-// Names and values in a message are often from a file, which may hold anything: line ends that would forge a second
-// message, escape sequences that a terminal obeys.
-static void replace_controls(char *text) {
-    for (; *text; text++)
-        if ((unsigned char)*text < 32 || *text == 127) *text = '?';
-}
 
 ls_status ls_fail(ls_code code, const char *format, ...) {
     va_list args;
@@ -23,7 +17,7 @@ ls_status ls_fail(ls_code code, const char *format, ...) {
     va_start(args, format);
     vsnprintf(text, LS_STATUS_TEXT_BYTES, format, args);
     va_end(args);
-    if (strcmp(format, "%s") != 0) replace_controls(text);
+    if (strcmp(format, "%s") != 0) ls_text_replace_controls(text);
     pthread_mutex_unlock(&lock);
     return (ls_status){ code, text };
 }

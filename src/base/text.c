@@ -94,6 +94,11 @@ int ls_text_replace(const char *pattern, const char *name, const char *text, cha
     return 1;
 }
 
+void ls_text_replace_controls(char *text) {
+    for (; *text; text++)
+        if ((unsigned char)*text < 32 || *text == 127) *text = '?';
+}
+
 char *ls_text_trim(char *text) {
     while (isspace((unsigned char)*text)) text++;
     size_t length = strlen(text);

@@ -309,6 +309,8 @@ ls_status ls_weights_fit_new(const ls_weights_fit_options *options, ls_weights_f
     LS_TRY(LS_NEW(fit, 1, "classes of weights"));
     ls_status status = compare_facts(options, fit);
     LS_THEN(status, fit_classes(options, fit));
+    ls_text_replace_controls(fit->note);
+    ls_text_replace_controls(fit->class_note);
     return LS_GIVE(status, fit, out, ls_weights_fit_free);
 }
 
