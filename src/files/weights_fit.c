@@ -213,16 +213,20 @@ static ls_status refuse_order(const ls_weights_fit_options *o) {
         o->path, o->graph->path);
 }
 
-// The end of a network that cannot be traced is the user's, who may have made it new.
-static int has_rule_for_new(const ls_config *cfg) {
-    return strstr(cfg->model_init_rules, "new ") != NULL;
+// The network's last layers cannot be found. A user with a rule for new tensors has decided which ones they are.
+static ls_status leave_to_rules(const ls_weights_fit_options *o, ls_weights_fit *fit) {
+    if (o->use != LS_WEIGHTS_START || !strstr(o->cfg->model_init_rules, "new ")) return refuse_order(o);
+    ls_text_cut(fit->class_note, sizeof fit->class_note,
+        "%s has other classes, or another order: model.init_rules decide alone what is new in %s", o->path,
+        o->graph->path);
+    return LS_SUCCESS;
 }
 
 static ls_status start_with_others(
     const ls_weights_fit_options *o, const class_match *m, ls_weights_fit *fit, int traced) {
     ls_text_room room = { fit->class_note, sizeof fit->class_note };
     char others[1280];
-    if (!traced) return has_rule_for_new(o->cfg) ? LS_SUCCESS : refuse_order(o);
+    if (!traced) return leave_to_rules(o, fit);
     put_others(m, others);
     fit->starts_anew = 1;
     ls_text_put(&room, "%s has other classes (%s): ", o->path, others);
@@ -258,7 +262,7 @@ static ls_status use_order(const ls_weights_fit_options *o, class_match *m, ls_w
                 o->path, o->file->dataset, o->here->dataset);
         return LS_SUCCESS;
     }
-    if (!traced) return o->use == LS_WEIGHTS_START && has_rule_for_new(o->cfg) ? LS_SUCCESS : refuse_order(o);
+    if (!traced) return leave_to_rules(o, fit);
     fit->order = m->order;
     m->order = NULL;
     ls_text_put(&room, "%s has the classes in another order: rows are matched by name in ", o->path);
@@ -322,9 +326,9 @@ void ls_weights_fit_free(ls_weights_fit *fit) {
 }
 
 ls_status ls_weights_fit_arrange(const ls_weights_fit *fit, const ls_graph *graph, int p, float *values) {
+    if (!fit->order || !fit->rows[p]) return LS_SUCCESS;
     const size_t count = (size_t)ls_param_count(&graph->params[p].shape), row = count / (size_t)fit->class_count;
     float *before;
-    if (!fit->order || !fit->rows[p]) return LS_SUCCESS;
     LS_TRY(LS_NEW(before, count, "%s", graph->params[p].name));
     memcpy(before, values, count * sizeof *values);
     for (int k = 0; k < fit->class_count; k++)

@@ -1,15 +1,14 @@
-// weights_fit.h - the one rule for what a weights file says of itself (weights_metadata.h) beside what a configuration or its
-// data say: the file's values hold. A value that was given by hand and differs is refused, unless model.override names it.
-// Classes are matched by name, by any order. All commands that read weights use this:
+// weights_fit.h - the one rule for what a weights file says of itself (weights_metadata.h) beside what a configuration and its
+// data say. All commands that read weights use it:
 //
-//   use                              picture size, mean, std, resize           classes in another order    other classes
-//   LS_WEIGHTS_EVALUATE              refused; left open: the file's hold       matched by name             refused
-//   LS_WEIGHTS_PREDICT (and export)  refused; left open: the file's hold       names are the file's        the same, with a note
-//   LS_WEIGHTS_START (model.init)    the configuration's hold, with a note     matched by name, a note     the last layers start
-//                                                                                                          anew, with a note
-// A network that is not the file's has a note (to start from: none), and so has another JPEG decoder. model.override takes the
-// configuration's value, with a note; classes then are matched by number. Names are equal if they differ only by '/' and '_',
-// as a folder's name has no '/'.
+//   use                              picture size, mean, std, resize         same classes, another order   other classes
+//   LS_WEIGHTS_EVALUATE              the file's hold; others are refused     matched by name, a note       refused
+//   LS_WEIGHTS_PREDICT (and export)  the file's hold; others are refused     names are the file's          likewise, a note
+//   LS_WEIGHTS_START (model.init)    the configuration's hold, a note        matched by name, a note       the last layers start
+//                                                                                                          anew, a note
+// Refused are values that were given by hand; what the configuration leaves open is adopted before. Another JPEG decoder has a
+// note, and so has another network (but not to start from). model.override takes the configuration's values, with a note;
+// classes are then matched by number. Two names are equal, too, if they differ only in '/' and '_': a folder's name has no '/'.
 #ifndef LS_FILES_WEIGHTS_FIT_H
 #define LS_FILES_WEIGHTS_FIT_H
 
@@ -26,16 +25,15 @@ typedef struct {
     ls_weights_use use;
 } ls_weights_fit_options;
 
-enum { LS_WEIGHTS_NOTE_BYTES = 1024 };
+enum { LS_WEIGHTS_NOTE_BYTES = LS_STATUS_TEXT_BYTES };
 
 typedef struct {
-    int class_count;                  // here
-    int *order;                       // by class here: the file's class of its name; NULL: every class has its place
-    unsigned char *rows;              // by parameter: it has a row for each class (class_rows.h)
-    int starts_anew;                  // START: parameters with such rows are not taken from the file
-    char note[LS_WEIGHTS_NOTE_BYTES]; // of all but the classes; "": nothing
-    char
-        class_note[LS_WEIGHTS_NOTE_BYTES]; // of the classes; matters where parameters with rows are taken from the file
+    int class_count;     // here
+    int *order;          // by class here: the file's class of its name; NULL: every class has its place
+    unsigned char *rows; // by parameter: it has a row for each class (class_rows.h)
+    int starts_anew;     // START: parameters with such rows are not taken from the file
+    // Lines for the user; "": nothing. The one of the classes matters where parameters with rows are taken from the file.
+    char note[LS_WEIGHTS_NOTE_BYTES], class_note[LS_WEIGHTS_NOTE_BYTES];
 } ls_weights_fit;
 
 // Options that the configuration leaves open get the file's values: picture size, mean, std, resize, decoder. Before the data

@@ -333,5 +333,9 @@ network_end "a convolution, batch norm and pooling" 0 "rows are matched by name 
     "[conv]\nlayer = conv2d\nout_channels = 3\nkernel = 1\n[norm]\nlayer = batchnorm2d\n[pool]\nlayer = globalavgpool\n[end]\nlayer = flatten\n"
 network_end "a concatenation" 2 "does not end with layers that have a row for each class" \
     "[a]\nlayer = conv2d\nout_channels = 1\nkernel = 1\n[b]\nlayer = conv2d\nout_channels = 2\nkernel = 1\ninputs = relu1\n[both]\nlayer = concat\ninputs = a, b\n[pool]\nlayer = globalavgpool\n[end]\nlayer = flatten\n"
+cell "a concatenation, other classes, start" 2 "does not end with layers that have a row for each class" \
+    "$train" own.ini --quiet --set model.file=end-4.ini --set model.init=end-4 --set data.path=shift --run-dir none
+cell "a concatenation, other classes, start by rule" 0 "model.init_rules decide alone what is new in end-4.ini" \
+    "$train" own.ini --quiet --set model.file=end-4.ini --set model.init=end-4 --set data.path=shift --set 'model.init_rules=new a.*; new b.*' --run-dir by-rule
 network_end "one that is read elsewhere" 2 "does not end with layers that have a row for each class" "${pooled}[mid]\n${linear}[fc]\n${linear}[sum]\nlayer = add\ninputs = mid, fc\n"
 finish
