@@ -48,8 +48,8 @@ ls_status ls_command_configure(const ls_args *args, ls_comm *comm, ls_config *cf
     return LS_SUCCESS;
 }
 
-// Options that --set has on the command line and that are not read beside weights that say what they are for.
-static void mention_unread(const ls_config *cfg) {
+// Options that --set gives and that are not read: without --config, the weights say what data and network they are for.
+static void mention_unread(const ls_args *args, const ls_config *cfg) {
     static const char *const read[] = { "device.", "dist.", "log.", "eval.tta", "data.workers", "data.prefetch",
         "data.decoder", "data.broken", "data.mean", "data.std", "data.resize", "data.image_size", "model.override" };
     char list[LS_STATUS_TEXT_BYTES / 2] = "", value[LS_TEXT_BYTES];
@@ -57,22 +57,23 @@ static void mention_unread(const ls_config *cfg) {
     const char *name;
     for (int i = 0; ls_config_value(cfg, i, &name, value, sizeof value); i++) {
         size_t k = 0;
+        if (args->config && (strncmp(name, "data.", 5) == 0 || strncmp(name, "model.", 6) == 0)) continue;
         while (k < sizeof read / sizeof *read && strncmp(name, read[k], strlen(read[k])) != 0) k++;
         if (cfg->line[i] < 0 && k == sizeof read / sizeof *read) ls_text_put(&room, "%s%s", list[0] ? ", " : "", name);
     }
-    if (list[0]) ls_warn("no effect %s: the weights say what they are for", list);
+    if (list[0]) ls_warn("no effect %s%s", list, args->config ? "" : ": the weights say what they are for");
 }
 
 // What the file says, beside what the configuration does; *info becomes what is used.
 static ls_status fit_to_config(const ls_args *args, const char *path, ls_config *cfg, ls_weights_info *info) {
     ls_weights_info *here = NULL;
     ls_weights_fit *fit = NULL;
+    mention_unread(args, cfg);
     if (args->config) {
         ls_weights_adopt(info, cfg);
         LS_TRY(ls_weights_info_configured(cfg, &here));
     } else {
         LS_TRY(ls_weights_info_check(path, info));
-        mention_unread(cfg);
         LS_TRY(ls_weights_info_by_hand(cfg, &here));
         if (here->input.h) here->input.c = info->input.c;
     }

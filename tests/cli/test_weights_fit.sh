@@ -150,6 +150,15 @@ cell "the same by hand, eval WEIGHTS FOLDER" 0 "=$(eval_folder)" eval_folder "${
 cell "the same by hand, predict" 0 "=$own_logits" predict "${by_hand[@]}"
 cell "the same by hand, predict --config" 0 "=$own_logits" predict_config "${by_hand[@]}"
 cell "the same by hand, start" 0 "=" start
+"$train" tiny.ini --quiet --run-dir gray --set data.mean=0.25
+weights=gray
+gray_logits=$(predict)
+cell "one channel, the same by hand" 0 "=$gray_logits" predict --set data.mean=0.25
+cell "one channel, mean" 2 "mean is 0.1 here, but the weights of gray/weights.safetensors were trained with 0.25" predict --set data.mean=0.1
+cell "one channel, no number for each" 2 "mean is 0.1,0.2,0.3 here, but the weights" predict --set data.mean=0.1,0.2,0.3
+cell "resize where nothing was resized" 0 "=$("$train" predict --quiet --logits gray set/bee/9.pgm --set data.resize=crop)" predict --set data.resize=crop
+check "resize where nothing was resized: heeded" "$([ "$(predict --set data.resize=crop)" = "$gray_logits" ] && echo the same)" ""
+unset weights
 cell "a run's own configuration, start" 0 "=" "$train" run/config.ini --quiet --set model.init=run --run-dir own-start
 
 # --- other values given by hand: refused; a run that starts from weights, or goes on, says so -------------------
@@ -311,6 +320,8 @@ cell "another network, eval" 0 "run/weights.safetensors was trained with another
 cell "another network, predict --config" 0 "was trained with another network file than gelu.ini" predict_config --set model.file=gelu.ini
 quiet=
 cell "no effect on predict" 0 "no effect data.dataset, train.epochs: the weights say what they are for" predict --set train.epochs=3 --set data.dataset=cifar10
+cell "no effect on predict --config" 0 "no effect train.epochs" predict_config --set train.epochs=3 --set data.resize=crop
+quiet=--quiet
 
 # --- ends of networks --------------------------------------------------------------------------------------
 # Whether rows follow their classes through layers after the last linear one, or no order is possible.
