@@ -23,8 +23,8 @@ char *ls_text_as_utf8(const char *text);
 // Prints a text that came from elsewhere (a name, a file's content) into a field of a line: control characters, which
 // could forge a field or a line, or steer a terminal, and what is no valid UTF-8 as \t, \n, \r or \xNN, a backslash as \\.
 void ls_text_print(FILE *file, const char *text);
-// Every control character becomes '?', in place. Names and values in a message are often from a file, which may hold line ends
-// that would forge a second message, or escape sequences that a terminal obeys.
+// Every control character becomes '?', in place. Names and values in a message are often from a file, which may hold
+// line ends that would forge a second message, or escape sequences that a terminal obeys.
 void ls_text_replace_controls(char *text);
 // RFC 4648, with padding. free() it; NULL: no memory.
 char *ls_text_base64(const void *data, size_t bytes);

@@ -22,12 +22,12 @@ LS_CHECKED ls_status ls_command_agree(ls_comm *comm, ls_status mine);
 LS_CHECKED ls_status ls_command_flush(FILE *file);
 // Defaults, the file (where one is named), --set in order, checks; not agreed yet.
 LS_CHECKED ls_status ls_command_configure(const ls_args *args, ls_comm *comm, ls_config *cfg);
-// A weights file, and what its weights are for: what the file says; where it says nothing, the configuration of --config. By the
-// rule of files/weights_fit.h: values given by hand that differ are refused. Of this rank alone.
+// A weights file, and what its weights are for: what the file says; where it says nothing, the configuration of
+// --config. By the rule of files/weights_fit.h: values given by hand that differ are refused. Of this rank alone.
 LS_CHECKED ls_status ls_command_weights(
     const ls_args *args, ls_config *cfg, ls_safetensors **file, ls_weights_info **info);
-// To evaluate: options of the pictures that cfg leaves open get the values of the weights, which args->weights or model.init
-// names. Rank 0 reads them. The outcome is the same on all ranks.
+// To evaluate: options of the pictures that cfg leaves open get the values of the weights, which args->weights or
+// model.init names. Rank 0 reads them. The outcome is the same on all ranks.
 LS_CHECKED ls_status ls_command_adopt(const ls_args *args, ls_comm *comm, ls_config *cfg);
 // For failures in mid-training, when the other ranks may be waiting for this one. Numerical failures, requests to stop
 // and checkpoints that could not be written then are reported to all ranks and are agreed; for all else one rank of

@@ -205,7 +205,8 @@ static ls_status check_paths(const ls_config *cfg) {
         path);
 }
 
-// The length of the first word of a list, whose words stand between spaces and commas; *list moves to it. 0: none is left.
+// The length of the first word of a list, whose words stand between spaces and commas; *list moves to it. 0: none is
+// left.
 static size_t next_word(const char **list) {
     *list += strspn(*list, ", ");
     return strcspn(*list, ", ");

@@ -111,7 +111,8 @@ LS_CHECKED ls_status ls_config_path(const ls_config *cfg, int index, char *dst, 
 LS_CHECKED ls_status ls_config_check(const ls_config *cfg);
 // The same where no data set is named: options of data are not checked.
 LS_CHECKED ls_status ls_config_check_without_data(const ls_config *cfg);
-// The shape of one picture, as far as the configuration decides it; LS_USAGE: an option is no shape. A folder has three channels.
+// The shape of one picture, as far as the configuration decides it; LS_USAGE: an option is no shape. A folder has three
+// channels.
 LS_CHECKED ls_status ls_config_picture_shape(const ls_config *cfg, ls_chw *shape);
 // Options that were set and have no effect beside the others, into dst: "optimizer.momentum (only with optimizer.kind =
 // sgd); ..."; "": none. Returns dst.

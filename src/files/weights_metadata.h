@@ -50,17 +50,18 @@ typedef struct {
 } ls_weights_info;
 enum { LS_RESIZE_UNKNOWN = -1 };
 
-// What the file says; a file of another program may say nothing. path: for messages. LS_STORAGE: what it says is damaged.
+// What the file says; a file of another program may say nothing. path: for messages. LS_STORAGE: what it says is
+// damaged.
 LS_CHECKED ls_status ls_weights_info_read(const char *path, const ls_safetensors *file, ls_weights_info **out);
 // LS_STORAGE: the file does not say all that is needed to predict and to export. The message names --config.
 LS_CHECKED ls_status ls_weights_info_check(const char *path, const ls_weights_info *info);
-// What a run with this configuration would write. Opens its network and its data set. LS_USAGE: they do not fit together.
+// What a run with this configuration would write. Opens its network and its data set. LS_USAGE: they do not fit
+// together.
 LS_CHECKED ls_status ls_weights_info_configured(const ls_config *cfg, ls_weights_info **out);
 // Of a data set alone, without a network.
 LS_CHECKED ls_status ls_weights_info_of_data(const ls_dataset *dataset, ls_weights_info **out);
-// What a configuration says without its data set: picture size, mean, std and resize, if they were given by hand. The picture's
-// channels are unknown (input.c is 0). LS_USAGE: such
-// an option has another form.
+// What a configuration says without its data set: picture size, mean, std and resize, if they were given by hand. The
+// picture's channels are unknown (input.c is 0). LS_USAGE: such an option has another form.
 LS_CHECKED ls_status ls_weights_info_by_hand(const ls_config *cfg, ls_weights_info **out);
 void ls_weights_info_free(ls_weights_info *info); // NULL is allowed
 

@@ -119,8 +119,8 @@ LS_CHECKED ls_status ls_trainer_verify_test_pictures(ls_trainer *t);
 
 LS_CHECKED ls_status ls_trainer_init_weights(ls_trainer *t); // initial_weights.c
 
-// What the file says of itself beside this trainer's data and network, to evaluate or to start from (weights_fit.h). Of this
-// rank alone; path: for messages.
+// What the file says of itself beside this trainer's data and network, to evaluate or to start from (weights_fit.h). Of
+// this rank alone; path: for messages.
 LS_CHECKED ls_status ls_trainer_fit_weights(
     const ls_trainer *t, const char *path, const ls_safetensors *file, ls_weights_fit **out); // trainer_state.c
 
