@@ -105,7 +105,7 @@ static ls_status enqueue_update(ls_trainer *t) {
     window.average_decay = average.decay;
     for (int r = 0; r < rules->rate_count; r++)
         window.lr[r] =
-            (float)(t->cfg->optimizer_lr * ls_schedule_rate_factor(&t->schedule, &rules->rate[r], (double)p->samples));
+            (float)(t->cfg->optimizer_lr * ls_schedule_rate_factor(&t->schedule, &rules->rate[r], p->updates));
     double start_s = ls_spans_clock();
     ls_spans_update(p->updates);
     ls_comm_phase(t->comm, "forward and backward", p->updates);

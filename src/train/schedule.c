@@ -2,109 +2,162 @@
 
 #include <math.h>
 #include "config/values.h"
+#include "train/positions.h"
 
 static const double PI = 3.14159265358979323846;
 
-ls_status ls_schedule_new(
-    const ls_config *cfg, int64_t samples_per_epoch, int64_t updates_per_epoch, ls_schedule *out) {
-    *out = (ls_schedule){ .cfg = cfg,
-        .updates_per_epoch = updates_per_epoch,
-        .samples_per_epoch = (double)samples_per_epoch,
-        .epochs = cfg->schedule_epochs > 0 ? cfg->schedule_epochs : (double)cfg->train_epochs };
-    if (cfg->schedule_milestones[0])
-        LS_TRY(ls_parse_reals("schedule.milestones", cfg->schedule_milestones, out->milestones, LS_MILESTONES_MAX,
-            &out->milestone_count));
+static ls_status read_milestones(ls_schedule *s) {
+    double epochs[LS_MILESTONES_MAX];
+    if (!s->cfg->schedule_milestones[0]) return LS_SUCCESS;
+    LS_TRY(ls_parse_reals(
+        "schedule.milestones", s->cfg->schedule_milestones, epochs, LS_MILESTONES_MAX, &s->milestone_count));
+    for (int i = 0; i < s->milestone_count; i++)
+        s->milestones[i] = ls_ticks_up(ls_ticks(epochs[i], s->batches.windows));
     return LS_SUCCESS;
 }
 
-static double clamp01(double t) {
-    return t < 0 ? 0 : t > 1 ? 1 : t;
+static ls_status check_period(const ls_schedule *s) {
+    char where[LS_STATUS_TEXT_BYTES / 4];
+    if (s->cfg->schedule_kind != LS_SCHEDULE_COSINE_RESTARTS || s->period >= LS_TICKS) return LS_SUCCESS;
+    return ls_fail(LS_USAGE, "%s: shorter than an update, of which an epoch has %lld; expected at least %.6g",
+        ls_config_where(s->cfg, LS_OPTION_schedule_period, where, sizeof where), (long long)s->batches.windows,
+        ceil(1e6 / (double)s->batches.windows) * 1e-6);
 }
 
-// --- the formulas: each the factor at `epoch`, where the warm-up is over -------------------------
-
-// 0 at the end of the warm-up to 1 at the schedule's end, and behind it.
-static double progress(const ls_schedule *s, double epoch) {
-    double rest = s->epochs - s->cfg->schedule_warmup_epochs;
-    return rest > 0 ? clamp01((epoch - s->cfg->schedule_warmup_epochs) / rest) : 1;
+ls_status ls_schedule_new(const ls_config *cfg, const ls_batches *batches, ls_schedule *out) {
+    const int64_t windows = batches->windows;
+    const double epochs = cfg->schedule_epochs > 0 ? cfg->schedule_epochs : (double)cfg->train_epochs;
+    *out = (ls_schedule){ .cfg = cfg,
+        .batches = *batches,
+        .warmup = ls_ticks(cfg->schedule_warmup_epochs, windows),
+        .peak = ls_ticks(cfg->schedule_peak * epochs, windows),
+        .end = ls_ticks(epochs, windows),
+        .period = ls_ticks(cfg->schedule_period, windows),
+        .average_start = ls_ticks_up(ls_ticks(cfg->average_start, windows)) };
+    LS_TRY(read_milestones(out));
+    return check_period(out);
 }
 
-static double constant(const ls_schedule *s, double epoch) {
-    (void)s, (void)epoch;
+// --- moments in epochs ---------------------------------------------------------------------------
+
+// A moment in epochs as samples count them. A moment within an update counts its share of that update's samples. What
+// lies on an update has the double nearest to the quotient: without a short window, the number that the option gave.
+static double epoch_at(const ls_schedule *s, int64_t ticks) {
+    const ls_batches *b = &s->batches;
+    const int64_t update = ticks / LS_TICKS, epoch = update / b->windows, window = update % b->windows;
+    const double samples = (double)epoch * (double)b->samples + (double)window * b->global_batch;
+    const double share = (double)(ticks % LS_TICKS) / (double)LS_TICKS;
+    return (samples + ls_batches_window_samples(b, window) * share) / (double)b->samples;
+}
+
+// How far the update is on the way from one moment to another: 0 up to the first, 1 from the second on.
+static double way(const ls_schedule *s, int64_t from, int64_t to, int64_t update) {
+    const int64_t now = update * LS_TICKS;
+    if (now >= to) return 1;
+    if (now <= from) return 0;
+    const double start = epoch_at(s, from);
+    return (epoch_at(s, now) - start) / (epoch_at(s, to) - start);
+}
+
+// --- the formulas: each the factor of an update after the warm-up --------------------------------
+
+static double constant(const ls_schedule *s, int64_t update) {
+    (void)s, (void)update;
     return 1;
 }
 
-static double linear(const ls_schedule *s, double epoch) {
-    return 1 - progress(s, epoch) * (1 - s->cfg->schedule_final);
+static double linear(const ls_schedule *s, int64_t update) {
+    return 1 - way(s, s->warmup, s->end, update) * (1 - s->cfg->schedule_final);
 }
 
-static double cosine(const ls_schedule *s, double epoch) {
-    const double final = s->cfg->schedule_final;
-    return final + (1 - final) * 0.5 * (1 + cos(PI * progress(s, epoch)));
+static double half_cosine(const ls_schedule *s, double angle) {
+    return s->cfg->schedule_final + (1 - s->cfg->schedule_final) * 0.5 * (1 + cos(angle));
 }
 
-// t and period as T_cur and T_i of SGDR (Loshchilov and Hutter 2017).
-static double cosine_restarts(const ls_schedule *s, double epoch) {
-    const double final = s->cfg->schedule_final, factor = (double)s->cfg->schedule_period_factor;
-    double t = epoch - s->cfg->schedule_warmup_epochs, period = s->cfg->schedule_period;
-    if (factor == 1) t = fmod(t, period);
-    for (; t >= period; period *= factor) t -= period;
-    return final + (1 - final) * 0.5 * (1 + cos(PI * t / period));
+static double cosine(const ls_schedule *s, int64_t update) {
+    return half_cosine(s, PI * way(s, s->warmup, s->end, update));
 }
 
-static double step(const ls_schedule *s, double epoch) {
+// The period that the update is in, as SGDR (Loshchilov and Hutter 2017) has them: from one restart to the next, in
+// ticks.
+static void find_period(const ls_schedule *s, int64_t update, int64_t *from, int64_t *to) {
+    const int64_t now = update * LS_TICKS, factor = s->cfg->schedule_period_factor;
+    int64_t period = s->period;
+    *from = s->warmup;
+    if (factor == 1) *from += (now - s->warmup) / period * period;
+    for (; now - *from >= period; period = period < LS_TICKS_MAX / factor ? period * factor : LS_TICKS_MAX)
+        *from += period;
+    *to = *from + period;
+}
+
+static double cosine_restarts(const ls_schedule *s, int64_t update) {
+    int64_t from, to;
+    find_period(s, update, &from, &to);
+    const double start = epoch_at(s, from);
+    return half_cosine(s, PI * (epoch_at(s, update * LS_TICKS) - start) / (epoch_at(s, to) - start));
+}
+
+static double step(const ls_schedule *s, int64_t update) {
     double factor = 1;
     for (int i = 0; i < s->milestone_count; i++)
-        if (epoch >= s->milestones[i]) factor *= s->cfg->schedule_gamma;
+        if (update >= s->milestones[i]) factor *= s->cfg->schedule_gamma;
     return factor;
 }
 
-static double one_cycle(const ls_schedule *s, double epoch) {
-    const double t = clamp01(epoch / s->epochs), start = s->cfg->schedule_warmup_start, peak = s->cfg->schedule_peak;
+static double one_cycle(const ls_schedule *s, int64_t update) {
+    const double t = way(s, 0, s->end, update), start = s->cfg->schedule_warmup_start, peak = s->cfg->schedule_peak;
     if (t < peak) return start + (1 - start) * t / peak;
     return peak < 1 ? 1 + (s->cfg->schedule_final - 1) * (t - peak) / (1 - peak) : 1;
 }
 
-double ls_schedule_factor(const ls_schedule *s, double samples) {
-    static double (*const formulas[LS_SCHEDULE_COUNT])(const ls_schedule *s, double epoch) = {
+static int warms(const ls_schedule *s, int64_t update) {
+    return update * LS_TICKS < s->warmup && ls_config_has_effect(s->cfg, LS_OPTION_schedule_warmup_epochs);
+}
+
+double ls_schedule_factor(const ls_schedule *s, int64_t update) {
+    static double (*const formulas[LS_SCHEDULE_COUNT])(const ls_schedule *s, int64_t update) = {
 #define X(NAME, name, word, what, reads) [LS_SCHEDULE_##NAME] = name,
 #include "config/schedules.def"
     };
-    const double epoch = samples / s->samples_per_epoch, start = s->cfg->schedule_warmup_start;
-    const int warms = ls_config_has_effect(s->cfg, LS_OPTION_schedule_warmup_epochs);
-    if (warms && epoch < s->cfg->schedule_warmup_epochs)
-        return start + (1 - start) * epoch / s->cfg->schedule_warmup_epochs;
-    return fmax(formulas[s->cfg->schedule_kind](s, epoch), s->cfg->schedule_floor);
+    const double start = s->cfg->schedule_warmup_start;
+    if (warms(s, update)) return start + (1 - start) * epoch_at(s, update * LS_TICKS) / epoch_at(s, s->warmup);
+    return fmax(formulas[s->cfg->schedule_kind](s, update), s->cfg->schedule_floor);
 }
 
-double ls_schedule_rate_factor(const ls_schedule *s, const ls_rate_rule *rule, double samples) {
-    const double epoch = samples / s->samples_per_epoch;
-    if (epoch >= rule->frozen_after) return 0;
-    return isnan(rule->end) ? ls_schedule_factor(s, samples) : clamp01(1 - epoch / rule->end);
+double ls_schedule_rate_factor(const ls_schedule *s, const ls_rate_rule *rule, int64_t update) {
+    if (update * LS_TICKS >= ls_ticks(rule->frozen_after, s->batches.windows)) return 0;
+    if (isnan(rule->end)) return ls_schedule_factor(s, update);
+    return 1 - way(s, 0, ls_ticks(rule->end, s->batches.windows), update);
 }
+
+int64_t ls_schedule_fall_end(const ls_schedule *s, int64_t update) {
+    int64_t from, to;
+    if (ls_config_has_effect(s->cfg, LS_OPTION_schedule_epochs)) return s->end;
+    if (s->cfg->schedule_kind != LS_SCHEDULE_COSINE_RESTARTS || warms(s, update)) return -1;
+    find_period(s, update, &from, &to);
+    return to;
+}
+
+// --- what is done now and then -------------------------------------------------------------------
 
 int ls_schedule_rescales(ls_schedule *s, int64_t update) {
     const int64_t every = s->cfg->optimizer_renormalise_every, growth = s->cfg->optimizer_renormalise_growth;
+    const double updates = (double)s->end / (double)LS_TICKS; // of the schedule, as hiverge has it
     const int64_t end = update + 1;
     if (every == 0) return 0;
     if (end < s->rescaled_until) s->rescaled = s->rescaled_until = 0;
     while (s->rescaled_until < end) {
         const int64_t u = ++s->rescaled_until;
-        const double progress =
-            (double)u / (s->epochs * (double)s->updates_per_epoch); // of the schedule, as hiverge has it
-        if (u - s->rescaled >= every + (int64_t)((double)growth * progress)) s->rescaled = u;
+        const double added = (double)growth * (double)u / updates; // divided last: a whole quotient is exact
+        if (u - s->rescaled >= every + (int64_t)added) s->rescaled = u;
     }
     return s->rescaled == end;
-}
-
-int64_t ls_schedule_average_start(const ls_schedule *s) {
-    return (int64_t)ceil(s->cfg->average_start * (double)s->updates_per_epoch);
 }
 
 // After a run's last update lookahead leaves the average itself.
 ls_average_step ls_schedule_average(const ls_schedule *s, int64_t update, int64_t updates) {
     const ls_config *cfg = s->cfg;
-    const int64_t start = ls_schedule_average_start(s), done = update + 1;
+    const int64_t start = s->average_start, done = update + 1;
     const int due = done > start && (done - start) % cfg->average_every == 0;
     const int ends = cfg->average_kind == LS_AVERAGE_LOOKAHEAD && done == updates && done > start;
     const double decay = cfg->average_decay * pow((double)done / (double)updates, cfg->average_decay_power);

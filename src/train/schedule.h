@@ -1,39 +1,48 @@
-// schedule.h - the learning rate as a function of samples consumed: a skipped update neither shifts nor stretches it.
+// schedule.h - what changes from update to update by the options: learning rates, averages, rescaling of weights.
+//
+// Options give moments in epochs. ls_schedule_new turns them into updates (positions.h); updates are counted from 0,
+// and a skipped update counts, too. A change at a moment (a milestone, a start) takes effect at the first update that
+// starts at that moment or later, as in torch.optim.lr_scheduler.MultiStepLR. Between two moments a rate follows the
+// samples consumed, so that a short last window moves it less than a whole one.
 #ifndef LS_TRAIN_SCHEDULE_H
 #define LS_TRAIN_SCHEDULE_H
 
 #include <stdint.h>
 #include "config/config.h"
+#include "data/sampler.h"
 #include "program/param_rules.h"
 
 enum { LS_MILESTONES_MAX = 32 };
 
 typedef struct {
-    const ls_config *cfg;                 // borrowed
-    double milestones[LS_MILESTONES_MAX]; // epochs
+    const ls_config *cfg;                  // borrowed
+    ls_batches batches;                    // an epoch's samples, updates and samples of an update are read
+    int64_t warmup, peak, end, period;     // ticks (positions.h)
+    int64_t milestones[LS_MILESTONES_MAX]; // updates: the first with the lower rate
     int milestone_count;
-    double samples_per_epoch, epochs;
-    int64_t updates_per_epoch;
+    int64_t average_start;            // the update before which the average becomes a copy
     int64_t rescaled, rescaled_until; // the last update up to that one at which weights are rescaled; counted from 1
 } ls_schedule;
 
-LS_CHECKED ls_status ls_schedule_new(
-    const ls_config *cfg, int64_t samples_per_epoch, int64_t updates_per_epoch, ls_schedule *out);
-// Factor of the learning rate after `samples` samples, 0..1: over warmup_epochs from warmup_start to 1 in a straight line,
-// then what config/schedules.def says of schedule.kind, but not below schedule.floor.
-double ls_schedule_factor(const ls_schedule *schedule, double samples);
-// The same of a rate with an end of its own.
-double ls_schedule_rate_factor(const ls_schedule *schedule, const ls_rate_rule *rule, double samples);
-// What the running average does with update number `update`, from 0, of `updates` in all ([average] of the options).
+// LS_USAGE: a list that is no list, or a period shorter than an update; *out is filled in all the same but for the
+// list.
+LS_CHECKED ls_status ls_schedule_new(const ls_config *cfg, const ls_batches *batches, ls_schedule *out);
+// Factor of the learning rate in this update, 0..1: during schedule.warmup_epochs from warmup_start to 1 in a straight
+// line, then what config/schedules.def says of schedule.kind, but not below schedule.floor.
+double ls_schedule_factor(const ls_schedule *schedule, int64_t update);
+// The same for a group of parameters with an end of its own.
+double ls_schedule_rate_factor(const ls_schedule *schedule, const ls_rate_rule *rule, int64_t update);
+// The moment at which the present fall of the factor ends, in ticks: the schedule's end, or the next restart. -1: the
+// kind has none.
+int64_t ls_schedule_fall_end(const ls_schedule *schedule, int64_t update);
+// What the running average does in an update of a run of `updates` ([average] of the options).
 typedef struct {
-    int starts; // before the update it becomes a copy
-    int due;    // after the update it takes the weights in
+    int starts; // before the update the average becomes a copy of the weights
+    int due;    // after the update the average takes the weights in
     float decay;
 } ls_average_step;
 ls_average_step ls_schedule_average(const ls_schedule *schedule, int64_t update, int64_t updates);
-// The update before which it becomes a copy.
-int64_t ls_schedule_average_start(const ls_schedule *schedule);
-// Does update number `update`, from 0, rescale weights (optimizer.renormalise_every)? Quick where updates come in order.
+// Does this update rescale weights (optimizer.renormalise_every)? Quick if updates come in order.
 int ls_schedule_rescales(ls_schedule *schedule, int64_t update);
 
 #endif

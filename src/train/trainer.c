@@ -123,7 +123,8 @@ static ls_status plan_training(ls_trainer *t) {
     const ls_config *cfg = t->cfg;
     LS_TRY(ls_trainer_plan_batches(t));
     t->facts.updates_planned = planned_updates(t);
-    LS_TRY(ls_schedule_new(cfg, t->facts.batches.samples, t->facts.batches.windows, &t->schedule));
+    const ls_status planned = ls_schedule_new(cfg, &t->facts.batches, &t->schedule);
+    if (!t->evaluates) LS_TRY(planned); // an evaluation has no use for the schedule
     int several = t->facts.comm->world_size > 1;
     ls_param_store_options options = { .storage = ls_config_storage(cfg),
         .rules = t->rules,

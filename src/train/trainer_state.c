@@ -14,7 +14,7 @@ ls_status ls_trainer_snapshot_new(const ls_trainer *t, ls_snapshot **out) {
 }
 
 int ls_trainer_shows_average(const ls_trainer *t, int64_t update) {
-    return t->rules && t->rules->average == LS_AVERAGE_EMA && update > ls_schedule_average_start(&t->schedule);
+    return t->rules && t->rules->average == LS_AVERAGE_EMA && update > t->schedule.average_start;
 }
 
 void ls_trainer_swap_average(ls_trainer *t) {

@@ -2,11 +2,21 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include "base/log.h"
 #include "base/memory.h"
+#include "train/positions.h"
 #include "train/views.h"
+
+// Pictures of the test split that are looked at in all views.
+static int64_t count_wanted(const ls_trainer *t) {
+    return ls_ticks_down(ls_ticks(t->cfg->eval_tta_share, t->facts.test_data->count));
+}
 
 ls_status ls_tta_upload_views(ls_trainer *t) {
     if (t->cfg->eval_tta == LS_TTA_OFF) return LS_SUCCESS;
+    if (t->evaluates && t->facts.comm->rank == 0 && count_wanted(t) == 0) // a run says so at its start
+        ls_warn("eval.tta_share = %g of %lld test pictures is none: eval.tta has no effect", t->cfg->eval_tta_share,
+            (long long)t->facts.test_data->count);
     LS_TRY(ls_views_new(&t->session, t->cfg, t->eval_batches.micro_batch, &t->views));
     t->session.memory.control += t->views->bytes;
     return LS_SUCCESS;
@@ -120,7 +130,7 @@ static ls_status find_last(const ls_tta *tta, int64_t wanted, candidate *last) {
 static ls_status choose(ls_tta *tta, int64_t *wanted) {
     const ls_trainer *t = tta->trainer;
     candidate last = { INFINITY, 0 };
-    *wanted = (int64_t)floor(t->cfg->eval_tta_share * (double)t->facts.test_data->count);
+    *wanted = count_wanted(t);
     if (t->cfg->eval_tta_share < 1) LS_TRY(find_last(tta, *wanted, &last));
     for (int64_t i = 0; i < tta->count; i++) {
         const candidate mine = candidate_of(tta, i);

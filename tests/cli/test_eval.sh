@@ -106,6 +106,7 @@ check "tta" "$(field tta/evaluation.json of) $(field tta/evaluation.json top1)" 
 as_logits "tta" tta/evaluation.json tta.txt turns set/test
 check "tta: text" "$("$train" eval --quiet set.ini tta --set eval.tta=flip | cut -d ' ' -f 1 | sed -n '4,8p' | tr '\n' ' ')" \
     "tta_accuracy tta_loss tta_samples tta_top5 tta_calibration_error "
+check "tta of no picture is told" "$("$train" eval set.ini tta --set eval.tta=flip --set eval.tta_share=0.001 2>&1 | grep -c '^warning: eval.tta_share = 0.001 of [0-9]* test pictures is none')" 1
 # Validation.
 "$train" eval --quiet --json set.ini run-1 --set data.validation_fraction=0.3 --set eval.split=validation >validation.json
 check "validation" "$(field validation.json set) $(field validation.json samples)" "validation 14"

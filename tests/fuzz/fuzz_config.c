@@ -32,9 +32,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 
     if (fuzz_refused(ls_config_check(&cfg), LS_USAGE, LS_OK)) return 0;
     ls_schedule schedule;
-    if (fuzz_refused(ls_schedule_new(&cfg, 1000, 10, &schedule), LS_USAGE, LS_OK)) return 0;
+    const ls_batches batches = { .samples = 1000, .windows = 10, .global_batch = 108 };
+    if (fuzz_refused(ls_schedule_new(&cfg, &batches, &schedule), LS_USAGE, LS_OK)) return 0;
     for (int i = 0; i <= 4; i++) {
-        double factor = ls_schedule_factor(&schedule, (double)cfg.train_epochs * 1000 * i / 4);
+        double factor = ls_schedule_factor(&schedule, cfg.train_epochs * 10 * i / 4);
         fuzz_expect(factor >= 0 && factor <= 1, "learning rate's factor %g at %d/4 of the run", factor, i);
     }
     return 0;

@@ -2,6 +2,8 @@
 #include <stdint.h>
 #include <math.h>
 #include "support/cmocka.h"
+#include "support/must.h"
+#include "train/positions.h"
 #include "train/schedule.h"
 
 typedef struct {
@@ -9,6 +11,9 @@ typedef struct {
     const char *options[6]; // assignments
     double epoch, factor;
 } row;
+
+static const ls_batches single = { .samples = 1000, .windows = 1000, .global_batch = 1 };
+static const ls_batches recipe = { .samples = 49152, .windows = 32, .global_batch = 1536 }; // cifar10-speedrun's
 
 #define RESTARTS(factor) "schedule.kind=cosine-restarts", "schedule.period=2", "schedule.period_factor=" #factor
 
@@ -27,7 +32,7 @@ static const row rows[] = {
     // torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(T_0=2, T_mult=2): periods 0..2, 2..6, 6..14
     { "restarts start", { RESTARTS(2) }, 0.0, 1.0 },
     { "restarts half way of the first", { RESTARTS(2) }, 1.0, 0.5 },
-    { "restarts before the second", { RESTARTS(2) }, 2 - 1e-9, 0.0 },
+    { "restarts before the second", { RESTARTS(2) }, 1.999, 6.168501482384e-07 },
     { "restarts at the second", { RESTARTS(2) }, 2.0, 1.0 },
     { "restarts a quarter of the second", { RESTARTS(2) }, 3.0, 0.85355339059327373 },
     { "restarts at the third", { RESTARTS(2) }, 6.0, 1.0 },
@@ -69,8 +74,8 @@ static void factors(void **state) {
         for (int o = 0; o < 6 && rows[r].options[o]; o++)
             assert_int_equal(ls_config_set(&cfg, rows[r].options[o]).code, LS_OK);
         ls_schedule schedule;
-        assert_int_equal(ls_schedule_new(&cfg, 1000, 100, &schedule).code, LS_OK);
-        double factor = ls_schedule_factor(&schedule, rows[r].epoch * 1000);
+        assert_int_equal(ls_schedule_new(&cfg, &single, &schedule).code, LS_OK);
+        double factor = ls_schedule_factor(&schedule, lround(rows[r].epoch * 1000));
         if (fabs(factor - rows[r].factor) > 1e-9)
             fail_msg(
                 "%s: factor at epoch %g is %.12g, expected %.12g", rows[r].name, rows[r].epoch, factor, rows[r].factor);
@@ -99,9 +104,9 @@ static void rates_with_an_end(void **state) {
     ls_config_defaults(&cfg);
     assert_int_equal(ls_config_set(&cfg, "train.epochs=10").code, LS_OK);
     assert_int_equal(ls_config_set(&cfg, "schedule.kind=linear").code, LS_OK);
-    assert_int_equal(ls_schedule_new(&cfg, 1000, 100, &schedule).code, LS_OK);
+    assert_int_equal(ls_schedule_new(&cfg, &single, &schedule).code, LS_OK);
     for (size_t r = 0; r < sizeof rate_rows / sizeof *rate_rows; r++) {
-        double factor = ls_schedule_rate_factor(&schedule, &rate_rows[r].rule, rate_rows[r].epoch * 1000);
+        double factor = ls_schedule_rate_factor(&schedule, &rate_rows[r].rule, lround(rate_rows[r].epoch * 1000));
         if (fabs(factor - rate_rows[r].factor) > 1e-12) fail_msg("row %zu: factor %.12g", r, factor);
     }
 }
@@ -127,7 +132,7 @@ static void weights_are_rescaled_now_and_then(void **state) {
         assert_int_equal(ls_config_set(&cfg, "schedule.kind=linear").code, LS_OK);
         for (int o = 0; o < 3 && rescale_rows[r].options[o]; o++)
             assert_int_equal(ls_config_set(&cfg, rescale_rows[r].options[o]).code, LS_OK);
-        assert_int_equal(ls_schedule_new(&cfg, 1000, 32, &schedule).code, LS_OK);
+        assert_int_equal(ls_schedule_new(&cfg, &recipe, &schedule).code, LS_OK);
         const int *next = rescale_rows[r].expected;
         for (int u = 0; *next >= 0; u++) {
             if (ls_schedule_rescales(&schedule, u) != (u == *next)) fail_msg("row %zu: update %d", r, u);
@@ -138,8 +143,8 @@ static void weights_are_rescaled_now_and_then(void **state) {
     }
 }
 
-// airbench's lookahead (0.95^5 (s/T)^3 after every fifth step, and 1 after the last), e1's average of the last steps, and an
-// average that begins between two updates.
+// airbench's lookahead (0.95^5 (s/T)^3 after every fifth step, and 1 after the last), e1's average of the last steps,
+// and an average that begins between two updates.
 static void averages_are_due(void **state) {
     (void)state;
     static const struct {
@@ -173,7 +178,7 @@ static void averages_are_due(void **state) {
         ls_config_defaults(&cfg);
         for (int o = 0; o < 4 && average_rows[r].options[o]; o++)
             assert_int_equal(ls_config_set(&cfg, average_rows[r].options[o]).code, LS_OK);
-        assert_int_equal(ls_schedule_new(&cfg, 49152, 32, &schedule).code, LS_OK);
+        assert_int_equal(ls_schedule_new(&cfg, &recipe, &schedule).code, LS_OK);
         const ls_average_step got = ls_schedule_average(&schedule, average_rows[r].update, 284);
         if (got.starts != average_rows[r].starts || got.due != average_rows[r].due ||
             fabs((double)got.decay - average_rows[r].decay) > 1e-6)
@@ -181,8 +186,156 @@ static void averages_are_due(void **state) {
     }
 }
 
+// --- moments in decimal epochs -------------------------------------------------------------------
+
+// Options that take epochs, as one row sets them; what is 1 before the moment and less from it on, or the other way
+// around.
+static const struct {
+    const char *name, *kind, *option;
+    ls_rate_rule rule; // 0 stands for the moment, in epochs
+    int rises;         // from below 1 to 1; else falls to the least
+    double least;
+} moments[] = {
+    { "warm-up", "constant", "schedule.warmup_epochs", { NAN, INFINITY }, 1, 1 },
+    { "milestone", "step", "schedule.milestones", { NAN, INFINITY }, 0, 0.1 },
+    { "end of linear", "linear", "schedule.epochs", { NAN, INFINITY }, 0, 0 },
+    { "end of cosine", "cosine", "schedule.epochs", { NAN, INFINITY }, 0, 0 },
+    { "end of one-cycle", "one-cycle", "schedule.epochs", { NAN, INFINITY }, 0, 0 },
+    { "frozen_after", "constant", NULL, { NAN, 0 }, 0, 0 },
+    { "end of a group", "constant", NULL, { 0, INFINITY }, 0, 0 },
+};
+
+static void open_schedule(
+    ls_config *cfg, const char *kind, const char *option, double epochs, const ls_batches *b, ls_schedule *out) {
+    char assignment[64];
+    ls_config_defaults(cfg);
+    snprintf(assignment, sizeof assignment, "schedule.kind=%s", kind);
+    must(ls_config_set(cfg, assignment));
+    snprintf(assignment, sizeof assignment, "%s=%.2f", option ? option : "average.start", epochs);
+    must(ls_config_set(cfg, assignment));
+    must(ls_config_set(cfg, "average.kind=ema"));
+    must(ls_config_set(cfg, "schedule.warmup_start=0.5"));
+    must(ls_schedule_new(cfg, b, out));
+}
+
+static void check_moment(size_t m, double epochs, const ls_batches *b, int64_t first) {
+    ls_config cfg;
+    ls_schedule s;
+    ls_rate_rule rule = moments[m].rule;
+    if (rule.end == 0) rule.end = epochs;
+    if (rule.frozen_after == 0) rule.frozen_after = epochs;
+    open_schedule(&cfg, moments[m].kind, moments[m].option, epochs, b, &s);
+    const double before = ls_schedule_rate_factor(&s, &rule, first - 1), at = ls_schedule_rate_factor(&s, &rule, first);
+    const int early = moments[m].rises ? before >= 1 : before <= moments[m].least;
+    const int late = fabs(at - moments[m].least) > 0;
+    if (early || late)
+        fail_msg("%s at %.2f epochs of %lld updates: the factor is %.17g before update %lld and %.17g in it",
+            moments[m].name, epochs, (long long)b->windows, before, (long long)first, at);
+}
+
+// Full rate at every multiple of the period, and less in between.
+static void check_restarts(int hundredths, const ls_batches *b) {
+    ls_config cfg;
+    ls_schedule s;
+    const int64_t period = hundredths * b->windows / 100;
+    if (hundredths * b->windows % 100 != 0) return;
+    open_schedule(&cfg, "cosine-restarts", "schedule.period", hundredths / 100.0, b, &s);
+    for (int64_t u = 0; u <= 4 * period; u++)
+        if ((ls_schedule_factor(&s, u) >= 1) != (u % period == 0))
+            fail_msg("restarts after %lld updates, %.2f epochs of %lld: %.17g in update %lld", (long long)period,
+                hundredths / 100.0, (long long)b->windows, ls_schedule_factor(&s, u), (long long)u);
+}
+
+// Every hundredth of an epoch from 0.01 to 2, in epochs of 1 to 60 updates, of whole windows or with a short last one:
+// each moment is the update that integers make of it, hundredths * updates / 100 rounded up.
+static void decimal_epochs_are_whole_updates(void **state) {
+    (void)state;
+    for (int windows = 1; windows <= 60; windows++)
+        for (int hundredths = 1; hundredths <= 200; hundredths++)
+            for (int missing = 0; missing < 4; missing += 3) { // samples of the last window
+                const ls_batches b = { .samples = windows * 4 - missing, .windows = windows, .global_batch = 4 };
+                const int64_t first = (hundredths * windows + 99) / 100;
+                ls_config cfg;
+                ls_schedule s;
+                open_schedule(&cfg, "constant", NULL, hundredths / 100.0, &b, &s);
+                assert_int_equal(s.average_start, first);
+                assert_true(ls_schedule_average(&s, first, 1000).starts);
+                for (size_t m = 0; m < sizeof moments / sizeof *moments; m++)
+                    check_moment(m, hundredths / 100.0, &b, first);
+                check_restarts(hundredths, &b);
+            }
+}
+
+// Shares of a count, as eval.tta_share, and the whole quotients of renormalise_growth.
+static void shares_are_whole(void **state) {
+    (void)state;
+    for (int count = 1; count <= 1000; count++)
+        for (int share = 1; share <= 100; share++)
+            assert_int_equal(ls_ticks_down(ls_ticks(share / 100.0, count)), share * count / 100);
+    assert_int_equal(ls_ticks(1e6, INT64_MAX), LS_TICKS_MAX);
+    assert_int_equal(ls_ticks(INFINITY, 1), LS_TICKS_MAX);
+    assert_int_equal(ls_ticks_up(ls_ticks(0.3333333, 9)), 3); // a third
+    assert_int_equal(ls_ticks_up(ls_ticks(0.33334, 9)), 4);
+}
+
+// torch.optim.lr_scheduler in updates, in double precision: CosineAnnealingWarmRestarts(T_0=4) and (T_0=2, T_mult=2),
+// LinearLR(start_factor=0.1, total_iters=3), MultiStepLR([7, 13]); between updates LinearLR(total_iters=2.5) and
+// CosineAnnealingWarmRestarts.step(epoch) with T_0=2.5. Ten updates an epoch.
+static void as_torch_has_it(void **state) {
+    (void)state;
+    static const struct {
+        const char *options[3];
+        double factors[15];
+    } torch_rows[] = {
+        { { "schedule.kind=cosine-restarts", "schedule.period=0.4" },
+            { 1, 0.85355339059327378, 0.5, 0.14644660940672624, 1, 0.85355339059327378, 0.5, 0.14644660940672624, 1,
+                0.85355339059327378, 0.5, 0.14644660940672624, 1, 0.85355339059327378, 0.5 } },
+        { { "schedule.kind=cosine-restarts", "schedule.period=0.2", "schedule.period_factor=2" },
+            { 1, 0.5, 1, 0.85355339059327378, 0.5, 0.14644660940672624, 1, 0.96193976625564337, 0.85355339059327378,
+                0.69134171618254492, 0.5, 0.30865828381745514, 0.14644660940672624, 0.038060233744356631, 1 } },
+        { { "schedule.warmup_epochs=0.3", "schedule.warmup_start=0.1" },
+            { 0.1, 0.4, 0.7, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 } },
+        { { "schedule.kind=step", "schedule.milestones=0.7,1.3" },
+            { 1, 1, 1, 1, 1, 1, 1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.01, 0.01 } },
+        { { "schedule.warmup_epochs=0.25", "schedule.warmup_start=0.5" },
+            { 0.5, 0.7, 0.9, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 } },
+        { { "schedule.kind=cosine-restarts", "schedule.period=0.25" },
+            { 1, 0.65450849718747373, 0.095491502812526274, 0.90450849718747373, 0.34549150281252627, 1,
+                0.65450849718747373, 0.095491502812526274, 0.90450849718747373, 0.34549150281252627, 1,
+                0.65450849718747373, 0.095491502812526274, 0.90450849718747373, 0.34549150281252627 } },
+    };
+    for (size_t r = 0; r < sizeof torch_rows / sizeof *torch_rows; r++) {
+        ls_config cfg;
+        ls_schedule s;
+        ls_config_defaults(&cfg);
+        for (int o = 0; o < 3 && torch_rows[r].options[o]; o++) must(ls_config_set(&cfg, torch_rows[r].options[o]));
+        must(ls_schedule_new(&cfg, &(ls_batches){ .samples = 40, .windows = 10, .global_batch = 4 }, &s));
+        for (int u = 0; u < 15; u++)
+            if (fabs(ls_schedule_factor(&s, u) - torch_rows[r].factors[u]) > 1e-15)
+                fail_msg("row %zu, update %d: %.17g, expected %.17g", r, u, ls_schedule_factor(&s, u),
+                    torch_rows[r].factors[u]);
+    }
+}
+
+static void periods_have_an_update(void **state) {
+    (void)state;
+    ls_config cfg;
+    ls_schedule s;
+    ls_config_defaults(&cfg);
+    must(ls_config_set(&cfg, "schedule.kind=cosine-restarts"));
+    must(ls_config_set(&cfg, "schedule.period=0.33"));
+    const ls_status refused = ls_schedule_new(&cfg, &(ls_batches){ .samples = 3, .windows = 3, .global_batch = 1 }, &s);
+    assert_int_equal(refused.code, LS_USAGE);
+    assert_string_equal(refused.text,
+        "--set schedule.period=0.33: shorter than an update, of which an epoch has 3; expected at least 0.333334");
+    must(ls_config_set(&cfg, "schedule.period=0.333334"));
+    must(ls_schedule_new(&cfg, &(ls_batches){ .samples = 3, .windows = 3, .global_batch = 1 }, &s));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(factors), cmocka_unit_test(rates_with_an_end),
-        cmocka_unit_test(weights_are_rescaled_now_and_then), cmocka_unit_test(averages_are_due) };
+        cmocka_unit_test(weights_are_rescaled_now_and_then), cmocka_unit_test(averages_are_due),
+        cmocka_unit_test(decimal_epochs_are_whole_updates), cmocka_unit_test(shares_are_whole),
+        cmocka_unit_test(as_torch_has_it), cmocka_unit_test(periods_have_an_update) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
