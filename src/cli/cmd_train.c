@@ -224,6 +224,7 @@ static ls_status train(const ls_args *args, ls_comm *comm, ls_trainer *trainer, 
 
 static ls_status print_plan(ls_trainer *trainer) {
     if (ls_trainer_get_info(trainer)->cfg->run_resume == LS_RESUME_OFF) LS_TRY(ls_trainer_init_from_file(trainer));
+    if (ls_trainer_get_info(trainer)->comm->rank == 0) ls_report_options(ls_trainer_get_info(trainer));
     if (ls_trainer_get_info(trainer)->comm->rank == 0) ls_trainer_print_plan(trainer, stdout);
     return ls_command_flush(stdout);
 }

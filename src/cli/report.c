@@ -10,6 +10,7 @@
 #include "cli/progress.h"
 #include "device/gpu/plugin.h"
 #include "train/diagnose/verdict.h"
+#include "train/never_reached.h"
 
 ls_status ls_table_new(int columns, int rows, ls_table *out) {
     *out = (ls_table){ columns, rows, NULL };
@@ -108,6 +109,19 @@ static void report_batch(const ls_train_info *info) {
     ls_info("batch     %d%s; %lld updates", batches->global_batch, factors, (long long)info->updates_planned);
 }
 
+static void warn(void *context, const char *line) {
+    (void)context;
+    ls_warn("%s", line);
+}
+
+void ls_report_options(const ls_train_info *info) {
+    char unused[LS_STATUS_TEXT_BYTES / 2], renamed[LS_STATUS_TEXT_BYTES / 2];
+    if (ls_config_renamed(info->cfg, renamed, sizeof renamed)[0])
+        ls_warn("%s: the next release refuses the old name", renamed);
+    if (ls_config_unused(info->cfg, unused, sizeof unused)[0]) ls_info("no effect %s", unused);
+    ls_never_reached(info, warn, NULL);
+}
+
 void ls_report_start(const ls_train_info *info, const char *run_folder) {
     ls_info("lockstep %s", ls_version());
     ls_info("network   %s, %lld parameters", info->graph->path, (long long)info->parameters);
@@ -117,10 +131,7 @@ void ls_report_start(const ls_train_info *info, const char *run_folder) {
     report_data(info);
     report_device(info);
     report_batch(info);
-    char unused[LS_STATUS_TEXT_BYTES / 2], renamed[LS_STATUS_TEXT_BYTES / 2];
-    if (ls_config_renamed(info->cfg, renamed, sizeof renamed)[0])
-        ls_warn("%s: the next release refuses the old name", renamed);
-    if (ls_config_unused(info->cfg, unused, sizeof unused)[0]) ls_info("no effect %s", unused);
+    ls_report_options(info);
     if (info->resumed_at)
         ls_info("resumed   after update %lld of %lld", (long long)info->resumed_at, (long long)info->updates_planned);
     if (info->parts && cJSON_GetArraySize(info->parts) > 1)

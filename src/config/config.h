@@ -117,6 +117,8 @@ LS_CHECKED ls_status ls_config_picture_shape(const ls_config *cfg, ls_chw *shape
 // Options that were set and have no effect beside the others, into dst: "optimizer.momentum (only with optimizer.kind =
 // sgd); ..."; "": none. Returns dst.
 char *ls_config_unused(const ls_config *cfg, char *dst, size_t bytes);
+// Was the option set by hand: by --set, or in a file that is not a run's own record of every option?
+int ls_config_asks_for(const ls_config *cfg, int option);
 // Names of the last release that were used, into dst: "optimizer.lr is now optimizer.lr; ..."; "": none. Returns dst.
 char *ls_config_renamed(const ls_config *cfg, char *dst, size_t bytes);
 // For what the last release wrote: the key that option `index` had ("rate"; NULL: the one it has), the word that `word` is now.

@@ -21,16 +21,19 @@ static const char gpu_types[] = ""
 #include "base/plugins.def"
     ; // ", cuda"
 
+int ls_config_asks_for(const ls_config *cfg, int option) {
+    const int line = cfg->line[option];
+    return line < 0 || (line > 0 && !is_record(cfg));
+}
+
 typedef struct {
     const ls_config *cfg;
-    int record;
     char by[READERS_BYTES]; // of what stands at the end; "": nothing does
     ls_text_room room;
 } list;
 
 static void add(list *l, int option, const char *by) {
-    const int line = l->cfg->line[option];
-    if (line == 0 || (l->record && line > 0)) return;
+    if (!ls_config_asks_for(l->cfg, option)) return;
     const int same = strcmp(l->by, by) == 0;
     if (l->by[0] && !same) ls_text_put(&l->room, " (only with %s); ", l->by);
     ls_text_put(&l->room, "%s%s", same ? ", " : "", ls_option_at(option)->name);
@@ -39,6 +42,9 @@ static void add(list *l, int option, const char *by) {
 
 char *ls_config_unused(const ls_config *cfg, char *dst, size_t bytes) {
     const int schedule = cfg->schedule_kind, one_cycle = schedule == LS_SCHEDULE_ONE_CYCLE;
+    const int falls = schedule == LS_SCHEDULE_LINEAR || schedule == LS_SCHEDULE_COSINE ||
+                      schedule == LS_SCHEDULE_COSINE_RESTARTS; // from 1 to final
+    const int renormalises = ls_config_has_effect(cfg, LS_OPTION_optimizer_renormalise_growth);
     const int fp16 = cfg->train_precision == LS_PRECISION_FP16;
     const int synthetic = cfg->data_dataset == LS_DATASET_SYNTHETIC, folder = cfg->data_dataset == LS_DATASET_FOLDER;
     const int idx = cfg->data_dataset == LS_DATASET_MNIST || cfg->data_dataset == LS_DATASET_FASHION_MNIST;
@@ -53,6 +59,11 @@ char *ls_config_unused(const ls_config *cfg, char *dst, size_t bytes) {
         { LS_OPTION_optimizer_decay_biases_and_norms, cfg->optimizer_weight_decay > 0, "optimizer.weight_decay > 0" },
         { LS_OPTION_schedule_warmup_start, one_cycle || cfg->schedule_warmup_epochs > 0,
             "schedule.warmup_epochs > 0 or schedule.kind = one-cycle" },
+        { LS_OPTION_schedule_floor, cfg->schedule_floor == 0 || cfg->schedule_floor > cfg->schedule_final || !falls,
+            "schedule.floor > schedule.final" },
+        { LS_OPTION_optimizer_renormalise_growth,
+            cfg->optimizer_renormalise_growth == 0 || cfg->optimizer_renormalise_every > 0 || !renormalises,
+            "optimizer.renormalise_every > 0" },
         { LS_OPTION_average_decay, cfg->average_kind != LS_AVERAGE_OFF, "average.kind = ema or lookahead" },
         { LS_OPTION_average_decay_power, cfg->average_kind != LS_AVERAGE_OFF, "average.kind = ema or lookahead" },
         { LS_OPTION_average_every, cfg->average_kind != LS_AVERAGE_OFF, "average.kind = ema or lookahead" },
@@ -89,7 +100,7 @@ char *ls_config_unused(const ls_config *cfg, char *dst, size_t bytes) {
         { LS_OPTION_log_every_seconds, cfg->log_progress == LS_PROGRESS_AUTO || cfg->log_progress == LS_PROGRESS_LINES,
             "log.progress = lines" },
     };
-    list l = { .cfg = cfg, .record = is_record(cfg), .room = { dst, bytes } };
+    list l = { .cfg = cfg, .room = { dst, bytes } };
     dst[0] = '\0';
     for (int i = 0; i < LS_OPTION_COUNT; i++) {
         char readers[READERS_BYTES / 2], by[READERS_BYTES];

@@ -38,6 +38,37 @@ static ls_status check_norms(const ls_graph *g, const ls_batches *b) {
     return LS_SUCCESS;
 }
 
+// Mixup and cutmix take a sample's partner from its micro-batch.
+static ls_status check_mixing(const ls_config *cfg, const ls_batches *b) {
+    const ls_augmentation augmentation = ls_config_augmentation(cfg);
+    const int option = cfg->data_mixup > 0 ? LS_OPTION_data_mixup : LS_OPTION_data_cutmix;
+    char where[LS_STATUS_TEXT_BYTES / 4];
+    if (!ls_augment_mixes(&augmentation) || (b->micro_batch > 1 && b->samples > 1)) return LS_SUCCESS;
+    return ls_fail(LS_USAGE,
+        "%s: mixes pictures of a micro-batch, which has 1 of train.global_batch = %d on %d rank%s and of %lld training "
+        "pictures: nothing would be mixed; set a larger train.micro_batch or train.global_batch",
+        ls_config_where(cfg, option, where, sizeof where), b->global_batch, b->world_size,
+        b->world_size == 1 ? "" : "s", (long long)b->samples);
+}
+
+// Can the run be trained in these micro-batches?
+static ls_status check_batches(const ls_trainer *t, const ls_batches *b) {
+    LS_TRY(check_fixed_point(t->cfg, b));
+    LS_TRY(check_mixing(t->cfg, b));
+    for (int s = 0; s < t->stage_count; s++) LS_TRY(check_norms(ls_trainer_graph_at(t, s), b));
+    return LS_SUCCESS;
+}
+
+// The next smaller micro-batch that the run can be trained in; 0: there is none, and *b stays as it is.
+static int shrink(const ls_trainer *t, ls_batches *b) {
+    ls_batches smaller = *b;
+    do
+        if (!ls_batches_shrink(&smaller)) return 0;
+    while (!t->evaluates && ls_failed(check_batches(t, &smaller)));
+    *b = smaller;
+    return 1;
+}
+
 // One micro-batch a rank, the end of the set whatever is left.
 static ls_batches without_accumulation(const ls_comm_info *comm, int64_t samples, int micro) {
     const int global = micro * comm->world_size;
@@ -58,9 +89,7 @@ ls_status ls_trainer_plan_batches(ls_trainer *t) {
     ls_status status = ls_batches_plan(t->cfg, samples, comm->rank, comm->world_size, b);
     if (!t->evaluates) {
         LS_TRY(status);
-        LS_TRY(check_fixed_point(t->cfg, b));
-        for (int s = 0; s < t->stage_count; s++) LS_TRY(check_norms(ls_trainer_graph_at(t, s), b));
-        return LS_SUCCESS;
+        return check_batches(t, b);
     }
     if (!ls_failed(status)) return LS_SUCCESS; // in the run's own batches, to the run's own bits
     const int64_t given = t->cfg->train_micro_batch, most = LS_MICRO_BATCH_DERIVED_MAX;
@@ -141,7 +170,7 @@ ls_status ls_trainer_choose_micro_batch(ls_trainer *t) {
         LS_TRY(try_micro_batch(t, &mine, &all));
         if (batches->micro_batch == wanted) first = *memory;
         if (all) break;
-        if (t->cfg->train_micro_batch == LS_AUTO && ls_batches_shrink(batches)) continue;
+        if (t->cfg->train_micro_batch == LS_AUTO && shrink(t, batches)) continue;
         ls_status status = mine ? LS_SUCCESS : ls_memory_plan_refuse(memory, t->cfg, batches->micro_batch);
         return ls_comm_agree(t->comm, status, NULL);
     }

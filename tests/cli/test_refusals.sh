@@ -41,6 +41,15 @@ for samples in 33 49; do # full windows of 32; 1 sample left, or 16 + 1 on two r
 done
 refused "no variance in any window" 2 "it has 1 of train.global_batch = 1 on 1 rank; set a larger train.micro_batch or train.global_batch" \
     alone tiny.ini --set model.file=ones.ini --set train.global_batch=1
+for mix in mixup cutmix; do
+    for options in train.micro_batch=1 train.global_batch=1 data.train_samples=1; do
+        refused "$mix of one sample: $options" 2 "error: --set data.$mix=1: mixes pictures of a micro-batch, which has 1 of train.global_batch = " \
+            alone tiny.ini --set data.$mix=1 --set $options
+    done
+    refused "$mix: two ranks have a sample each" 2 "which has 1 of train.global_batch = 2 on 2 ranks and of" two tiny.ini --set data.$mix=1 --set train.global_batch=2
+done
+refused "a period below an update" 2 "error: --set schedule.period=0.001: shorter than an update, of which an epoch has " \
+    alone tiny.ini --set schedule.kind=cosine-restarts --set schedule.period=0.001
 refused "missing data" 3 "$here/nodata" alone tiny.ini --set data.dataset=cifar10 --set data.path="$here/nodata"
 refused "fp16 on cpu" 2 "the cpu device stores activations in fp32 or bf16: use train.precision = fp32 or bf16; fp16 is for device.type = cuda, or ref" \
     alone tiny.ini --set device.type=cpu --set train.precision=fp16

@@ -122,6 +122,23 @@ check "an option without effect is told" "$(grep -c '^no effect optimizer.moment
 text=$("$train" unused/config.ini --run-dir unused2 2>&1)
 check "but not those of a run's own configuration" "$? $(grep -c '^no effect' <<<"$text")" "0 0"
 
+# Told by a run and by its plan, not with --quiet; a run's own configuration is no exception.
+late=(--set average.kind=ema --set average.start=50)
+told() { grep -c '^warning: .*average.start.*: the average starts after [0-9]* updates, but the run has [0-9]* (train.epochs = [0-9]*): there is none$'; }
+check "an option that the run never reaches is told" "$("$train" tiny.ini "${late[@]}" --run-dir late 2>&1 | told)" 1
+check "in the run's own configuration" "$("$train" late/config.ini --run-dir late2 2>&1 | told)" 1
+check "in the plan" "$("$train" tiny.ini "${late[@]}" --dry-run 2>&1 >/dev/null | told)" 1
+check "--quiet hides it" "$("$train" tiny.ini "${late[@]}" --quiet --run-dir late3 2>&1)" ""
+text=$("$train" tiny.ini --dry-run 2>&1 >/dev/null)
+check "an ordinary run is told nothing" "$text" ""
+
+# Decimal numbers that are whole numbers of updates or pictures, though not in binary: 8 updates an epoch, the last of which is short.
+"$train" tiny.ini --quiet --run-dir decimal --set log.every=1 --set schedule.kind=cosine-restarts --set schedule.period=0.25 \
+    --set train.epochs=2 --set eval.tta=flip --set eval.tta_share=0.29
+check "restarts at every second update" "$(grep -oE '"learning_rate":[^,]*|"lr":[^,]*' decimal/metrics.jsonl | sed 's/.*://' | awk '{ printf "%.2g ", $1 / 0.05 }')" \
+    "1 0.5 1 0.5 1 0.5 1 0.25 1 0.5 1 0.5 1 0.5 1 0.25 "
+check "0.29 of 100 pictures" "$(field decimal/summary.json tta_samples)" 29
+
 # What prints and creates nothing.
 touch before
 find . | sort >before

@@ -321,6 +321,13 @@ static void without_effect(void **state) {
         { { "schedule.peak=0.2", "schedule.final=0" },
             "schedule.final (only with schedule.kind = linear, cosine, cosine-restarts, one-cycle); "
             "schedule.peak (only with schedule.kind = one-cycle)" },
+        { { "schedule.floor=0.05", "schedule.kind=cosine", "schedule.final=0.1" },
+            "schedule.floor (only with schedule.floor > schedule.final)" },
+        { { "schedule.floor=0.05", "schedule.kind=cosine" }, "" },
+        { { "schedule.floor=0.05", "schedule.kind=one-cycle", "schedule.final=0.1" }, "" }, // it begins at 0
+        { { "optimizer.kind=muon", "optimizer.renormalise_growth=5" },
+            "optimizer.renormalise_growth (only with optimizer.renormalise_every > 0)" },
+        { { "optimizer.kind=muon", "optimizer.renormalise_growth=5", "optimizer.renormalise_every=1" }, "" },
         { { "loss_scale.initial=2", "loss_scale.max_skips=3" },
             "loss_scale.initial, loss_scale.max_skips (only with train.precision = fp16)" },
         { { "loss_scale.initial=2", "train.precision=fp16" }, "" },

@@ -5,6 +5,7 @@
 
 #include "config/config.h"
 #include "fuzz/target.h"
+#include "train/never_reached.h"
 #include "train/schedule.h"
 
 static char *written(const ls_config *cfg, size_t *bytes) {
@@ -14,6 +15,11 @@ static char *written(const ls_config *cfg, size_t *bytes) {
     ls_config_write(cfg, memory, 0);
     if (fclose(memory) != 0) abort();
     return text;
+}
+
+static void take_line(void *context, const char *line) {
+    (void)context;
+    fuzz_expect(strlen(line) > 0, "an empty line");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
@@ -38,5 +44,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
         double factor = ls_schedule_factor(&schedule, cfg.train_epochs * 10 * i / 4);
         fuzz_expect(factor >= 0 && factor <= 1, "learning rate's factor %g at %d/4 of the run", factor, i);
     }
+    const ls_dataset_info tests = { .count = 100 };
+    const ls_comm_info ranks = { .world_size = 2 };
+    const ls_train_info info = { .cfg = &cfg,
+        .batches = batches,
+        .updates_planned = cfg.train_epochs * batches.windows,
+        .test_data = &tests,
+        .comm = &ranks };
+    ls_never_reached(&info, take_line, NULL);
     return 0;
 }

@@ -173,6 +173,9 @@ static const struct {
     { "auto, nothing fits", "train.micro_batch=1", NULL, FAR,
         { "train.micro_batch=auto", "train.precision=fp32", "data.loader=resident" }, 0,
         { "micro-batches of 1 ", "train.recompute", "data.loader = stream" }, "auto" },
+    { "auto, down to what can be mixed", "train.micro_batch=1", NULL, FAR,
+        { "train.micro_batch=auto", "train.precision=fp32", "data.loader=resident", "data.mixup=1" }, 0,
+        { "micro-batches of 2 " }, "auto" },
 };
 
 static void chooses_and_refuses(void **state) {
