@@ -491,7 +491,7 @@ pause=${LOCKSTEP_RESTART_PAUSE:-5}
 [[ $pause =~ ^[0-9]{0,6}([0-9]|\.[0-9]{1,6})$ ]] ||
   refuse "LOCKSTEP_RESTART_PAUSE = '$pause': a number of seconds is expected, such as 5 or 0.5"
 longer() { # SECONDS: twice as many, up to 60
-  LC_ALL=C awk -v pause="$1" 'BEGIN { print pause >= 60 ? pause : pause > 30 ? 60 : 2 * pause }'
+  LC_ALL=C awk -v pause="$1" 'BEGIN { print (pause >= 60 ? pause : pause > 30 ? 60 : 2 * pause) }'
 }
 
 read_hosts
