@@ -40,7 +40,7 @@ progress killed
 kill -USR1 $pid
 ends 75
 says 1 'goes on with .*/killed, which the same command started'
-says 2 ''
+says 0 restart
 start killed 2 --resume --set train.max_updates=$(($(newest killed) + 100))
 ends 0
 says 0 ''
@@ -48,15 +48,13 @@ check "killed: ranks" "$(field killed world_size)" 2
 undisturbed killed
 
 # The other requests to stop. The second and third start go on with the run.
-lines=1
 for signal in TERM INT HUP; do
   start stopped 2
   progress stopped
   kill -$signal $pid
   ends 75
   says 1 "SIG$signal: the run is asked to save and stop"
-  says $lines ''
-  lines=2
+  says 0 restart
 done
 undisturbed stopped
 # Closed descriptors, as some daemons start programs: mpirun's pipes do not take their place, where a line's end would be a signal.
