@@ -50,12 +50,15 @@ endfunction()
 function(lockstep_install_plugin name target)
   install(TARGETS ${target} LIBRARY DESTINATION lib/lockstep COMPONENT ${name})
   set_property(GLOBAL APPEND PROPERTY lockstep_plugin_components ${name})
+  set_property(GLOBAL APPEND PROPERTY lockstep_plugin_targets ${target})
 endfunction()
 
 # lockstep_packages()
-#   `cpack -G DEB` in the build's folder: lockstep, lockstep-doc, and lockstep-cuda where the plugin is built.
+#   Target `deb`: the packages lockstep, lockstep-doc, and lockstep-cuda if the plugin is built, in the build's folder. It first builds what
+#   they contain, which `cpack -G DEB` does not.
 macro(lockstep_packages)
   get_property(lockstep_plugin_components GLOBAL PROPERTY lockstep_plugin_components)
+  get_property(lockstep_plugin_targets GLOBAL PROPERTY lockstep_plugin_targets)
   set(CPACK_GENERATOR DEB)
   set(CPACK_PACKAGE_NAME lockstep)
   set(CPACK_PACKAGE_CONTACT "the authors of Lockstep <lockstep@localhost>")
@@ -78,4 +81,6 @@ macro(lockstep_packages)
     set(CPACK_DEBIAN_${upper}_PACKAGE_DEPENDS "lockstep (= ${PROJECT_VERSION})") # the vendor's libraries are no packages of Debian
   endforeach()
   include(CPack)
+  add_custom_target(deb DEPENDS lockstep_help ${lockstep_plugin_targets} USES_TERMINAL VERBATIM
+    COMMAND "${CMAKE_CPACK_COMMAND}" -G DEB WORKING_DIRECTORY "${CMAKE_BINARY_DIR}")
 endmacro()

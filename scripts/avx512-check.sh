@@ -14,6 +14,13 @@
 # Exit: 0 all passed on AVX-512; 1 a test failed or the machine did not get to its end; 2 wrong use; 4 something is missing.
 set -euo pipefail
 
+case ${1-} in
+-h | --help)
+  sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"
+  exit
+  ;;
+esac
+
 fail() {
   echo "avx512-check.sh: $2" >&2
   exit "$1"
@@ -21,6 +28,7 @@ fail() {
 if [ $# -lt 1 ] || [ $# -gt 2 ]; then fail 2 "usage: scripts/avx512-check.sh BOCHS [FLOPS]"; fi
 bochs=$(realpath -e -- "$1") || fail 2 "$1: not there; how to build it is said at the head of this script"
 flops=${2:-1e6}
+[[ $flops =~ ^[0-9]+([.][0-9]+)?([eE][0-9]+)?$ ]] || fail 2 "FLOPS = '$flops': a number is expected, such as 1e6"
 cd "$(dirname "$0")/.."
 work=$PWD/build/avx512
 bios=/usr/share/bochs/BIOS-bochs-latest vgabios=/usr/share/bochs/VGABIOS-lgpl-latest

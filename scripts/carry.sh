@@ -11,6 +11,12 @@
 #
 # All kinds may lie in carry/ at once; `rm -r carry` if that is too much for one call. The checkout's commit goes along, for a copy without git.
 set -uo pipefail
+case ${1-} in
+-h | --help)
+  sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"
+  exit
+  ;;
+esac
 cd "$(dirname "$0")/.." || exit 1
 
 fail() {
@@ -55,7 +61,7 @@ cifar)
 packages) load "${data[@]}" "${packages[@]}" "${mpi[@]}" ;;
 results)
   [ -s "${2-}/record.jsonl" ] || fail "'${2-}' holds no record.jsonl: the results folder of an earlier call is expected"
-  rm -rf carry/results && mkdir carry/results && cp "$2"/*.* carry/results/ || fail "$2 cannot be copied"
+  rm -rf carry/results && mkdir carry/results && cp -- "$2"/*.* carry/results/ || fail "$2 cannot be copied"
   ;;
 *)
   echo "carry.sh: unknown argument '$1'; expected is program, mpi, cifar FOLDER 1|2, packages or results FOLDER" >&2

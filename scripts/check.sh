@@ -17,6 +17,12 @@
 # Says first how long it takes and how much disk. Of a stage with sanitizers nothing stays when it has passed, unless its folder
 # (build/asan, build/tsan) was there before; build/check and cuda/ stay. The last line adds up all stages.
 set -uo pipefail
+case ${1-} in
+-h | --help)
+  sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"
+  exit
+  ;;
+esac
 cd "$(dirname "$0")/.." || exit 1
 
 # Tests of what has threads of its own.

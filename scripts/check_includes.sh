@@ -4,6 +4,12 @@
 #
 #   scripts/check_includes.sh [ROOT]     ROOT: a tree with src/ (default: this repository)
 set -euo pipefail
+case ${1-} in
+-h | --help)
+  sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"
+  exit
+  ;;
+esac
 cd "${1:-$(dirname "$0")/..}"
 
 grep -rnE '^[[:space:]]*#[[:space:]]*include' src --include='*.c' --include='*.h' --include='*.def' --include='*.cu' |

@@ -10,6 +10,13 @@
 # Exit: 0 the toolkit is there and compiles; 2 wrong use; 4 not to be had, or it does not compile.
 set -euo pipefail
 
+case ${1-} in
+-h | --help)
+    sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"
+    exit
+    ;;
+esac
+
 # One set of versions, those that Lockstep is built and tested with.
 readonly packages='nvidia-cuda-nvcc==13.0.88
 nvidia-nvvm==13.0.88

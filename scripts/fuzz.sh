@@ -7,6 +7,12 @@
 # hangs, leaks or takes too much memory ends that target and stays as build/fuzz/findings/TARGET-*; the exit status is then 1. The last
 # lines, one a target, say executions, branches reached ("edges", of the whole program) and findings. docs/testing.md says more.
 set -euo pipefail
+case ${1-} in
+-h | --help)
+  sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"
+  exit
+  ;;
+esac
 cd "$(dirname "$0")/.."
 
 readonly folder=build/fuzz
@@ -45,6 +51,10 @@ for target in "${targets[@]}"; do
 done
 
 seconds=$(awk -v minutes="$minutes" 'BEGIN { printf "%d", minutes * 60 }')
+[[ $jobs =~ ^[1-9][0-9]{0,3}$ ]] || {
+  echo "fuzz.sh: --jobs $jobs: expected a whole number above 0" >&2
+  exit 2
+}
 [ "$seconds" -gt 0 ] || {
   echo "fuzz.sh: --minutes $minutes: expected a number above 0, as 0.5 or 10" >&2
   exit 2

@@ -1,10 +1,20 @@
 #!/usr/bin/env bash
 # install-packages.sh - the system packages that Lockstep needs, by apt on Debian and Ubuntu.
 #
-#   scripts/install-packages.sh [GROUP]...      groups: run (default), test, data, cluster, fuzz
+#   scripts/install-packages.sh [GROUP]...
 #
+# Groups: run (the default: building, training), test (scripts/check.sh), data (Fashion-MNIST), cluster (SLURM, for its test),
+# fuzz (scripts/fuzz.sh), package (making .deb files: docs/packages.md).
 # Installs only what is missing; needs root or sudo for that alone. This is the one list of packages in the repository.
+# Exit: 0 all are installed; 1 they cannot be installed; 2 wrong use.
 set -euo pipefail
+
+case ${1-} in
+-h | --help)
+  sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"
+  exit
+  ;;
+esac
 
 run=(
   gcc libc6-dev cmake ninja-build pkg-config git ca-certificates curl # the build, data
@@ -22,7 +32,8 @@ test=(
 )
 data=(dataset-fashion-mnist)
 cluster=(slurmctld slurmd slurm-client munge) # SLURM, for its test; they are started as services where there is systemd
-fuzz=(clang libclang-rt-14-dev) # libFuzzer
+fuzz=(clang libclang-rt-dev) # libFuzzer; not with a version in the name, so that both are of the release's default version
+package=(dpkg-dev file) # dpkg-shlibdeps; file finds the programs and libraries in a package
 
 [ $# -gt 0 ] || set -- run
 packages=()
@@ -33,8 +44,9 @@ for group in "$@"; do
   data) packages+=("${data[@]}") ;;
   cluster) packages+=("${cluster[@]}") ;;
   fuzz) packages+=("${fuzz[@]}") ;;
+  package) packages+=("${package[@]}") ;;
   *)
-    echo "install-packages.sh: unknown group '$group'; groups are run, test, data, cluster and fuzz" >&2
+    echo "install-packages.sh: unknown group '$group'; groups are run, test, data, cluster, fuzz and package" >&2
     exit 2
     ;;
   esac
@@ -62,12 +74,37 @@ if [ "$(id -u)" != 0 ]; then
   }
   as_root=(sudo)
 fi
-echo "installing: ${missing[*]}"
-"${as_root[@]}" apt-get update -qq
+
+# Shows how far apt is, by its lines "dlstatus:1:42.1:..." (loading) and "pmstatus:gcc:12.5:..." (installing): on one line of a
+# terminal, elsewhere by a line for every quarter. Other lines go to the log.
+show_progress() {
+  local line doing last='' percent
+  while IFS= read -r line; do
+    if [[ $line =~ ^dlstatus:[0-9]+:([0-9]+) ]]; then
+      doing=loading
+    elif [[ $line =~ ^pmstatus:[^:]+(:[a-z0-9]+)?:([0-9]+) ]]; then
+      doing=installing
+    else
+      printf '%s\n' "$line" >>"$log"
+      continue
+    fi
+    percent=${BASH_REMATCH[${#BASH_REMATCH[@]} - 1]}
+    if [ -t 1 ]; then
+      printf '\r%-10s %3d %%' $doing "$percent"
+    elif [ "$last" != "$doing $((percent / 25))" ]; then
+      last="$doing $((percent / 25))"
+      printf '%-10s %3d %%\n' $doing "$percent"
+    fi
+  done
+  [ ! -t 1 ] || printf '\r%-16s\r' ''
+}
+
+echo "installing by apt-get: ${missing[*]}"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" \
-  >"$log" 2>&1 || {
+"${as_root[@]}" apt-get update -qq
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends -o APT::Status-Fd=1 -- "${missing[@]}" \
+  2>&1 </dev/null | show_progress || {
   cat "$log" >&2
   exit 1
 }

@@ -1,23 +1,29 @@
 #!/usr/bin/env bash
-# launch.sh - mpirun that starts a run again when a fault has ended it. Write it in place of mpirun (Open MPI's; or MPICH's, on one host):
+# launch.sh - runs mpirun, and starts a run again after a fault. Write it in place of mpirun (Open MPI's; or MPICH's, on one host):
 #
 #   scripts/launch.sh -np 4 ./train config.ini
 #   scripts/launch.sh --host a:4,b:4 -np 8 --bind-to none ./train config.ini --set run.max_restarts=10
 #
-# The first argument that is a program named train (or lockstep-train) divides mpirun's options from train's. train gets run.resume = auto: the run folder's
-# run goes on from its newest good checkpoint, or is started where there is none (a line says so); the same command after a reboot goes
-# on, too. With --resume among train's options there must be a run. The folder must be seen from here.
+# The first argument that is a program named train (or lockstep-train) divides mpirun's options from train's.
 #
-# Started again, run.max_restarts times: after exit codes of faults (1, 4, 5, those of signals, mpirun's own). Not started again: what
-# is complete (0), stopped on request (75), or would end so once more (2, 3, 6, 7); nor where two starts in a row have left no newer
-# checkpoint. Each time there is one line that says why and from where.
-# Hosts of --host, --hostfile: before it starts again, each is tried in the way mpirun would reach it (ssh, or plm_rsh_agent); those that
-# do not answer are left out, and as many ranks started as the others have slots for and the batch allows. Later they are tried again.
-# With Open MPI it adds what mpirun refuses to go without: --allow-run-as-root for root; --oversubscribe, where no hosts are named and
-# there are more ranks than cores. It says so.
+# Which run: each command begins a new run, as train does. It goes on with an earlier run only if launch.sh started that run with the
+# same options and the run is not complete; so the same command may be given again after a reboot. It says which run it goes on with.
+# --resume among train's options goes on with any run; --set run.resume=off always begins a new one.
+# The options of a run that launch.sh started are in RUN/launched.ini. The run's folder must be visible from this host.
+#
+# Restarts: the run is started again from its newest good checkpoint, up to run.max_restarts times, after exit codes of faults (1, 4, 5,
+# those of signals, mpirun's own). It is not started again when it is complete (0), when it was stopped on request (75), when it would
+# end in the same way again (2, 3, 6, 7), or when two starts in a row have left no newer checkpoint. One line says why it is started
+# again and from where.
+# Hosts of --host and --hostfile: before each restart, each host is tried in the way in which mpirun would reach it (ssh, or
+# plm_rsh_agent). Hosts that do not answer are left out. As many ranks are started as the others have slots for and the batch allows.
+# With Open MPI, options are added without which mpirun refuses to start: --allow-run-as-root for root; --oversubscribe if no hosts are
+# named and there are more ranks than cores. A line says so.
 # Signals: USR1, TERM, INT and HUP to this script ask the run to save and stop (75). A second INT ends it at once (130).
-# The exit code is the program's.
-# Environment: MPIRUN, its name; LOCKSTEP_RESTART_PAUSE, seconds before the first restart (default 5; twice as long each time, up to 60).
+#
+# The exit code is the program's; 2 if the command, a host or the environment is not as expected.
+# Environment: MPIRUN, the name of mpirun; LOCKSTEP_RESTART_PAUSE, seconds before the first restart, such as 5 (the default) or 0.5; each
+# further pause is twice as long, up to 60.
 set -u
 
 # What is closed would be taken by the first file or pipe that is opened, of mpirun's too: a line for stderr that lands in its pipe of
@@ -31,6 +37,14 @@ refuse() {
   say "$*"
   exit 2
 }
+is_count() { [[ $1 =~ ^[0-9]{1,9}$ ]]; } # digits only: bash would run commands in other text that it computes with
+
+case ${1-} in
+-h | --help)
+  sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"
+  exit
+  ;;
+esac
 
 # --- the command line
 
@@ -48,8 +62,10 @@ while [ $# -gt 0 ] && ! is_program "$1"; do
   mpi+=("$1")
   shift
 done
-[ $# -gt 0 ] || refuse "no program named train in the command: scripts/launch.sh [MPIRUN OPTION]... ./train CONFIG.ini [TRAIN OPTION]..."
+[ $# -gt 0 ] || refuse "no program named train in the command: scripts/launch.sh [MPIRUN OPTION]... ./train CONFIG.ini [TRAIN OPTION]..." \
+  "(--help says more)"
 program=$1
+[ "$program" != train ] || program=./train # the shell would look for it on the PATH
 shift
 arguments=("$@")
 mpirun=${MPIRUN:-mpirun}
@@ -84,34 +100,92 @@ option() {
 }
 max_restarts=$(option run.max_restarts)
 
-# --- the run's folder, as train chooses it (src/files/run_folder.h)
+# --- the run and its folder
 
-holds_run() {
+holds_run() { # FOLDER
   [ -e "$1/run.json" ] || [ -e "$1/metrics.jsonl" ]
 }
 
-run_folder() {
-  local name base folder number highest=0 found=''
-  name=$(option run.name) base=${config##*/}
-  [ -z "$run_dir" ] || { echo "$run_dir" && return; }
-  [ -z "$name" ] || { echo "runs/$name" && return; }
-  folder=.
+# latest_run TEST: the folder with the highest number of this configuration that passes the test; with --resume and holds_run it is the one
+# that train chooses (src/files/run_folder.c).
+latest_run() {
+  local base=${config##*/} folder=. number highest=0 found=''
   case $config in */*) folder=${config%/*} ;; esac
-  if [ "$base" = config.ini ] && holds_run "$folder"; then
+  if [ "$resume" != off ] && [ "$base" = config.ini ] && holds_run "$folder"; then
     echo "$folder"
     return
   fi
   for folder in runs/"${base%.*}"-*; do
     number=${folder##*-}
-    case $number in '' | *[!0-9]*) continue ;; esac
-    [ $((10#$number)) -gt $highest ] && holds_run "$folder" && highest=$((10#$number)) found=$folder
+    is_count "$number" || continue
+    [ $((10#$number)) -gt $highest ] && "$1" "$folder" && highest=$((10#$number)) found=$folder
   done
   echo "$found"
 }
 
+# Makes the folder with the lowest free number for a new run, and prints it; as train chooses it, so that two starts at the same time
+# get different folders. Prints nothing if it cannot be made: train says why.
+new_folder() {
+  local base=${config##*/} number folder
+  mkdir -p runs 2>/dev/null
+  for ((number = 1; number < 100000; number++)); do
+    printf -v folder 'runs/%s-%03d' "${base%.*}" $number
+    mkdir -- "$folder" 2>/dev/null && echo "$folder" && return
+    [ -e "$folder" ] || return
+  done
+}
+
+# RUN/launched.ini, the mark of a run that launch.sh started: the configuration's name and all options.
+readonly mark_head='; launch.sh started this run. The same command goes on with it, until it is complete.'
+mark() { printf '%s\n; %s\n%s\n' "$mark_head" "$(realpath -- "$config" 2>/dev/null)" "$options"; }
+# Did launch.sh start the run in this folder, with the options of now, and is the run not complete?
+is_ours() { # FOLDER
+  holds_run "$1" && [ ! -e "$1/summary.json" ] && [ "$(cat -- "$1/launched.ini" 2>/dev/null)" = "$(mark)" ]
+}
+
+# Sets folder (empty: train says what is wrong), goes_on (yes: the next start goes on with its run) and new_run (yes: it holds no run yet).
+folder='' goes_on='' new_run='' resume=$(option run.resume)
+choose_run() {
+  local name given=$run_dir
+  name=$(option run.name)
+  [ -n "$given" ] || [ -z "$name" ] || given=runs/$name
+  folder=$given
+  if [ "$resume" != off ]; then
+    [ -n "$folder" ] || folder=$(latest_run holds_run)
+  elif [[ " ${arguments[*]} " != *" run.resume=off "* ]]; then
+    [ -n "$folder" ] || folder=$(latest_run is_ours)
+    if [ -n "$folder" ] && is_ours "$folder"; then
+      goes_on=yes
+      say "goes on with $folder, which the same command started and which is not complete (--set run.resume=off begins a new run)"
+    fi
+  fi
+  [ "$resume" != must ] || return
+  [ -n "$folder" ] || folder=$(new_folder)
+  [ -n "$folder" ] || return
+  [ -n "$run_dir" ] || arguments+=(--run-dir "$folder")
+  holds_run "$folder" || new_run=yes
+}
+
+# A new run's folder gets its mark before the start, so that the same command finds the run after a reboot.
+marked=''
+mark_run() {
+  [ -n "$new_run" ] && mkdir -p -- "$folder" 2>/dev/null || return
+  [ ! -e "$folder/launched.ini" ] && [ ! -L "$folder/launched.ini" ] ||
+    [ "$(head -n 1 -- "$folder/launched.ini")" = "$mark_head" ] || return # a file of the user's
+  mark 2>/dev/null >"$folder/launched.ini" && marked=yes
+}
+# A start that was refused leaves no folder.
+unmark_run() {
+  [ -n "$new_run" ] && ! holds_run "$folder" || return
+  [ -z "$marked" ] || rm -f -- "$folder/launched.ini"
+  rmdir -- "$folder" 2>/dev/null
+}
+
 newest_checkpoint() {
-  local folder newest=''
-  for folder in "$(run_folder)"/checkpoints/update-*[0-9]; do [ ! -e "$folder/manifest.json" ] || newest=$folder; done
+  local checkpoint newest=''
+  for checkpoint in "$folder"/checkpoints/update-*[0-9]; do
+    [[ ${checkpoint##*/update-} =~ ^[0-9]+$ ]] && [ -e "$checkpoint/manifest.json" ] && newest=$checkpoint
+  done
   echo "$newest"
 }
 
@@ -126,12 +200,28 @@ from() {
 # hosts, slots: what mpirun's options name, each host once; given_ranks: -np.
 hosts=() given_ranks='' host_file='' agent=${OMPI_MCA_plm_rsh_agent-${PRTE_MCA_plm_ssh_agent-}}
 declare -A slots=()
-add_host() { # NAME SLOTS
+# A name is given to ssh, and so may not be an option: letters, digits, and . _ - : % [ ] after the first; with --host also USER@.
+add_host() { # NAME SLOTS WHERE
+  [[ $1 =~ ^([A-Za-z0-9_][A-Za-z0-9._-]*@)?[][A-Za-z0-9_:][][A-Za-z0-9._:%-]*$ ]] ||
+    refuse "$3: '$1' is no name of a host: letters, digits and . _ - : are expected, and no - at the beginning"
+  is_count "$2" || refuse "$3: host $1: '$2' is no number of slots"
   [ -n "${slots[$1]-}" ] || hosts+=("$1")
-  slots[$1]=$((${slots[$1]-0} + $2))
+  slots[$1]=$((${slots[$1]-0} + 10#$2))
+}
+# read_host_file: the lines of a host file: NAME [slots=N] [max_slots=N]...  # comment
+read_host_file() {
+  local line name count
+  while IFS= read -r line || [ -n "$line" ]; do
+    line=${line%%#*}
+    read -r name line <<<"${line%$'\r'}"
+    [ -n "$name" ] || continue
+    count=1
+    [[ " $line" =~ [[:space:]](slots|count|cpus?)[[:space:]]*=[[:space:]]*([^[:space:]]*) ]] && count=${BASH_REMATCH[2]}
+    add_host "${name#*@}" "$count" "$host_file"
+  done <"$host_file"
 }
 read_hosts() {
-  local i word line name count parts
+  local i word entry name count parts
   for ((i = 0; i < ${#mpi[@]}; i++)); do
     word=${mpi[i]}
     if [ $family = hydra ]; then
@@ -145,20 +235,16 @@ read_hosts() {
     -np | --np | -n | --n | -c) given_ranks=${mpi[++i]-} ;;
     -host | --host | -H)
       IFS=, read -ra parts <<<"${mpi[++i]-}"
-      for line in "${parts[@]}"; do
-        name=${line%%:*} count=1
-        [ "$name" = "$line" ] || count=${line##*:}
-        add_host "$name" "$count"
+      for entry in "${parts[@]}"; do
+        name=${entry%%:*} count=1
+        [ "$name" = "$entry" ] || count=${entry#*:}
+        add_host "$name" "$count" "$word"
       done
       ;;
     -hostfile | --hostfile | -machinefile | --machinefile)
       host_file=${mpi[++i]-}
-      [ -r "$host_file" ] || refuse "$host_file: cannot be read"
-      while read -r name line; do
-        case $name in '' | '#'*) continue ;; esac
-        count=$(grep -oE 'slots *= *[0-9]+' <<<"$line" | head -n 1 | grep -oE '[0-9]+')
-        add_host "${name#*@}" "${count:-1}"
-      done <"$host_file"
+      [ -r "$host_file" ] || refuse "$word '$host_file': cannot be read"
+      read_host_file
       ;;
     -mca | --mca | -gmca | --gmca | -prtemca | --prtemca)
       case ${mpi[i + 1]-} in plm_rsh_agent | plm_ssh_agent) agent=${mpi[i + 2]-} ;; esac
@@ -166,9 +252,7 @@ read_hosts() {
       ;;
     esac
   done
-  for name in "${hosts[@]}"; do
-    case ${slots[$name]} in '' | *[!0-9]*) refuse "host $name: '${slots[$name]}' is no number of slots" ;; esac
-  done
+  [ -z "$given_ranks" ] || is_count "$given_ranks" || refuse "-np '$given_ranks': a number of ranks is expected"
 }
 
 is_this_host() {
@@ -177,15 +261,16 @@ is_this_host() {
   case $1 in localhost | "$(hostname)" | "$(hostname -s 2>/dev/null)") return 0 ;; esac
   while read -r address _; do
     case $mine in *" $address "*) return 0 ;; esac
-  done < <(getent ahosts "$1")
+  done < <(getent ahosts -- "$1")
   return 1
 }
 
 answers() { # HOST
   local command
   is_this_host "$1" && return
-  read -ra command <<<"${agent:-ssh}"
-  [ "${command[0]##*/}" != ssh ] || command+=(-o BatchMode=yes -o ConnectTimeout=5)
+  read -ra command <<<"${agent%%:*}" # of several, as "ssh : rsh", the first
+  [ ${#command[@]} != 0 ] || command=(ssh)
+  [ "${command[0]##*/}" != ssh ] || command+=(-o BatchMode=yes -o ConnectTimeout=5 --)
   timeout -k 1 10 "${command[@]}" "$1" true </dev/null >/dev/null 2>&1
 }
 
@@ -235,7 +320,7 @@ try_hosts() {
 
 cores() {
   local threads by_core
-  threads=$(nproc)
+  threads=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)
   by_core=$(lscpu -p=core,socket 2>/dev/null | grep -v '^#' | sort -u | wc -l)
   echo $((by_core > 0 && by_core < threads ? by_core : threads))
 }
@@ -252,7 +337,7 @@ make_allowed() {
   [ "$(id -u)" != 0 ] || [ -n "${OMPI_ALLOW_RUN_AS_ROOT-}" ] || allow --allow-run-as-root "as root"
   # A scheduler says itself how many ranks its hosts take.
   [ ${#hosts[@]} = 0 ] && [ -z "${SLURM_JOB_ID-}${PBS_NODEFILE-}${LSB_DJOB_HOSTFILE-}${PE_HOSTFILE-}" ] || return 0
-  case $given_ranks in '' | *[!0-9]*) return ;; esac
+  [ -n "$given_ranks" ] || return 0
   case " ${mpi[*]} " in *[-_:]oversubscribe* | *OVERSUBSCRIBE* | *-use-hwthread-cpus*) return ;; esac
   [ "$given_ranks" -le "$(cores)" ] || allow --oversubscribe "$given_ranks ranks share $(cores) cores"
 }
@@ -283,7 +368,8 @@ make_options() {
     -host | --host | -H) line+=("$word" "$list") && i=$((i + 1)) ;;
     -hostfile | --hostfile | -machinefile | --machinefile)
       [ -n "$kept_file" ] || kept_file=$(mktemp)
-      awk -v kept=" ${alive[*]} " '{ name = $1; sub(/.*@/, "", name); if (index(kept, " " name " ")) print }' "$host_file" >"$kept_file"
+      awk -v kept=" ${alive[*]} " '{ name = $1; sub(/[#\r].*/, "", name); sub(/.*@/, "", name); if (index(kept, " " name " ")) print }' \
+        <"$host_file" >"$kept_file"
       line+=("$word" "$kept_file") && i=$((i + 1))
       ;;
     *) line+=("$word") ;;
@@ -330,7 +416,7 @@ for name in USR1 TERM INT HUP; do
   # shellcheck disable=SC2064 # now
   trap "heard $name" $name
 done
-trap '[ -z "$kept_file" ] || rm -f "$kept_file"' EXIT
+trap '[ -z "$kept_file" ] || rm -f "$kept_file"; unmark_run' EXIT
 
 # nap SECONDS: may be cut short by a signal.
 nap() {
@@ -344,9 +430,9 @@ own=()
 ! command -v setsid >/dev/null || own+=(setsid)
 ! setpriv --pdeathsig TERM true 2>/dev/null || own+=(setpriv --pdeathsig TERM)
 
-# Runs mpirun; sets code. A request is repeated (after 1, 2, 4, ... s): ranks that are only being started do not hear it yet.
+# Runs mpirun, which is to go on with the run or not; sets code. A request is repeated (after 1, 2, 4, ... s): ranks that are only being started do not hear it yet.
 run_once() {
-  "${own[@]}" "$mpirun" "${line[@]}" "$program" "${arguments[@]}" --set run.resume=auto </dev/null &
+  "${own[@]}" "$mpirun" "${line[@]}" "$program" "${arguments[@]}" ${goes_on:+--set run.resume=auto} </dev/null &
   pid=$!
   again_after=1
   while :; do
@@ -371,7 +457,7 @@ run_once() {
 # ended_with CODE: a run that has ended by itself says so, in the last line of its metrics. MPICH's launcher returns a signal's number as a
 # code, joins the codes of several ranks by OR (6 and 7 may be faults there: SIGABRT of a transport that misses its peer), and after a signal
 # to itself may return 0.
-ended_with() { tail -n 1 "$(run_folder)/metrics.jsonl" 2>/dev/null | grep -q "\"event\":\"end\".*\"exit_code\":$1\>"; }
+ended_with() { tail -n 1 "$folder/metrics.jsonl" 2>/dev/null | grep -q "\"event\":\"end\".*\"exit_code\":$1\>"; }
 
 # Would the run end so once more?
 is_final() { # CODE
@@ -400,13 +486,24 @@ reason() { # CODE
   esac
 }
 
+# pause: seconds, perhaps with decimals, which bash does not compute with.
+pause=${LOCKSTEP_RESTART_PAUSE:-5}
+[[ $pause =~ ^[0-9]{0,6}([0-9]|\.[0-9]{1,6})$ ]] ||
+  refuse "LOCKSTEP_RESTART_PAUSE = '$pause': a number of seconds is expected, such as 5 or 0.5"
+longer() { # SECONDS: twice as many, up to 60
+  LC_ALL=C awk -v pause="$1" 'BEGIN { print (pause >= 60 ? pause : pause > 30 ? 60 : 2 * pause) }'
+}
+
 read_hosts
 make_allowed
 make_options
-pause=${LOCKSTEP_RESTART_PAUSE:-5} still=0
+choose_run
+mark_run
+still=0
 for ((attempt = 1; ; attempt++)); do
   before=$(newest_checkpoint)
   run_once
+  goes_on=yes
   after=$(newest_checkpoint)
   [ "$family:$code:${asked:+asked}" != hydra:0:asked ] || ! ended_with 75 || code=75
   ! is_final "$code" || exit "$code"
@@ -424,7 +521,7 @@ for ((attempt = 1; ; attempt++)); do
     exit $code
   fi
   say "$(reason $code); restart $attempt of $max_restarts in $pause s, $(from "$after")"
-  [ "$pause" = 0 ] || nap "$pause"
+  nap "$pause"
   if [ -z "$asked" ] && ! try_hosts; then
     say "no host answers: not started again"
     exit $code
@@ -434,5 +531,5 @@ for ((attempt = 1; ; attempt++)); do
     exit 75
   fi
   make_options
-  pause=$((pause * 2 < 60 ? pause * 2 : 60))
+  pause=$(longer "$pause")
 done

@@ -5,6 +5,13 @@
 #
 # Prints sizes and times. Exit: 0 as it must be; 1 what was not.
 set -euo pipefail
+case ${1-} in
+-h | --help)
+  sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"
+  exit
+  ;;
+esac
+export LC_ALL=C # decimal points
 [ $# = 1 ] || {
   sed -n '2,6p' "$0" >&2
   exit 2

@@ -49,7 +49,10 @@ static void prepare_environment(const ls_launcher *launcher) {
     // ranks see the same two numbers, so all decide alike.
     if (launcher->size > 0 && launcher->size == launcher->local_size) {
         setenv("OMPI_MCA_pml", "ob1", 0);
-        setenv("OMPI_MCA_btl", "^openib,ofi", 0); // ob1 would try them where there is a fabric, and openib warns
+        // ob1 would try openib and ofi where there is a fabric, and openib warns. Since Open MPI 5, tcp prints "Unable to
+        // find reachable pairing" for ranks of one host, which do not use it.
+        const int old = strncmp(ls_comm_mpi_library(), "Open MPI v4", 11) == 0;
+        setenv("OMPI_MCA_btl", old ? "^openib,ofi" : "^openib,ofi,tcp", 0);
     }
 }
 

@@ -28,8 +28,10 @@ typedef struct {
     ls_status (*channel_test)(ls_channel *channel, int slot, int *done); // progresses all slots
     // Ranks of the same colour, by rank; colour < 0: none, *out stays NULL.
     ls_status (*split)(ls_comm *comm, int colour, ls_comm **out);
-    void (*finish)(ls_comm *comm);                                         // frees comm
-    void (*abort)(ls_comm *comm, int exit_code) __attribute__((noreturn)); // from any thread
+    void (*finish)(ls_comm *comm); // frees comm
+    // From any thread. clang counts this attribute as a part of the type, and _Noreturn not: functions that are assigned to
+    // it are declared with the attribute, too.
+    void (*abort)(ls_comm *comm, int exit_code) __attribute__((noreturn));
 } ls_comm_backend;
 
 struct ls_comm {

@@ -160,7 +160,7 @@ static void let_output_through(void) {
 
 // MPI_Abort is the one early exit that gives the launcher our code; should it hang (the network to the launcher is
 // gone, or another thread holds a lock of the library), the alarm ends this rank with the same code.
-static _Noreturn void mpi_abort(ls_comm *comm, int exit_code) {
+static __attribute__((noreturn)) void mpi_abort(ls_comm *comm, int exit_code) {
     (void)comm;
     abort_code = exit_code;
     struct sigaction action = { .sa_handler = exit_now };

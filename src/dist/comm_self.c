@@ -36,7 +36,7 @@ static void self_finish(ls_comm *comm) {
     free(comm);
 }
 
-static _Noreturn void self_abort(ls_comm *comm, int exit_code) {
+static __attribute__((noreturn)) void self_abort(ls_comm *comm, int exit_code) {
     (void)comm;
     fflush(NULL);
     _exit(exit_code);

@@ -45,7 +45,7 @@ if command -v python3 >/dev/null; then
     widths "widths that change" "100 60 20 12 5 200 80" "$train" tiny.ini --set train.max_updates=60000
     for width in 50 75 130; do
         # shellcheck disable=SC2086 # flags are several words
-        widths "mpirun on a terminal of $width columns" $width "$MPIRUN" $mpi_root -quiet --oversubscribe --bind-to none -np 2 \
+        widths "mpirun on a terminal of $width columns" $width "$MPIRUN" $mpi_root $mpi_quiet --oversubscribe --bind-to none -np 2 \
             "$train" tiny.ini --set train.max_updates=200
     done
 else
@@ -75,11 +75,11 @@ for n in 1 2; do
     ranks $n 60 "$train" tiny.ini --run-dir "m$n" >out 2>&1
     check "mpirun -np $n into a file: no bar" "$(bars out) $(has out "$escape")" "0 no"
     check "mpirun -np $n into a file: evaluations" "$(grep -c 'test accuracy .* samples in' out)" 2
-    on_terminal out "$MPIRUN $mpi_root -quiet --oversubscribe --bind-to none -np $n $train tiny.ini --run-dir t$n"
+    on_terminal out "$MPIRUN $mpi_root $mpi_quiet --oversubscribe --bind-to none -np $n $train tiny.ini --run-dir t$n"
     check "mpirun -np $n on a terminal: bars" "$([ "$(bars out)" -ge 2 ] && echo yes)" yes
 done
 for option in --tag-output --timestamp-output "--output-filename $here/by-rank"; do
-    on_terminal out "$MPIRUN $mpi_root -quiet --oversubscribe --bind-to none $option -np 2 $train tiny.ini --run-dir o$checks"
+    on_terminal out "$MPIRUN $mpi_root $mpi_quiet --oversubscribe --bind-to none $option -np 2 $train tiny.ini --run-dir o$checks"
     check "mpirun ${option%% *} on a terminal: no bar" "$(bars out) $(has out "$escape") $(grep -c 'test accuracy .* samples in' out)" "0 no 2"
 done
 finish

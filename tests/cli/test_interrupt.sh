@@ -38,7 +38,7 @@ check "twice: it says how to go on" "$(lines | grep -A 1 '^ended at once; from t
     "  $train tiny.ini --set device.type=ref --set model.file=$tests/../configs/models/resnet9.ini --set train.global_batch=240 --set data.shape=3x32x32 --run-dir slow --resume"
 
 # mpirun's own words come before.
-env --default-signal=INT "$MPIRUN" $mpi_root -quiet --oversubscribe --bind-to none -np 2 "$train" tiny.ini "${quick[@]}" --run-dir two \
+env --default-signal=INT "$MPIRUN" $mpi_root $mpi_quiet --oversubscribe --bind-to none -np 2 "$train" tiny.ini "${quick[@]}" --run-dir two \
     >out 2>&1 </dev/null &
 pid=$!
 eventually under_way two
@@ -46,5 +46,5 @@ kill -USR1 $pid
 wait $pid
 check "two ranks: exit" $? 75
 check "two ranks: the command that goes on" "$(goes_on)" \
-    "$MPIRUN ${mpi_root:+$mpi_root }-quiet --oversubscribe --bind-to none -np 2 $train tiny.ini ${quick[*]} --run-dir two --resume"
+    "$MPIRUN ${mpi_root:+$mpi_root }$mpi_quiet --oversubscribe --bind-to none -np 2 $train tiny.ini ${quick[*]} --run-dir two --resume"
 finish

@@ -13,7 +13,7 @@ export MPIRUN LOCKSTEP_RESTART_PAUSE=0
 # INT, which they cannot undo.)
 start() {
   name=$1
-  env --default-signal=INT "$launch" -quiet --oversubscribe --bind-to none -np "$2" "${program-$work/bin/train}" "$work/run.ini" \
+  env --default-signal=INT "$launch" $mpi_quiet --oversubscribe --bind-to none -np "$2" "${program-$work/bin/train}" "$work/run.ini" \
     --run-dir "$work/$1" --quiet "${@:3}" >"$work/$1.log" 2>&1 </dev/null &
   pid=$!
 }
@@ -23,7 +23,8 @@ ends() { # CODE
   nothing_left "$name"
 }
 
-# A rank is killed in mid-run. It goes on until it is asked to stop; then the same command goes on once more, until it is complete.
+# A rank is killed in mid-run. It goes on until it is asked to stop. The same command goes on with it, and so does --resume with other
+# options, until it is complete.
 start killed 2
 progress killed
 kill -9 "$(tail -n 1 "$work/pids")"
@@ -34,24 +35,31 @@ ends 75
 says 1 'exit 137: SIGKILL ended a rank; restart 1 of 3 in 0 s, from update [0-9]* (.*/killed/checkpoints/update-[0-9]*)$'
 says 1 'SIGUSR1: the run is asked to save and stop$'
 says 2 ''
-start killed 2 --set train.max_updates=$(($(newest killed) + 100))
+start killed 2
+progress killed
+kill -USR1 $pid
+ends 75
+says 1 'goes on with .*/killed, which the same command started'
+says 0 restart
+start killed 2 --resume --set train.max_updates=$(($(newest killed) + 100))
 ends 0
+says 0 ''
 check "killed: ranks" "$(field killed world_size)" 2
 undisturbed killed
 
-# The other requests to stop.
+# The other requests to stop. The second and third start go on with the run.
 for signal in TERM INT HUP; do
   start stopped 2
   progress stopped
   kill -$signal $pid
   ends 75
   says 1 "SIG$signal: the run is asked to save and stop"
-  says 1 ''
+  says 0 restart
 done
 undisturbed stopped
 # Closed descriptors, as some daemons start programs: mpirun's pipes do not take their place, where a line's end would be a signal.
 name=closed
-"$launch" -quiet --oversubscribe --bind-to none -np 2 "$work/bin/train" "$work/run.ini" --run-dir "$work/closed" --set train.max_updates=100 \
+"$launch" $mpi_quiet --oversubscribe --bind-to none -np 2 "$work/bin/train" "$work/run.ini" --run-dir "$work/closed" --set train.max_updates=100 \
   <&- >&- 2>&- &
 pid=$!
 ends 0

@@ -25,7 +25,7 @@ start() { # NAME HOST OPTION, ITS VALUE, RANKS
   name=$1
   rm -f "$work/pid"
   # shellcheck disable=SC2016 # for the inner shell
-  hosts_exec 0 sh -c 'echo $$ >"$0"; exec "$@"' "$work/pid" "$launch" -quiet --oversubscribe --bind-to none "$2" "$3" -np "$4" --mca plm rsh --mca plm_rsh_agent "$work/agent" \
+  hosts_exec 0 sh -c 'echo $$ >"$0"; exec "$@"' "$work/pid" "$launch" $mpi_quiet --oversubscribe --bind-to none "$2" "$3" -np "$4" --mca plm rsh --mca plm_rsh_agent "$work/agent" \
     --mca orte_tmpdir_base "$hosts_scratch" --mca oob_tcp_if_include ctl0 --mca btl_tcp_if_include net0 --mca pml ob1 \
     --mca btl self,vader,tcp --mca oob_tcp_keepalive_time 1 --mca oob_tcp_keepalive_intvl 1 --mca oob_tcp_keepalive_probes 3 \
     -x LOCKSTEP_CUDA_PLUGIN -x ASAN_OPTIONS "$work/bin/train" "$work/run.ini" --run-dir "$work/$1" --quiet >"$work/$1.log" 2>&1 </dev/null &

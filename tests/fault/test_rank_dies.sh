@@ -17,7 +17,7 @@ started() { [ -e "$folder/now" ] && [ "$(cat "$folder"/pid.* | wc -l)" = "$n" ];
 launch() {
     rm -f "$folder"/*
     # shellcheck disable=SC2086
-    "$MPIRUN" $mpi_root -quiet --oversubscribe --bind-to none -np $n "$program" fault "$1" "$2" allreduce "$3" "$folder" \
+    "$MPIRUN" $mpi_root $mpi_quiet --oversubscribe --bind-to none -np $n "$program" fault "$1" "$2" allreduce "$3" "$folder" \
         </dev/null >"$folder/output" 2>&1 &
     launcher=$!
     eventually started

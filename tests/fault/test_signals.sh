@@ -13,7 +13,7 @@ begin() {
   name=$1
   local launcher=()
   # shellcheck disable=SC2206 # flags are several words
-  [ "$2" = 1 ] || launcher=("$MPIRUN" $mpi_root -quiet --oversubscribe --bind-to none -np "$2")
+  [ "$2" = 1 ] || launcher=("$MPIRUN" $mpi_root $mpi_quiet --oversubscribe --bind-to none -np "$2")
   : >"$work/pids"
   env --default-signal=INT "${launcher[@]}" "$work/bin/train" "$work/run.ini" --run-dir "$work/$1" --set run.resume=auto "${@:3}" \
     >"$work/$1.log" 2>&1 </dev/null &

@@ -36,7 +36,7 @@ start() {
     shift 2
     run=$work/$name
     # shellcheck disable=SC2086 # several words
-    [ "$n" = 1 ] || launch="$MPIRUN $mpi_root -quiet --oversubscribe --bind-to none ${MPI_FLAGS-} -np $n"
+    [ "$n" = 1 ] || launch="$MPIRUN $mpi_root $mpi_quiet --oversubscribe --bind-to none ${MPI_FLAGS-} -np $n"
     # shellcheck disable=SC2086 # several words
     $launch env LD_PRELOAD="$work/disk.so" LOCKSTEP_TEST_DISK="$work/disk" LOCKSTEP_TEST_DISK_BELOW="$run/" \
         "$bin/train" "$work/run.ini" $options --run-dir "$run" "$@" </dev/null >"$work/log" 2>&1 &

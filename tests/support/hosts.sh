@@ -157,7 +157,7 @@ hosts_run() {
     # In the background, so that a signal to the script ends it at once.
     # shellcheck disable=SC2086,SC2016 # flags are several words; for the inner shell
     timeout -k 2 $((10 * seconds)) ip netns exec "$name" unshare --uts sh -c 'echo "$0" >/proc/sys/kernel/hostname; exec "$@"' "$name" \
-        "$MPIRUN" $mpi_root -quiet --oversubscribe --bind-to none --host "$list" -np $((hosts_count * per_host)) \
+        "$MPIRUN" $mpi_root $mpi_quiet --oversubscribe --bind-to none --host "$list" -np $((hosts_count * per_host)) \
         --mca plm rsh --mca plm_rsh_agent "$hosts_scratch/agent" --mca orte_tmpdir_base "$hosts_scratch" \
         --mca oob_tcp_if_include ctl0 --mca btl_tcp_if_include net0 --mca pml ob1 --mca btl self,vader,tcp \
         --mca oob_tcp_keepalive_time 1 --mca oob_tcp_keepalive_intvl 1 --mca oob_tcp_keepalive_probes 3 \
