@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -86,6 +87,7 @@ ls_status ls_dataset_prepare(ls_dataset *dataset) {
 static ls_status open_format(const ls_config *cfg, ls_dataset *dataset) {
     LS_TRY(dataset->format->open(cfg, dataset));
     LS_TRY(fill_normalisation(cfg, dataset));
+    dataset->facts.source = dataset->facts.checksum;
     return ls_dataset_prepare(dataset);
 }
 
@@ -131,6 +133,7 @@ void ls_dataset_free(ls_dataset *dataset) {
     free(dataset->class_numbers);
     ls_picture_cache_close(dataset->cache);
     free(dataset->stamps);
+    free(dataset->contents);
     free(dataset->broken);
     free(dataset);
 }
@@ -145,13 +148,26 @@ const char *ls_dataset_class(const ls_dataset *dataset, int label) {
                                 : dataset->class_numbers + (size_t)label * LS_CLASS_NUMBER_BYTES;
 }
 
-static ls_status read_packed(const ls_dataset *dataset, int64_t index, uint8_t *pixels, int32_t *label) {
-    const int64_t file = dataset->file(dataset, index);
+static ls_status refuse_changed(const char *path) {
+    return ls_fail(LS_DATA,
+        "%s: has changed since the run began: its content is another one; bring the old file back, or start the run again",
+        path);
+}
+
+// Packed, or decoded and packed.
+static ls_status read_file(const ls_dataset *dataset, int64_t index, uint8_t *pixels, int32_t *label) {
+    const int64_t at = dataset->file(dataset, index);
+    const uint64_t known = dataset->contents[at];
+    char path[LS_FILE_PATH_BYTES];
+    ls_file_content file;
     *label = dataset->label(dataset, index);
-    if (ls_picture_cache_get(dataset->cache, file, pixels)) return LS_SUCCESS;
-    LS_TRY(dataset->read(dataset, index, pixels, label));
-    ls_picture_cache_put(dataset->cache, file, pixels);
-    return LS_SUCCESS;
+    if (dataset->cache && ls_picture_cache_get(dataset->cache, at, pixels)) return LS_SUCCESS;
+    LS_TRY(dataset->load(dataset, index, path, &file));
+    ls_status status =
+        known && known != file.content ? refuse_changed(path) : dataset->decode(dataset, &file, pixels);
+    if (dataset->cache && known && !ls_failed(status)) ls_picture_cache_put(dataset->cache, at, file.stamp, pixels);
+    ls_file_content_free(&file);
+    return status;
 }
 
 ls_status ls_dataset_read(const ls_dataset *dataset, int64_t index, uint8_t *pixels, int32_t *label) {
@@ -159,7 +175,7 @@ ls_status ls_dataset_read(const ls_dataset *dataset, int64_t index, uint8_t *pix
         return ls_fail(LS_INTERNAL, "%s: sample %lld of %lld asked for", dataset->facts.name, (long long)index,
             (long long)dataset->facts.count);
     }
-    if (dataset->cache) return read_packed(dataset, index, pixels, label);
+    if (dataset->load) return read_file(dataset, index, pixels, label);
     if (dataset->read) return dataset->read(dataset, index, pixels, label);
     memcpy(pixels, dataset->pixels + (size_t)index * dataset->pixel_stride, (size_t)ls_chw_count(dataset->facts.shape));
     *label = dataset->labels[(size_t)index * dataset->label_stride];
@@ -189,6 +205,7 @@ ls_status ls_dataset_pack(ls_dataset *dataset, const char *folder, int creates) 
     const ls_picture_cache_options options = { .folder = folder,
         .kind = dataset->kind,
         .stamps = dataset->stamps,
+        .contents = dataset->contents,
         .count = dataset->files,
         .picture_bytes = (size_t)ls_chw_count(dataset->facts.shape),
         .creates = creates };
@@ -205,6 +222,60 @@ int ls_dataset_is_packed(const ls_dataset *dataset, int64_t index) {
 
 const char *ls_dataset_packed_at(const ls_dataset *dataset) {
     return cache_of(dataset) ? ls_picture_cache_path(cache_of(dataset)) : "";
+}
+
+// --- what files contain
+
+enum { UNREADABLE = 1 }; // the content of a file that cannot be read
+
+static uint64_t *contents_of(const ls_dataset *dataset) {
+    return dataset->whole ? dataset->whole->contents : dataset->contents;
+}
+
+static ls_status verify_bytes(
+    const ls_dataset *dataset, int64_t at, const ls_file_content *file, int decodes, uint8_t *pixels) {
+    ls_picture_cache *cache = dataset->cache;
+    dataset->contents[at] = file->content;
+    if (!decodes) return LS_SUCCESS;
+    const int packed = cache && ls_picture_cache_get(cache, at, pixels);
+    if (!packed) LS_TRY(dataset->decode(dataset, file, pixels));
+    if (cache && (!packed || file->stamp)) ls_picture_cache_put(cache, at, file->stamp, pixels);
+    return LS_SUCCESS;
+}
+
+// Of a whole set, sample i has file i while nothing is left out of it.
+ls_status ls_dataset_verify(const ls_dataset *dataset, int64_t index, int decodes, uint8_t *pixels) {
+    const int64_t at = dataset->file(dataset, index);
+    char path[LS_FILE_PATH_BYTES];
+    ls_file_content file;
+    if (dataset->whole) return ls_dataset_verify(dataset->whole, at, decodes, pixels);
+    if (dataset->cache && ls_picture_cache_get(dataset->cache, at, pixels)) return LS_SUCCESS;
+    dataset->contents[at] = UNREADABLE;
+    LS_TRY(dataset->load(dataset, index, path, &file));
+    ls_status status = verify_bytes(dataset, at, &file, decodes, pixels);
+    ls_file_content_free(&file);
+    return status;
+}
+
+uint64_t ls_dataset_content(const ls_dataset *dataset, int64_t index) {
+    return contents_of(dataset) ? contents_of(dataset)[dataset->file(dataset, index)] : 0;
+}
+
+void ls_dataset_know_content(ls_dataset *dataset, int64_t index, uint64_t content) {
+    contents_of(dataset)[dataset->file(dataset, index)] = content;
+}
+
+// Both parts of a set have sums over the whole set's numbers of files, so the whole set's is the sum of both. The part to train on is
+// verified last.
+void ls_dataset_set_content(ls_dataset *dataset, uint64_t sum) {
+    ls_dataset *whole = dataset->whole ? dataset->whole : dataset;
+    dataset->facts.content = sum;
+    if (dataset->whole) whole->facts.content += sum;
+    if (dataset->facts.source) dataset->facts.source = ls_dataset_identity(&whole->facts);
+}
+
+uint64_t ls_dataset_identity(const ls_dataset_info *facts) {
+    return facts->content ? ls_hash_more(facts->checksum, &facts->content, sizeof facts->content) : facts->checksum;
 }
 
 void ls_dataset_settle(ls_dataset *dataset) {

@@ -20,12 +20,18 @@ typedef struct {
     int classes;
     int64_t count;
     uint64_t checksum;       // of all pixels and labels (folder: names, sizes and labels)
+    uint64_t content;        // folder: of all files' bytes, once they are verified; else 0
+    uint64_t source;         // as ls_dataset_identity, of the files that the set is from, also where a part is held out (for the
+                             // part to train on); 0: it follows from another set's
     int64_t broken;          // files known as broken at the start, whose places others take, or which are left out
     float mean[16], std[16]; // one a channel, of pixel/255
     int resize;              // of picture files, as data.resize has it
     char decoder[64];        // of picture files (image_decode.h); "": there are none
     char note[320];          // what is there or set and has no effect; "": nothing
 } ls_dataset_info;
+
+// What tells these samples from all others: classes, labels, and pixels or files' bytes.
+uint64_t ls_dataset_identity(const ls_dataset_info *facts);
 
 // Opens one split as data.* says. Threads: safe to read from several at once afterwards. Of training pictures some may be
 // held out for validation (hold_out.c): *out is then without them.
@@ -35,7 +41,8 @@ ls_dataset *ls_dataset_held_out(const ls_dataset *train);
 void ls_dataset_free(ls_dataset *dataset);
 const ls_dataset_info *ls_dataset_get_info(const ls_dataset *dataset);
 const char *ls_dataset_class(const ls_dataset *dataset, int label); // name, or its number as text
-// Sample `index`: C*H*W bytes into pixels, its label. Only `folder` can fail here (a broken image: path, stb's reason).
+// Sample `index`: C*H*W bytes into pixels, its label. Only `folder` can fail here: a broken image (path, stb's reason), or a file whose
+// content is not what it was when it was verified.
 LS_CHECKED ls_status ls_dataset_read(const ls_dataset *dataset, int64_t index, uint8_t *pixels, int32_t *label);
 // Of all samples, without decoding any: facts.count labels.
 LS_CHECKED ls_status ls_dataset_labels(const ls_dataset *dataset, int32_t *labels);
@@ -57,6 +64,11 @@ int ls_dataset_is_packed(const ls_dataset *dataset, int64_t index);
 const char *ls_dataset_packed_at(const ls_dataset *dataset); // the file; "": there is none
 // All processes that share the folder have read what they would: what others packed is known from now on.
 void ls_dataset_settle(ls_dataset *dataset);
+// The hash of the sample's file, 0: it has none, or is not verified. To know it from another rank, before anything is read.
+uint64_t ls_dataset_content(const ls_dataset *dataset, int64_t index);
+void ls_dataset_know_content(ls_dataset *dataset, int64_t index, uint64_t content);
+// facts.content of a set whose files are all verified: the sum of what ls_verify_contents returned for each share.
+void ls_dataset_set_content(ls_dataset *dataset, uint64_t sum);
 // The samples with broken[index] != 0 are known as broken from now on. Before anything is read.
 void ls_dataset_know_broken(ls_dataset *dataset, const uint8_t *broken);
 // They are taken out instead; facts.checksum stays, as the files are there. LS_DATA: none is left.

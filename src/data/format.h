@@ -2,17 +2,18 @@
 // and where files are looked for. A new kind is a row in config/datasets.def and its file.
 //
 // An open function gets a zeroed data set with .format, .split and .facts.name filled. It sets facts.shape, classes,
-// count (after data.train_samples or data.test_samples) and checksum, and either `read` or the four fields of a set in
-// memory. What it puts into memory[] and state, ls_dataset_free releases, also when it fails half-way.
+// count (after data.train_samples or data.test_samples) and checksum, and `read`, or the fields of a set in memory, or
+// those of a set of files. What it puts into memory[] and state, ls_dataset_free releases, also when it fails half-way.
 #ifndef LS_DATA_FORMAT_H
 #define LS_DATA_FORMAT_H
 
 #include <stdatomic.h>
 #include "data/dataset.h"
+#include "data/file_content.h"
 #include "data/inflated.h"
 #include "data/picture_cache.h"
 
-enum { LS_MAX_CHANNELS = 16, LS_MAX_SIDE = 65535 };
+enum { LS_MAX_CHANNELS = 16, LS_MAX_SIDE = 65535, LS_FILE_PATH_BYTES = 4096 };
 
 typedef struct {
     const char *name;
@@ -32,17 +33,20 @@ struct ls_dataset {
     size_t pixel_stride, label_stride;
     void *memory[2];    // of ls_memory_new
     ls_inflated mapped; // instead
-    // Made or decoded on demand, where `read` is set.
+    // Made on demand, where `read` is set.
     ls_status (*read)(const ls_dataset *dataset, int64_t index, uint8_t *pixels, int32_t *label);
-    // Where samples are files; else all of this is NULL. The sample's file, "class/name.png"; its label; its place in
-    // the list of all files, of which the set may hold the first ones. Of each file in that list there is a stamp: a
-    // hash of what tells it from another file or an earlier content: name, size, time of change. leave_out takes samples
-    // out of the state and of facts.count, not of facts.checksum.
+    // Where samples are files; else all of this is NULL. The sample's file, whose path is written to `path`
+    // (LS_FILE_PATH_BYTES); the pixels of that file; its name, "class/name.png"; its label; its place in the list of all
+    // files, of which the set may hold the first ones. leave_out takes samples out of the state and of facts.count, not of
+    // facts.checksum.
+    ls_status (*load)(const ls_dataset *dataset, int64_t index, char *path, ls_file_content *out);
+    ls_status (*decode)(const ls_dataset *dataset, const ls_file_content *file, uint8_t *pixels);
     void (*name)(const ls_dataset *dataset, int64_t index, char *dst, size_t bytes);
     int (*label)(const ls_dataset *dataset, int64_t index);
     int64_t (*file)(const ls_dataset *dataset, int64_t index);
     void (*leave_out)(ls_dataset *dataset, const uint8_t *broken);
-    uint64_t *stamps; // by file
+    // By file: its stamp when it was listed; the hash of its bytes, 0 before it is verified. ls_dataset_verify writes that.
+    uint64_t *stamps, *contents;
     int64_t files;
     uint64_t kind; // a hash of where the files are, of the split, and of how they become pixels
     ls_picture_cache *cache;
@@ -66,6 +70,9 @@ extern const char *const ls_fashion_classes[10],
 const char *ls_split_name(ls_split split); // "training", "test", "validation"
 // The end of opening: what every data set has beside what its format says.
 LS_CHECKED ls_status ls_dataset_prepare(ls_dataset *dataset);
+// Finds out what the sample's file contains (for ls_dataset_content), and with `decodes` whether it can be decoded (LS_DATA). Reads
+// the file unless it is packed and has its stamp since. Safe from several threads, each with other samples and `pixels`.
+LS_CHECKED ls_status ls_dataset_verify(const ls_dataset *dataset, int64_t index, int decodes, uint8_t *pixels);
 // A training set as two parts, by data.validation_fraction: *out is the one to train on, has the other one as held_out, and takes
 // `whole` over.
 LS_CHECKED ls_status ls_dataset_hold_out(const ls_config *cfg, ls_dataset *whole, ls_dataset **out);

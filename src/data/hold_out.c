@@ -74,6 +74,7 @@ static ls_status new_part(ls_dataset *whole, const uint8_t *taken, int wanted, l
         .class_names = whole->class_names };
     LS_TRY(LS_NEW(p->index, facts->count, "list of %" PRId64 " samples", facts->count));
     d->facts.count = 0;
+    if (split != LS_SPLIT_TRAIN) d->facts.source = 0;
     for (int64_t i = 0; i < facts->count; i++)
         if (taken[i] == wanted) p->index[d->facts.count++] = (uint32_t)i;
     d->facts.checksum = ls_hash_more(facts->checksum, p->index, (size_t)d->facts.count * sizeof *p->index);

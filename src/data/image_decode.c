@@ -1,6 +1,5 @@
 #include "data/image_decode.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +8,7 @@
 
 #include "base/memory.h"
 #include "config/config.h"
-#include "data/data_file.h"
+#include "data/file_content.h"
 #include "data/image_check.h"
 #include "data/image_resize.h"
 #include "data/jpeg_turbo.h"
@@ -81,19 +80,10 @@ ls_status ls_image_decode_bytes(
 }
 
 ls_status ls_image_decode(const char *path, const ls_image_options *options, uint8_t *dst) {
-    ls_input file;
-    LS_TRY(ls_data_file_open(path, &file));
-    if (file.bytes > INT_MAX) {
-        size_t bytes = file.bytes;
-        ls_input_close(&file);
-        return ls_fail(LS_DATA, "%s: has %zu bytes, at most %d for an image; scale it down", path, bytes, INT_MAX);
-    }
-    uint8_t *bytes;
-    ls_status status = LS_NEW(bytes, file.bytes, "%s", path);
-    LS_THEN(status, ls_data_file_read(&file, 0, bytes, file.bytes));
-    ls_input_close(&file);
-    LS_THEN(status, ls_image_decode_bytes(path, bytes, file.bytes, options, dst));
-    free(bytes);
+    ls_file_content file;
+    LS_TRY(ls_file_content_read(path, 0, &file));
+    ls_status status = ls_image_decode_bytes(path, file.bytes, file.count, options, dst);
+    ls_file_content_free(&file);
     return status;
 }
 

@@ -22,14 +22,15 @@
 #include "data/image_check.h"
 #include "data/image_decode.h"
 
-enum { MAX_CLASSES = 65536, PATH_BYTES = 4096 };
+enum { MAX_CLASSES = 65536, PATH_BYTES = LS_FILE_PATH_BYTES };
 
 typedef struct {
-    char *name;                // of the file in its class folder
-    int64_t bytes, changed_ns; // size; time of the last change, since 1970
-    uint64_t hash;             // of the name
-    int label, rank;           // rank: place among the files of its class and split
-    int64_t file;              // place in the list
+    char *name; // of the file in its class folder
+    int64_t bytes;
+    uint64_t hash;   // of the name
+    uint64_t stamp;  // ls_file_stamp
+    int label, rank; // rank: place among the files of its class and split
+    int64_t file;    // place in the list
 } image;
 
 typedef struct {
@@ -125,6 +126,11 @@ static ls_status add_other(folder *f, const char *path, const char *class_name, 
     return LS_SUCCESS;
 }
 
+static uint64_t hash_place(const folder *f, int label, const char *name) {
+    const uint64_t hash = ls_hash_more(0, f->classes[label], strlen(f->classes[label]) + 1);
+    return ls_hash_more(hash, name, strlen(name) + 1);
+}
+
 // A picture that is not there (a link to nowhere) or empty is a broken one, which decoding finds.
 static ls_status add_image(folder *f, const char *path, const char *name, int label) {
     struct stat info;
@@ -135,8 +141,11 @@ static ls_status add_image(folder *f, const char *path, const char *name, int la
     char *copy;
     LS_TRY(LS_GROW(f->images, f->image_count, "%s", path));
     LS_TRY(LS_NEW_TEXT(copy, name, "%s", path));
-    const int64_t changed_ns = (int64_t)info.st_mtim.tv_sec * 1000000000 + info.st_mtim.tv_nsec;
-    f->images[f->image_count++] = (image){ copy, info.st_size, changed_ns, ls_hash(name, strlen(name)), label, 0, 0 };
+    f->images[f->image_count++] = (image){ .name = copy,
+        .bytes = info.st_size,
+        .hash = ls_hash(name, strlen(name)),
+        .stamp = ls_file_stamp(hash_place(f, label, name), &info),
+        .label = label };
     return LS_SUCCESS;
 }
 
@@ -283,14 +292,18 @@ static void write_note(const ls_config *cfg, const layout *found, const folder *
             (long long)f->others, f->other);
 }
 
-static ls_status read_image(const ls_dataset *dataset, int64_t index, uint8_t *pixels, int32_t *label) {
+static ls_status load_image(const ls_dataset *dataset, int64_t index, char *path, ls_file_content *out) {
     const folder *f = dataset->state;
     const image *from = &f->images[index];
-    char folder_path[PATH_BYTES], path[PATH_BYTES];
+    char folder_path[PATH_BYTES];
     LS_TRY(join(folder_path, f->root, f->classes[from->label]));
     LS_TRY(join(path, folder_path, from->name));
-    *label = from->label;
-    return ls_image_decode(path, &f->options, pixels);
+    return ls_file_content_read(path, hash_place(f, from->label, from->name), out);
+}
+
+static ls_status decode_image(const ls_dataset *dataset, const ls_file_content *file, uint8_t *pixels) {
+    const folder *f = dataset->state;
+    return ls_image_decode_bytes(file->path, file->bytes, file->count, &f->options, pixels);
 }
 
 static void name_image(const ls_dataset *dataset, int64_t index, char *dst, size_t bytes) {
@@ -309,19 +322,13 @@ static int64_t file_of_image(const ls_dataset *dataset, int64_t index) {
     return f->images[index].file;
 }
 
-static uint64_t stamp(const folder *f, const image *from) {
-    const int64_t facts[] = { from->bytes, from->changed_ns };
-    uint64_t hash = ls_hash_more(0, f->classes[from->label], strlen(f->classes[from->label]) + 1);
-    hash = ls_hash_more(hash, from->name, strlen(from->name) + 1);
-    return ls_hash_more(hash, facts, sizeof facts);
-}
-
 static ls_status fill_stamps(folder *f, ls_dataset *dataset) {
     LS_TRY(LS_NEW(dataset->stamps, f->image_count, "stamps of %lld files", (long long)f->image_count));
+    LS_TRY(LS_NEW(dataset->contents, f->image_count, "contents of %lld files", (long long)f->image_count));
     dataset->files = f->image_count;
     for (int64_t i = 0; i < f->image_count; i++) {
         f->images[i].file = i;
-        dataset->stamps[i] = stamp(f, &f->images[i]);
+        dataset->stamps[i] = f->images[i].stamp;
     }
     return LS_SUCCESS;
 }
@@ -354,6 +361,7 @@ static uint64_t hash_kind(const char *root, const ls_dataset *dataset) {
     return hash;
 }
 
+// What the files contain is not in it: they have not been read yet (ls_dataset_verify).
 static uint64_t checksum(const folder *f, int64_t count) {
     uint64_t hash = 0;
     for (int i = 0; i < f->class_count; i++) hash = ls_hash_more(hash, f->classes[i], strlen(f->classes[i]) + 1);
@@ -381,7 +389,8 @@ ls_status ls_folder_open(const ls_config *cfg, ls_dataset *dataset) {
     snprintf(facts->decoder, sizeof facts->decoder, "%s", ls_image_decoder(cfg->data_decoder));
     dataset->state = f;
     dataset->free_state = free_folder;
-    dataset->read = read_image;
+    dataset->load = load_image;
+    dataset->decode = decode_image;
     dataset->name = name_image;
     dataset->label = label_image;
     dataset->file = file_of_image;

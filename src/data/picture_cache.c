@@ -28,20 +28,21 @@ typedef struct {
 } header;
 
 typedef struct {
-    uint64_t stamp, hash; // hash 0: not packed
+    uint64_t stamp;   // 0: the file must be read to know its content
+    uint64_t content; // of the file that the pixels are of
+    uint64_t hash;    // of content and pixels; 0: not packed
 } row;
 
-static const char mark[32] = "lockstep packed pictures 1\n";
+static const char mark[32] = "lockstep packed pictures 2\n";
 
 // The file of a former list, open while pictures are copied from it.
 typedef struct {
     int fd; // -1: there is none
     header head;
-    struct stamped {
-        uint64_t stamp;
+    struct former_row {
+        row row;
         int64_t picture;
-        uint64_t hash;
-    } * rows; // in ascending order of stamps
+    } * rows; // in ascending order of contents
 } former;
 
 struct ls_picture_cache {
@@ -49,6 +50,7 @@ struct ls_picture_cache {
     char folder[PATH_BYTES], path[PATH_BYTES];
     int fd, writable;
     atomic_uint_fast64_t *hashes; // by picture; 0: not packed
+    uint8_t *stamped;             // by picture: its content follows from its stamp
     atomic_int full;              // nothing is written any more
     former former;
 };
@@ -73,8 +75,8 @@ static void fill_header(const ls_picture_cache_options *o, header *h) {
     h->hash = ls_hash(h, offsetof(header, hash));
 }
 
-static uint64_t hash_picture(uint64_t stamp, const uint8_t *pixels, size_t bytes) {
-    const uint64_t hash = ls_hash_more(stamp, pixels, bytes);
+static uint64_t hash_picture(uint64_t content, const uint8_t *pixels, size_t bytes) {
+    const uint64_t hash = ls_hash_more(content, pixels, bytes);
     return hash ? hash : 1;
 }
 
@@ -117,10 +119,20 @@ static row *read_rows(int fd, int64_t count) {
     return NULL;
 }
 
-static void read_hashes(ls_picture_cache *cache) {
+static void know_content(ls_picture_cache *cache, int64_t picture, const row *r) {
+    uint64_t *content = &cache->options.contents[picture];
+    if (r->stamp != cache->options.stamps[picture] || *content) return;
+    *content = r->content;
+    cache->stamped[picture] = 1;
+}
+
+static void read_table(ls_picture_cache *cache) {
     row *rows = read_rows(cache->fd, cache->options.count);
-    for (int64_t i = 0; rows && i < cache->options.count; i++)
-        if (rows[i].stamp == cache->options.stamps[i]) atomic_store(&cache->hashes[i], rows[i].hash);
+    for (int64_t i = 0; rows && i < cache->options.count; i++) {
+        know_content(cache, i, &rows[i]);
+        const uint64_t content = cache->options.contents[i];
+        atomic_store(&cache->hashes[i], !content || content == rows[i].content ? rows[i].hash : 0);
+    }
     free(rows);
 }
 
@@ -173,19 +185,45 @@ static void for_each_former(ls_picture_cache *cache, void (*use)(ls_picture_cach
     closedir(folder);
 }
 
-static int compare_stamped(const void *a, const void *b) {
-    const uint64_t x = ((const struct stamped *)a)->stamp, y = ((const struct stamped *)b)->stamp;
-    return (x > y) - (x < y);
+static int compare_words(uint64_t x, uint64_t y) {
+    return x < y ? -1 : x > y;
+}
+
+static int compare_stamps(const void *a, const void *b) {
+    return compare_words(((const struct former_row *)a)->row.stamp, ((const struct former_row *)b)->row.stamp);
+}
+
+static int compare_contents(const void *a, const void *b) {
+    return compare_words(((const struct former_row *)a)->row.content, ((const struct former_row *)b)->row.content);
+}
+
+static const struct former_row *find_former(
+    const former *f, row wanted, int (*compare)(const void *a, const void *b)) {
+    const struct former_row key = { .row = wanted };
+    return bsearch(&key, f->rows, (size_t)f->head.count, sizeof key, compare);
+}
+
+static void sort_former(former *f, int (*compare)(const void *a, const void *b)) {
+    qsort(f->rows, (size_t)f->head.count, sizeof *f->rows, compare);
 }
 
 static int read_former_rows(former *f) {
     row *rows = read_rows(f->fd, f->head.count);
     f->rows = rows ? malloc((size_t)f->head.count * sizeof *f->rows) : NULL;
-    for (int64_t i = 0; f->rows && i < f->head.count; i++)
-        f->rows[i] = (struct stamped){ rows[i].stamp, i, rows[i].hash };
-    if (f->rows) qsort(f->rows, (size_t)f->head.count, sizeof *f->rows, compare_stamped);
+    for (int64_t i = 0; f->rows && i < f->head.count; i++) f->rows[i] = (struct former_row){ rows[i], i };
     free(rows);
     return f->rows != NULL;
+}
+
+// A file that has the stamp of a row there has its content, too.
+static void take_former_contents(ls_picture_cache *cache) {
+    former *f = &cache->former;
+    sort_former(f, compare_stamps);
+    for (int64_t i = 0; i < cache->options.count; i++) {
+        const struct former_row *found = find_former(f, (row){ .stamp = cache->options.stamps[i] }, compare_stamps);
+        if (found) know_content(cache, i, &found->row);
+    }
+    sort_former(f, compare_contents);
 }
 
 static void close_former(former *f) {
@@ -203,7 +241,10 @@ static void open_former(ls_picture_cache *cache, const char *path) {
     const int good = f->fd >= 0 && fstat(f->fd, &info) == 0 && read_header(f->fd, &f->head) &&
                      f->head.kind == cache->options.kind && f->head.picture_bytes == cache->options.picture_bytes &&
                      f->head.count <= info.st_size / (off_t)sizeof(row) && read_former_rows(f);
-    if (!good) close_former(f);
+    if (good)
+        take_former_contents(cache);
+    else
+        close_former(f);
 }
 
 static void remove_former(ls_picture_cache *cache, const char *path) {
@@ -220,6 +261,7 @@ static ls_status open_cache(ls_picture_cache *cache) {
     name_file(&wanted, name);
     LS_TRY(ls_path_join(cache->path, sizeof cache->path, cache->options.folder, name));
     LS_TRY(LS_NEW(cache->hashes, cache->options.count, "%s", cache->path));
+    LS_TRY(LS_NEW(cache->stamped, cache->options.count, "%s", cache->path));
     int opened = open_file(cache, &wanted);
     if (!opened && cache->options.creates) {
         LS_TRY(create_file(cache, &wanted));
@@ -231,7 +273,7 @@ static ls_status open_cache(ls_picture_cache *cache) {
     struct stat info;
     if (cache->writable && fstat(cache->fd, &info) == 0 && info.st_size < end && ftruncate(cache->fd, end) != 0)
         cache->writable = 0;
-    read_hashes(cache);
+    read_table(cache);
     for_each_former(cache, open_former);
     return LS_SUCCESS;
 }
@@ -250,6 +292,7 @@ void ls_picture_cache_close(ls_picture_cache *cache) {
     if (cache->fd >= 0) close(cache->fd);
     close_former(&cache->former);
     free(cache->hashes);
+    free(cache->stamped);
     free(cache);
 }
 
@@ -260,41 +303,41 @@ const char *ls_picture_cache_path(const ls_picture_cache *cache) {
 // --- pictures
 
 int ls_picture_cache_has(const ls_picture_cache *cache, int64_t picture) {
-    return atomic_load(&cache->hashes[picture]) != 0;
+    return cache->options.contents[picture] && atomic_load(&cache->hashes[picture]);
 }
 
 static int is_whole(const ls_picture_cache *cache, int64_t picture, const uint8_t *pixels, uint64_t hash) {
-    return hash == hash_picture(cache->options.stamps[picture], pixels, cache->options.picture_bytes);
+    return hash == hash_picture(cache->options.contents[picture], pixels, cache->options.picture_bytes);
 }
 
 static int copy_former(ls_picture_cache *cache, int64_t picture, uint8_t *pixels) {
     const former *f = &cache->former;
     if (f->fd < 0) return 0;
-    const struct stamped wanted = { .stamp = cache->options.stamps[picture] };
-    const struct stamped *found = bsearch(&wanted, f->rows, (size_t)f->head.count, sizeof wanted, compare_stamped);
-    if (!found || !found->hash) return 0;
+    const row wanted = { .content = cache->options.contents[picture] };
+    const struct former_row *found = find_former(f, wanted, compare_contents);
+    if (!found || !found->row.hash) return 0;
     if (!read_at(f->fd, pixels, cache->options.picture_bytes, pixels_at(&f->head, found->picture))) return 0;
-    if (!is_whole(cache, picture, pixels, found->hash)) return 0;
-    ls_picture_cache_put(cache, picture, pixels);
+    if (!is_whole(cache, picture, pixels, found->row.hash)) return 0;
+    ls_picture_cache_put(cache, picture, cache->stamped[picture] ? cache->options.stamps[picture] : 0, pixels);
     return 1;
 }
 
 int ls_picture_cache_get(ls_picture_cache *cache, int64_t picture, uint8_t *pixels) {
     const uint64_t hash = atomic_load(&cache->hashes[picture]);
     header h = { .count = cache->options.count, .picture_bytes = cache->options.picture_bytes };
-    if (!hash) return copy_former(cache, picture, pixels);
-    if (read_at(cache->fd, pixels, cache->options.picture_bytes, pixels_at(&h, picture)) &&
+    if (!cache->options.contents[picture]) return 0;
+    if (hash && read_at(cache->fd, pixels, cache->options.picture_bytes, pixels_at(&h, picture)) &&
         is_whole(cache, picture, pixels, hash))
         return 1;
-    atomic_store(&cache->hashes[picture], 0);
-    return 0;
+    if (hash) atomic_store(&cache->hashes[picture], 0);
+    return copy_former(cache, picture, pixels);
 }
 
-void ls_picture_cache_put(ls_picture_cache *cache, int64_t picture, const uint8_t *pixels) {
+void ls_picture_cache_put(ls_picture_cache *cache, int64_t picture, uint64_t stamp, const uint8_t *pixels) {
     if (!cache->writable || atomic_load(&cache->full)) return;
     const size_t bytes = cache->options.picture_bytes;
-    const uint64_t stamp = cache->options.stamps[picture];
-    const row now = { stamp, hash_picture(stamp, pixels, bytes) };
+    const uint64_t content = cache->options.contents[picture];
+    const row now = { stamp, content, hash_picture(content, pixels, bytes) };
     header h = { .count = cache->options.count, .picture_bytes = bytes };
     if (write_at(cache->fd, pixels, bytes, pixels_at(&h, picture)) &&
         write_at(cache->fd, &now, sizeof now, row_at(picture))) {
@@ -306,7 +349,7 @@ void ls_picture_cache_put(ls_picture_cache *cache, int64_t picture, const uint8_
 }
 
 void ls_picture_cache_settle(ls_picture_cache *cache) {
-    read_hashes(cache);
+    read_table(cache);
     if (!cache->writable || atomic_load(&cache->full)) return;
     for_each_former(cache, remove_former);
     close_former(&cache->former);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/thread.h"
@@ -34,11 +35,14 @@ static void keep_failure(look *l, ls_status status) {
     atomic_store(&l->next, l->dataset->facts.count);
 }
 
+static int is_mine(const ls_verify_options *o, int64_t index) {
+    return index / o->hosts % o->shares == o->share;
+}
+
 static void look_at(look *l, int64_t index, uint8_t *pixels) {
     static const double slow_s = 5;
     const double start_s = ls_clock_seconds();
-    int32_t label;
-    ls_status status = ls_dataset_read(l->dataset, index, pixels, &label);
+    ls_status status = ls_dataset_verify(l->dataset, index, index % l->options->hosts == l->options->host, pixels);
     if (status.code == LS_DATA)
         l->broken[index] = 1;
     else if (ls_failed(status))
@@ -53,12 +57,11 @@ static void look_at(look *l, int64_t index, uint8_t *pixels) {
 
 static void *work(void *context) {
     look *l = context;
-    const ls_verify_options *o = l->options;
     uint8_t *pixels;
     ls_status status = LS_NEW(pixels, ls_chw_count(l->dataset->facts.shape), "pixels of a picture");
     if (ls_failed(status)) keep_failure(l, status);
-    for (int64_t i; (i = atomic_fetch_add(&l->next, o->shares)) < l->dataset->facts.count;)
-        if (!ls_dataset_is_packed(l->dataset, i)) look_at(l, i, pixels);
+    for (int64_t i; (i = atomic_fetch_add(&l->next, 1)) < l->dataset->facts.count;)
+        if (is_mine(l->options, i) && !ls_dataset_is_packed(l->dataset, i)) look_at(l, i, pixels);
     free(pixels);
     atomic_fetch_sub(&l->working, 1);
     return NULL;
@@ -66,7 +69,7 @@ static void *work(void *context) {
 
 static int64_t count_mine(const ls_dataset *dataset, const ls_verify_options *o) {
     int64_t count = 0;
-    for (int64_t i = o->share; i < dataset->facts.count; i += o->shares) count += !ls_dataset_is_packed(dataset, i);
+    for (int64_t i = 0; i < dataset->facts.count; i++) count += is_mine(o, i) && !ls_dataset_is_packed(dataset, i);
     return count;
 }
 
@@ -78,7 +81,6 @@ ls_status ls_verify_read(
     pthread_t *threads;
     LS_TRY(LS_NEW(threads, workers, "%d threads", workers));
     look l = { .dataset = dataset, .options = options, .broken = broken, .lock = PTHREAD_MUTEX_INITIALIZER };
-    atomic_init(&l.next, options->share);
     int started = 0;
     for (; started < workers; started++) {
         atomic_fetch_add(&l.working, 1);
@@ -98,4 +100,16 @@ ls_status ls_verify_read(
     free(threads);
     pthread_mutex_destroy(&l.lock);
     return l.failed_code == LS_OK ? LS_SUCCESS : ls_fail(l.failed_code, "%s", l.failed_text);
+}
+
+uint64_t ls_verify_contents(const ls_dataset *dataset, const ls_verify_options *options, int64_t *contents) {
+    uint64_t sum = 0;
+    for (int64_t i = 0; i < dataset->facts.count; i++) {
+        if (!is_mine(options, i)) continue;
+        const uint64_t content = ls_dataset_content(dataset, i);
+        const int64_t file = dataset->file(dataset, i);
+        if (contents) contents[i] = (int64_t)content;
+        sum += ls_hash_more(content, &file, sizeof file);
+    }
+    return sum;
 }

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/held.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/version.h"
 
@@ -129,10 +130,12 @@ static void add_config(cJSON *tree, const ls_train_info *info) {
     }
 }
 
-static void add_set(cJSON *tree, const char *section, const ls_dataset_info *facts) {
+static cJSON *add_set(cJSON *tree, const char *section, const ls_dataset_info *facts) {
     cJSON *set = ls_json_add_object(tree, section);
     ls_json_add_int(set, "samples", facts->count);
     ls_json_add_hash(set, "checksum", facts->checksum);
+    if (facts->content) ls_json_add_hash(set, "content", facts->content);
+    return set;
 }
 
 static void add_info(cJSON *tree, const ls_train_info *info) {
@@ -150,10 +153,8 @@ static void add_info(cJSON *tree, const ls_train_info *info) {
     cJSON *network = ls_json_add_object(tree, "network");
     ls_json_add_text(network, "name", slash ? slash + 1 : info->graph->path);
     ls_json_add_hash(network, "hash", info->graph->hash);
-    cJSON *set = ls_json_add_object(tree, "data");
+    cJSON *set = add_set(tree, "data", data);
     ls_json_add_text(set, "name", data->name);
-    ls_json_add_int(set, "samples", data->count);
-    ls_json_add_hash(set, "checksum", data->checksum);
     if (data->decoder[0]) ls_json_add_text(set, "decoder", data->decoder);
     add_set(tree, "test_data", info->test_data);
     if (info->val_data) add_set(tree, "validation_data", info->val_data);
@@ -418,11 +419,23 @@ static void describe_change(const cJSON *samples, int64_t count, char text[96]) 
     if (before < (double)now) snprintf(text, 96, "more samples: %lld instead of %.0f", now, before);
 }
 
+// An earlier version of the program did not read what the files of a folder contain.
+static int has_content(const char *path, const cJSON *set, const char *what, const ls_dataset_info *facts) {
+    const cJSON *before = ls_json_get(set, "content");
+    if (!before && facts->content)
+        ls_alert("%s: was made by an earlier version of the program, which knew pictures by names and sizes: those of the %s "
+                 "data are the same, but whether the pictures are cannot be said",
+            path, what);
+    return !before || !facts->content || hash_is(before, facts->content);
+}
+
 static ls_status compare_set(const char *path, const cJSON *manifest, const char *section, const char *what,
     const ls_train_info *info, const ls_dataset_info *set) {
-    if (hash_is(member(manifest, section, "checksum"), set->checksum)) return LS_SUCCESS;
-    char changed[96];
-    describe_change(member(manifest, section, "samples"), set->count, changed);
+    const cJSON *before = ls_json_get(manifest, section);
+    const int same_files = hash_is(ls_json_get(before, "checksum"), set->checksum);
+    if (same_files && has_content(path, before, what, set)) return LS_SUCCESS;
+    char changed[96] = "of the same names and sizes, but their contents have changed";
+    if (!same_files) describe_change(ls_json_get(before, "samples"), set->count, changed);
     return ls_fail(LS_DATA,
         "%s: the %s data are not those that it was made with (%s): they are %s; bring the old files back%s, or "
         "start a new run in another folder (--run-dir)",

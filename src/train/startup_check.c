@@ -51,6 +51,20 @@ static uint64_t hash_algorithms(const ls_trainer *t) {
     return hash;
 }
 
+static void add_set(ls_fingerprint *mine, const char *name, const ls_dataset_info *facts) {
+    ls_fingerprint_add(mine, name, "%016llx", (unsigned long long)ls_dataset_identity(facts));
+}
+
+static ls_status add_data(const ls_trainer *t, ls_fingerprint *mine) {
+    add_set(mine, "training data", t->facts.train_data);
+    if (t->facts.val_data)
+        add_set(mine, "validation data", t->facts.val_data);
+    else
+        ls_fingerprint_add(mine, "validation data", "none");
+    add_set(mine, "test data", t->facts.test_data);
+    return LS_SUCCESS;
+}
+
 static ls_status add_state(const ls_trainer *t, ls_fingerprint *mine) {
     uint64_t hash;
     LS_TRY(ls_param_store_hash(t->session.store, &hash));
@@ -58,13 +72,7 @@ static ls_status add_state(const ls_trainer *t, ls_fingerprint *mine) {
     ls_fingerprint_note(mine, "algorithms", "%016llx", (unsigned long long)hash_algorithms(t));
     if (t->facts.train_data->decoder[0])
         ls_fingerprint_add(mine, "decoder of pictures", "%s", t->facts.train_data->decoder);
-    ls_fingerprint_add(mine, "training data", "%016llx", (unsigned long long)t->facts.train_data->checksum);
-    if (t->facts.val_data)
-        ls_fingerprint_add(mine, "validation data", "%016llx", (unsigned long long)t->facts.val_data->checksum);
-    else
-        ls_fingerprint_add(mine, "validation data", "none");
-    ls_fingerprint_add(mine, "test data", "%016llx", (unsigned long long)t->facts.test_data->checksum);
-    return LS_SUCCESS;
+    return add_data(t, mine);
 }
 
 static ls_status compare(ls_trainer *t, ls_status (*add)(const ls_trainer *t, ls_fingerprint *mine)) {
@@ -90,4 +98,8 @@ ls_status ls_startup_check_devices(ls_trainer *t) {
 
 ls_status ls_startup_check_state(ls_trainer *t) {
     return compare(t, add_state);
+}
+
+ls_status ls_startup_check_data(ls_trainer *t) {
+    return compare(t, add_data);
 }

@@ -112,6 +112,7 @@ const ls_program *ls_trainer_program_for(const ls_trainer *t, int64_t epoch, int
 LS_CHECKED ls_status ls_startup_check_programs(ls_trainer *t); // program and options
 LS_CHECKED ls_status ls_startup_check_devices(ls_trainer *t);  // when the device is open
 LS_CHECKED ls_status ls_startup_check_state(ls_trainer *t);    // data and initial weights
+LS_CHECKED ls_status ls_startup_check_data(ls_trainer *t);     // again, once the training pictures are verified
 
 // verify_pictures.c: as ls_trainer_verify_pictures, of what is evaluated on (test and validation pictures); what is left out is
 // gone from facts.test_data->count.

@@ -1,6 +1,6 @@
-// verify_pictures.c - every picture is decoded once before the first update, shared out over the ranks and their
+// verify_pictures.c - every picture is read and decoded once before the first update, shared out over the ranks and their
 // threads, and packed: what is broken is known then, and not at the end of an epoch. All ranks do alike with what any of
-// them found.
+// them found. What the files contain is known then, too: it is part of a set's identity.
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
@@ -16,7 +16,10 @@ typedef struct {
     ls_trainer *t;
     ls_dataset *dataset;
     const char *split;
+    ls_verify_options options;
     uint8_t *broken;
+    int64_t *sums;     // by host: of what its files contain
+    int64_t *contents; // by sample: its file's content
     double told_s;
     int64_t looked; // by this rank
     int64_t count;  // that are broken
@@ -45,20 +48,44 @@ static ls_status pack(verification *v) {
     return LS_SUCCESS;
 }
 
-// This rank's share: of all pictures, or of those that its host packs for itself.
-static ls_status look(verification *v) {
-    const int64_t count = ls_dataset_get_info(v->dataset)->count;
-    LS_TRY(LS_NEW(v->broken, count, "list of %lld pictures", (long long)count));
+// Where nothing is packed, the hosts share the decoding.
+static ls_verify_options share_out(verification *v) {
     const ls_comm_info *comm = v->t->facts.comm;
-    const int alone = strcmp(v->t->cfg->data_cache, "off") != 0; // the hosts from each other
-    const int workers = (int)v->t->cfg->data_workers;
-    const ls_verify_options options = { .share = alone ? comm->local_rank : comm->rank,
-        .shares = alone ? comm->local_size : comm->world_size,
+    const int packs = strcmp(v->t->cfg->data_cache, "off") != 0, workers = (int)v->t->cfg->data_workers;
+    return (ls_verify_options){ .share = comm->local_rank,
+        .shares = comm->local_size,
+        .host = packs ? 0 : comm->host_index,
+        .hosts = packs ? 1 : comm->hosts,
         .workers = workers > v->t->facts.threads ? workers : v->t->facts.threads,
         .alive = show_life,
         .context = v };
+}
+
+static ls_status look(verification *v) {
+    const int64_t count = ls_dataset_get_info(v->dataset)->count;
+    LS_TRY(LS_NEW(v->broken, count, "list of %lld pictures", (long long)count));
+    LS_TRY(LS_NEW(v->contents, count, "list of %lld pictures", (long long)count));
+    LS_TRY(LS_NEW(v->sums, v->t->facts.comm->hosts, "sums of %d hosts", v->t->facts.comm->hosts));
+    v->options = share_out(v);
     v->told_s = ls_clock_seconds();
-    return ls_verify_read(v->dataset, &options, v->broken, &v->looked);
+    return ls_verify_read(v->dataset, &v->options, v->broken, &v->looked);
+}
+
+// Each host has read all files for itself. Where they contain the same everywhere, each rank gets what the first host has found; else
+// the comparison of ranks ends the run.
+static ls_status share_contents(verification *v) {
+    const ls_comm_info *comm = v->t->facts.comm;
+    const int64_t count = ls_dataset_get_info(v->dataset)->count;
+    int same = 1;
+    v->sums[comm->host_index] =
+        (int64_t)ls_verify_contents(v->dataset, &v->options, comm->host_index == 0 ? v->contents : NULL);
+    LS_TRY(ls_comm_allreduce(v->t->comm, v->sums, comm->hosts, LS_I64, LS_REDUCE_SUM));
+    ls_dataset_set_content(v->dataset, (uint64_t)v->sums[comm->host_index]);
+    for (int h = 1; h < comm->hosts; h++) same &= v->sums[h] == v->sums[0];
+    if (comm->world_size == 1 || !same) return LS_SUCCESS;
+    LS_TRY(ls_comm_allreduce(v->t->comm, v->contents, count, LS_I64, LS_REDUCE_SUM));
+    for (int64_t i = 0; i < count; i++) ls_dataset_know_content(v->dataset, i, (uint64_t)v->contents[i]);
+    return LS_SUCCESS;
 }
 
 // On rank 0, by reading them once more.
@@ -82,7 +109,7 @@ static void name_broken(const verification *v) {
     if (v->count > named) ls_warn("and %lld more %s pictures", (long long)(v->count - named), v->split);
 }
 
-// What any rank found is broken, on all ranks. Where their sets differ nothing is looked at: ls_startup_check_state
+// What any rank found is broken, on all ranks. Where their lists of files differ nothing is looked at: ls_startup_check_state
 // refuses that.
 static ls_status verify(verification *v) {
     ls_comm *comm = v->t->comm;
@@ -96,6 +123,7 @@ static ls_status verify(verification *v) {
     LS_TRY(ls_comm_barrier_napping(comm)); // others may have more to do
     LS_TRY(ls_comm_agree(comm, status, NULL));
     LS_TRY(ls_comm_allreduce(comm, v->broken, all, LS_U8, LS_REDUCE_MAX));
+    LS_TRY(share_contents(v));
     ls_dataset_settle(v->dataset);
     if (v->looked > 0 && ls_dataset_packed_at(v->dataset)[0])
         ls_info("data      %s pictures are packed in %s", v->split, ls_dataset_packed_at(v->dataset));
@@ -113,6 +141,8 @@ static ls_status refuse(int64_t broken, int64_t all) {
 
 static void finish(verification *v) {
     free(v->broken);
+    free(v->contents);
+    free(v->sums);
 }
 
 static ls_status verify_training(ls_trainer *t, int64_t *broken) {
@@ -159,6 +189,7 @@ ls_status ls_trainer_verify_pictures(ls_trainer *t) {
     if (!ls_dataset_may_break(t->train_data)) return LS_SUCCESS;
     int64_t broken;
     LS_TRY(verify_training(t, &broken));
+    LS_TRY(ls_startup_check_data(t));
     if (broken == 0 || t->cfg->data_broken == LS_BROKEN_SKIP) return LS_SUCCESS;
     return refuse(broken,
         t->facts.train_data->count + t->facts.test_data->count + (t->facts.val_data ? t->facts.val_data->count : 0));
