@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include "base/files.h"
 #include "cli/commands.h"
+#include "cli/eval_data.h"
 #include "cli/eval_folder.h"
 #include "cli/eval_report.h"
 #include "files/weights.h"
@@ -37,6 +38,7 @@ static ls_status take_weights(const ls_args *args, ls_comm *comm, ls_trainer *tr
     char path[2 * LS_TEXT_BYTES];
     if (!args->weights) return ls_trainer_init_from_file(trainer);
     LS_TRY(ls_comm_agree(comm, ls_weights_locate(args->weights, path, sizeof path), NULL));
+    if (ls_comm_get_info(comm)->rank == 0) ls_eval_compare_data(path, ls_trainer_get_info(trainer));
     return ls_trainer_load_weights(trainer, path);
 }
 

@@ -4,6 +4,16 @@
 #include "base/json.h"
 #include "base/version.h"
 
+// What a run was trained and tested on, by content. What is held out follows from the training data.
+static void add_data(const ls_train_info *info, cJSON *object) {
+    const struct {
+        const char *name;
+        const ls_dataset_info *facts;
+    } rows[] = { { "train_data", info->train_data }, { "val_data", info->val_data }, { "test_data", info->test_data } };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].facts && rows[i].facts->source) ls_json_add_hash(object, rows[i].name, rows[i].facts->source);
+}
+
 void ls_run_info_json(const ls_train_info *info, cJSON *object) {
     const ls_config *cfg = info->cfg;
     if (info->run.id[0]) ls_json_add_text(object, "run", info->run.id);
@@ -24,6 +34,7 @@ void ls_run_info_json(const ls_train_info *info, cJSON *object) {
     if (info->val_data) ls_json_add_int(object, "val_samples", info->val_data->count);
     if (info->val_data && info->val_data->broken) ls_json_add_int(object, "val_broken", info->val_data->broken);
     if (info->test_data->broken) ls_json_add_int(object, "test_broken", info->test_data->broken);
+    add_data(info, object);
     ls_json_add_text(object, "model", info->graph->path);
     ls_json_add_int(object, "parameters", info->parameters);
     ls_json_add_int(object, "seed", cfg->run_seed);

@@ -94,7 +94,7 @@ rm -r g/checkpoints g/summary.json g/config.ini
 truncate -s -30 g/metrics.jsonl
 "$train" compare a g >out 2>/dev/null
 check "less of a run: exit" $? 6
-says "less of a run: data" "without a checkpoint of both there is no checksum" "$(section data)"
+check "less of a run: data" "$(section data | grep -c earlier)" 0
 says "less of a run: results" "summary.json  complete  |  not complete" "$(section results)"
 head -n 1 g/metrics.jsonl >g/start && mv g/start g/metrics.jsonl
 cp -r g h

@@ -236,7 +236,7 @@ static ls_status take_end(work *w, slot *s, int exit_code, int signal) {
     else
         note_failure(w, s, LS_INTERNAL, 0);
     s->run = -1;
-    return LS_SUCCESS;
+    return ls_sweep_check_data(w->plan, w->results);
 }
 
 static ls_status look_for_ends(work *w) {

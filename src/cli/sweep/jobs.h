@@ -11,7 +11,7 @@
 enum { LS_SWEEP_JOBS_MAX = 256 };
 
 // Runs all that are not complete by `results`, and renews those. LS_STOPPED: on request, the same again goes on; else the code of
-// the first run that failed, with its message. LS_USAGE: more jobs than GPUs.
+// the first run that failed, with its message. LS_USAGE: more jobs than GPUs; LS_DATA: as ls_sweep_check_data.
 LS_CHECKED ls_status ls_sweep_jobs(const ls_sweep_plan *plan, ls_sweep_result *results, int jobs, int quiet);
 
 #endif

@@ -22,6 +22,10 @@ static const struct {
     [LS_SWEEP_TEST] = { "test_accuracy", "test accuracy" },
 };
 
+static const struct {
+    const char *key, *name;
+} sets[LS_SWEEP_SETS] = { { "train_data", "training" }, { "val_data", "validation" }, { "test_data", "test" } };
+
 const char *ls_sweep_measure_key(ls_sweep_measure measure) {
     return measures[measure].key;
 }
@@ -78,6 +82,10 @@ static ls_status take_summary(const char *path, const cJSON *summary, ls_sweep_r
     out->seconds = number(summary, "wall_seconds");
     out->images_per_second = number(summary, "train_images_per_second");
     snprintf(out->weights_hash, sizeof out->weights_hash, "%s", hash);
+    for (int i = 0; i < LS_SWEEP_SETS; i++) {
+        const char *identity = ls_json_get_text(summary, sets[i].key);
+        snprintf(out->data[i], sizeof out->data[i], "%s", identity ? identity : "");
+    }
     return LS_SUCCESS;
 }
 
@@ -103,11 +111,51 @@ ls_status ls_sweep_look(const ls_sweep_plan *plan, int run, ls_sweep_result *out
     return read_summary(folder, out);
 }
 
+// --- have all runs the same data? ----------------------------------------------------------------
+
+static int same_data_options(const ls_sweep_plan *plan, int a, int b) {
+    const int x = ls_sweep_setting(plan, a), y = ls_sweep_setting(plan, b);
+    int same = 1;
+    for (int i = 0; i < plan->swept; i++)
+        if (strncmp(plan->axes[i].name, "data.", 5) == 0)
+            same &= strcmp(ls_sweep_value(plan, i, x), ls_sweep_value(plan, i, y)) == 0;
+    return same;
+}
+
+static ls_status compare_data(const ls_sweep_plan *plan, const ls_sweep_result *results, int a, int b) {
+    char first[LS_SWEEP_NAME_BYTES], second[LS_SWEEP_NAME_BYTES];
+    ls_config cfg;
+    for (int i = 0; i < LS_SWEEP_SETS; i++) {
+        const char *x = results[a].data[i], *y = results[b].data[i];
+        if (!x[0] || !y[0] || strcmp(x, y) == 0) continue;
+        LS_TRY(ls_sweep_config(plan, ls_sweep_setting(plan, b), -1, &cfg));
+        if (cfg.data_dataset == LS_DATASET_SYNTHETIC) return LS_SUCCESS; // they follow from the seed
+        return ls_fail(LS_DATA,
+            "sweep folder %s: the %s data of %s and of %s are not the same (%s, %s): they have changed between the two runs, "
+            "which cannot be compared. Bring the data back and move the folder of the run that had others away, or choose "
+            "another folder for the sweep by --run-dir",
+            plan->folder, sets[i].name, ls_sweep_run_name(plan, a, first), ls_sweep_run_name(plan, b, second), x, y);
+    }
+    return LS_SUCCESS;
+}
+
+// Each with the first run before it that should have the same.
+ls_status ls_sweep_check_data(const ls_sweep_plan *plan, const ls_sweep_result *results) {
+    for (int run = 1; run < plan->runs; run++) {
+        int first = 0;
+        while (first < run && (results[first].state != LS_SWEEP_COMPLETE || !same_data_options(plan, first, run))) first++;
+        if (first < run && results[run].state == LS_SWEEP_COMPLETE)
+            LS_TRY(compare_data(plan, results, first, run));
+    }
+    return LS_SUCCESS;
+}
+
 ls_status ls_sweep_look_all(const ls_sweep_plan *plan, ls_sweep_result **results) {
     ls_sweep_result *all;
     LS_TRY(LS_NEW(all, plan->runs, "results of %d runs", plan->runs));
     ls_status status = LS_SUCCESS;
     for (int run = 0; run < plan->runs; run++) LS_THEN(status, ls_sweep_look(plan, run, &all[run]));
+    LS_THEN(status, ls_sweep_check_data(plan, all));
     return LS_GIVE(status, all, results, free);
 }
 

@@ -12,17 +12,23 @@ typedef enum { LS_SWEEP_VALIDATION, LS_SWEEP_TTA, LS_SWEEP_TEST, LS_SWEEP_MEASUR
 const char *ls_sweep_measure_key(ls_sweep_measure measure);  // "val_accuracy", as in summary.json
 const char *ls_sweep_measure_name(ls_sweep_measure measure); // "validation accuracy"
 
+enum { LS_SWEEP_SETS = 3 }; // of data: for training, validation, test
+
 typedef struct {
     ls_sweep_state state;
     double accuracy[LS_SWEEP_MEASURES]; // 0 to 1; NAN: the run has none
     double train_loss, seconds, images_per_second;
     int64_t updates;
     char weights_hash[17];
+    char data[LS_SWEEP_SETS][17]; // identities of the sets, as in summary.json; "": not there
 } ls_sweep_result;
 
 // LS_USAGE: a run with another configuration is in its place, and what differs; LS_STORAGE: a file cannot be read.
 LS_CHECKED ls_status ls_sweep_look(const ls_sweep_plan *plan, int run, ls_sweep_result *out);
-// Of all runs; *results to be freed by the caller.
+// Were all complete runs trained and tested on the same data, as far as no swept option of [data] asks for others? LS_DATA naming two
+// that were not.
+LS_CHECKED ls_status ls_sweep_check_data(const ls_sweep_plan *plan, const ls_sweep_result *results);
+// Of all runs, with ls_sweep_check_data; *results to be freed by the caller.
 LS_CHECKED ls_status ls_sweep_look_all(const ls_sweep_plan *plan, ls_sweep_result **results);
 // How far a run is by the end of its metrics: "update 130 of 469  loss 1.2314  3201 images/s" into dst; "" where nothing is
 // known. Returns dst.
