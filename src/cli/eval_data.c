@@ -41,7 +41,7 @@ void ls_eval_compare_data(const char *weights, const ls_train_info *info) {
     if (!facts) return; // refused later
     const uint64_t recorded = find_recorded(weights, validation), now = ls_dataset_identity(facts);
     if (!recorded || recorded == now) return;
-    ls_warn("%s: these %s data (%016" PRIx64 ") are not those of its run (%016" PRIx64
-            "): pictures or labels have changed, or others are chosen. Do not compare the result with the run's",
+    ls_alert("%s: these %s data (%016" PRIx64 ") are not those of its run (%016" PRIx64
+             "): pictures or labels have changed, or others are chosen. Do not compare the result with the run's",
         weights, validation ? "validation" : "test", now, recorded);
 }

@@ -150,7 +150,8 @@ const char *ls_dataset_class(const ls_dataset *dataset, int label) {
 
 static ls_status refuse_changed(const char *path) {
     return ls_fail(LS_DATA,
-        "%s: has changed since the run began: its content is another one; bring the old file back, or start the run again",
+        "%s: has changed since the run began: its content is another one; bring the old file back, or start the run "
+        "again",
         path);
 }
 
@@ -163,8 +164,7 @@ static ls_status read_file(const ls_dataset *dataset, int64_t index, uint8_t *pi
     *label = dataset->label(dataset, index);
     if (dataset->cache && ls_picture_cache_get(dataset->cache, at, pixels)) return LS_SUCCESS;
     LS_TRY(dataset->load(dataset, index, path, &file));
-    ls_status status =
-        known && known != file.content ? refuse_changed(path) : dataset->decode(dataset, &file, pixels);
+    ls_status status = known && known != file.content ? refuse_changed(path) : dataset->decode(dataset, &file, pixels);
     if (dataset->cache && known && !ls_failed(status)) ls_picture_cache_put(dataset->cache, at, file.stamp, pixels);
     ls_file_content_free(&file);
     return status;

@@ -19,11 +19,12 @@ typedef struct {
     ls_chw shape;  // of a picture; pixels are planar (C,H,W)
     int classes;
     int64_t count;
-    uint64_t checksum;       // of all pixels and labels (folder: names, sizes and labels)
-    uint64_t content;        // folder: of all files' bytes, once they are verified; else 0
-    uint64_t source;         // as ls_dataset_identity, of the files that the set is from, also where a part is held out (for the
-                             // part to train on); 0: it follows from another set's
-    int64_t broken;          // files known as broken at the start, whose places others take, or which are left out
+    uint64_t checksum; // of all pixels and labels (folder: names, sizes and labels)
+    uint64_t content;  // folder: of all files' bytes, once they are verified; else 0
+    uint64_t
+        source;     // as ls_dataset_identity, of the files that the set is from, also where a part is held out (for the
+                    // part to train on); 0: it follows from another set's
+    int64_t broken; // files known as broken at the start, whose places others take, or which are left out
     float mean[16], std[16]; // one a channel, of pixel/255
     int resize;              // of picture files, as data.resize has it
     char decoder[64];        // of picture files (image_decode.h); "": there are none

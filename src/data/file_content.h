@@ -10,10 +10,11 @@
 
 typedef struct {
     const char *path; // borrowed
-    uint8_t *bytes; // ls_file_content_free frees them
+    uint8_t *bytes;   // ls_file_content_free frees them
     size_t count;
     uint64_t content; // XXH3 of the bytes; never 0
-    uint64_t stamp;   // of the file as it was read; 0: the file may change and keep its stamp, so a later start must read it
+    uint64_t
+        stamp; // of the file as it was read; 0: the file may change and keep its stamp, so a later start must read it
 } ls_file_content;
 
 // A hash of the place (a hash of the file's name), inode, size, mtime and ctime; never 0. The system sets ctime at each change, so it

@@ -27,25 +27,33 @@ typedef struct {
 
 static const char mark[32] = "lockstep inflated file 1\n";
 
-static int64_t nanoseconds(const struct timespec *time) {
-    return (int64_t)time->tv_sec * 1000000000 + time->tv_nsec;
+// By content alone, for a file can be replaced by one of the same name, size and times. 10 MB take 2 ms. 0: it cannot be read.
+static uint64_t hash_source(const ls_input *source) {
+    enum { CHUNK = 256 << 10 };
+    ls_hasher *hasher = ls_hasher_new();
+    char *chunk = malloc(CHUNK);
+    int good = hasher && chunk;
+    for (size_t at = 0; good && at < source->bytes; at += CHUNK) {
+        const size_t left = source->bytes - at, bytes = left < CHUNK ? left : CHUNK;
+        good = !ls_failed(ls_input_read(source, at, chunk, bytes));
+        if (good) ls_hasher_add(hasher, chunk, bytes);
+    }
+    const uint64_t hash = good ? ls_hasher_hash(hasher) : 0;
+    free(chunk);
+    ls_hasher_free(hasher);
+    return hash;
 }
 
-// Where it is kept, and what tells its content from others; the path is empty where its file has no name, or too long a one.
+// Where it is kept, and the hash of the content; the path is empty where the source has no name, or too long a one, or cannot be read.
 static void find_place(const char *folder, const ls_input *source, ls_inflated *place) {
     char name[32];
-    struct stat info;
     char *real = realpath(source->path, NULL);
-    if (!real || fstat(source->fd, &info) != 0) {
-        free(real);
-        return;
+    place->stamp = real ? hash_source(source) : 0;
+    if (place->stamp) {
+        snprintf(name, sizeof name, "inflated-%016" PRIx64, ls_hash(real, strlen(real)));
+        if (ls_failed(ls_path_join(place->path, sizeof place->path, folder, name))) place->path[0] = '\0';
     }
-    const uint64_t where = ls_hash(real, strlen(real));
-    const int64_t facts[] = { info.st_size, nanoseconds(&info.st_mtim), nanoseconds(&info.st_ctim) };
     free(real);
-    snprintf(name, sizeof name, "inflated-%016" PRIx64, where);
-    place->stamp = ls_hash_more(where, facts, sizeof facts);
-    if (ls_failed(ls_path_join(place->path, sizeof place->path, folder, name))) place->path[0] = '\0';
 }
 
 static uint64_t hash_of(const header *h) {

@@ -1,8 +1,8 @@
 // inflated.h - what a gzip file inflates to, kept in a file of the cache folder (data.cache): the next start, and each rank
 // of it, maps that and inflates nothing. Of the processes that start at once on a host one inflates, and the others wait for it.
 //
-// A page of header, then the inflated bytes. The header has a stamp of the gzip file (its place, size and times of change),
-// so what is left of an earlier content or of another file is not taken; and a hash that the caller makes of what it reads,
+// A page of header, then the inflated bytes. The header has a hash of the gzip file's bytes, so what is left of an earlier
+// content is not taken; and a hash that the caller makes of what it reads,
 // and compares each time. Each gzip file has one such file, which takes its predecessor's place whole. It is not flushed to
 // the disk: what a crash leaves of it, the hash finds.
 #ifndef LS_DATA_INFLATED_H
@@ -16,7 +16,7 @@
 enum { LS_INFLATED_PATH_BYTES = 2048 };
 typedef struct {
     char path[LS_INFLATED_PATH_BYTES]; // "": it cannot have one
-    uint64_t stamp;                    // of the gzip file, as it was before it is read
+    uint64_t stamp;                    // hash of the gzip file's bytes
     const uint8_t *bytes;              // mapped, read-only; NULL: not there
     size_t count;
     uint64_t hash; // as it was kept

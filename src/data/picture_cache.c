@@ -197,8 +197,7 @@ static int compare_contents(const void *a, const void *b) {
     return compare_words(((const struct former_row *)a)->row.content, ((const struct former_row *)b)->row.content);
 }
 
-static const struct former_row *find_former(
-    const former *f, row wanted, int (*compare)(const void *a, const void *b)) {
+static const struct former_row *find_former(const former *f, row wanted, int (*compare)(const void *a, const void *b)) {
     const struct former_row key = { .row = wanted };
     return bsearch(&key, f->rows, (size_t)f->head.count, sizeof key, compare);
 }

@@ -423,7 +423,8 @@ static void describe_change(const cJSON *samples, int64_t count, char text[96]) 
 static int has_content(const char *path, const cJSON *set, const char *what, const ls_dataset_info *facts) {
     const cJSON *before = ls_json_get(set, "content");
     if (!before && facts->content)
-        ls_alert("%s: was made by an earlier version of the program, which knew pictures by names and sizes: those of the %s "
+        ls_alert("%s: was made by an earlier version of the program, which knew pictures by names and sizes: those of "
+                 "the %s "
                  "data are the same, but whether the pictures are cannot be said",
             path, what);
     return !before || !facts->content || hash_is(before, facts->content);

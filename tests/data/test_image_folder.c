@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <strings.h>
 
+#include "base/clock.h"
 #include "data/image_decode.h"
 #include "data/image_resize.h"
 #include "data/jpeg_turbo.h"
@@ -194,7 +195,7 @@ static void two_trees(void **state) {
     put_class(folder, "test/d", 2);
     require_failure("new class", ls_dataset_open(&cfg, LS_SPLIT_TEST, &test), LS_DATA,
         (const char *[MAX_PARTS]){ "test/d", "train does not have" });
-    // A link is what it points to; the checksum sees names and sizes.
+    // A link is what it points to; the checksum sees names and sizes even before files are verified.
     uint64_t before = ls_dataset_get_info(train)->checksum;
     ls_dataset_free(train);
     assert_int_equal(0, symlink(path_of(folder, "train/a/000.png"), path_of(folder, "train/c/link.png")));
@@ -619,12 +620,87 @@ static void others_take_the_places_of_broken_ones(void **state) {
     ls_dataset_free(dataset);
 }
 
+typedef enum {
+    NO_CHANGE,
+    TOUCHED,             // another time, the same bytes
+    COPIED,              // another file of the same bytes and times
+    SPOILT_IN_PLACE,     // the same file, size and times
+    SPOILT_AND_REPLACED, // another file of the same size and times
+    OTHER_PICTURE,       // a good one of the same size and times
+    EXCHANGED,           // with the one before it
+    MISSING_LINK         // a link to nothing
+} file_change;
+enum { OTHER_SEED = 99 };
+
+// Size and times of `name` as they were.
+static void put_replacement(const char *folder, const char *name, const uint8_t *bytes, size_t count, int in_place) {
+    char path[1024], other[1024];
+    struct stat before;
+    snprintf(path, sizeof path, "%s", path_of(folder, name));
+    snprintf(other, sizeof other, "%s", in_place ? path : path_of(folder, ".other"));
+    assert_int_equal(0, stat(path, &before));
+    const int fd = open(other, O_WRONLY | O_CREAT, 0644);
+    assert_true(fd >= 0 && write(fd, bytes, count) == (ssize_t)count);
+    const struct timespec times[2] = { before.st_atim, before.st_mtim };
+    assert_int_equal(0, futimens(fd, times));
+    close(fd);
+    if (!in_place) assert_int_equal(0, rename(other, path));
+}
+
+static void change_file(const char *folder, const char *name, file_change change) {
+    size_t count, other_count = 0;
+    uint8_t *bytes = get_file(folder, name, &count), *other = NULL;
+    char path[1024], before[1024];
+    snprintf(path, sizeof path, "%s", path_of(folder, name));
+    snprintf(before, sizeof before, "%s", path_of(folder, "a/001.png"));
+    switch (change) {
+    case NO_CHANGE:
+        break;
+    case TOUCHED:
+        assert_int_equal(
+            0, utimensat(AT_FDCWD, path, (const struct timespec[2]){ { .tv_sec = 1 }, { .tv_sec = 1 } }, 0));
+        break;
+    case COPIED:
+        put_replacement(folder, name, bytes, count, 0);
+        break;
+    case SPOILT_IN_PLACE:
+    case SPOILT_AND_REPLACED:
+        memset(bytes, 's', 6);
+        put_replacement(folder, name, bytes, count, change == SPOILT_IN_PLACE);
+        break;
+    case OTHER_PICTURE:
+        put_picture(folder, "other.png", 8, 6, 3, OTHER_SEED);
+        other = get_file(folder, "other.png", &other_count);
+        put_replacement(folder, name, other, other_count, 0);
+        remove(path_of(folder, "other.png"));
+        break;
+    case EXCHANGED:
+        assert_int_equal(0, rename(path, path_of(folder, ".other")));
+        assert_int_equal(0, rename(before, path));
+        assert_int_equal(0, rename(path_of(folder, ".other"), before));
+        break;
+    case MISSING_LINK:
+        remove(path);
+        assert_int_equal(0, symlink("nothing", path));
+        break;
+    }
+    free(other);
+    free(bytes);
+}
+
+static int first_pixel(const ls_dataset *dataset, int64_t index) {
+    uint8_t pixels[3 * 6 * 8];
+    int32_t label;
+    require_ok(ls_dataset_read(dataset, index, pixels, &label), "read");
+    return pixels[0];
+}
+
 // Looks at all, in so many shares and threads; returns how many were looked at.
 static int64_t verify_all(const ls_dataset *dataset, int shares, int workers, uint8_t *broken) {
     int64_t sum = 0;
     memset(broken, 0, 8);
     for (int share = 0; share < shares; share++) {
-        const ls_verify_options options = { .share = share, .shares = shares, .workers = workers };
+        const ls_verify_options options = { .share = share, .shares = shares, .hosts = 1, .workers = workers };
         int64_t looked;
         require_ok(ls_verify_read(dataset, &options, broken, &looked), "verify");
         sum += looked;
@@ -632,11 +708,17 @@ static int64_t verify_all(const ls_dataset *dataset, int shares, int workers, ui
     return sum;
 }
 
+// Until a stamp shows every later change.
+static void let_files_age(void) {
+    ls_clock_sleep(2.1);
+}
+
 static void pictures_are_verified_and_packed(void **state) {
     (void)state;
     static const uint8_t nothing[8] = { 0 }, wanted[8] = { [1] = 1, [6] = 1 };
     const char *folder = new_folder(), *cache = new_folder();
     ls_dataset *dataset = put_eight(folder, "a3b0");
+    let_files_age();
     uint8_t broken[8];
     for (int shares = 1; shares <= 9; shares += 4)
         for (int workers = 1; workers <= 3; workers++) {
@@ -683,37 +765,152 @@ static void pictures_are_verified_and_packed(void **state) {
         ls_dataset_free(dataset);
     }
 
-    // A change, another size, a new name: looked at again, and the others are copied. Samples 0 and 2.
+    // Changed files are read again, whatever of their size and time is kept; the pixels of the others are copied.
     dataset = put_eight(folder, "");
     require_ok(ls_dataset_pack(dataset, cache, 1), "pack");
     assert_int_equal(8, verify_all(dataset, 1, 1, broken)); // written anew: changed later
     assert_memory_equal(nothing, broken, 8);
     ls_dataset_settle(dataset);
     ls_dataset_free(dataset);
-    put_picture(folder, "a/000.png", 9, 6, 3, 1);
-    assert_int_equal(0, rename(path_of(folder, "a/001.png"), path_of(folder, "a/001x.png")));
-    for (int i = 2; i < 8; i++) { // not decoded: they could not be
-        char name[32];
-        struct stat before;
-        snprintf(name, sizeof name, "%s/%03d.png", i % 2 ? "b" : "a", i / 2);
-        if (i == 2) continue;
-        const char *path = path_of(folder, name);
-        assert_int_equal(0, stat(path, &before));
-        FILE *file = fopen(path, "r+");
-        assert_non_null(file);
-        fputs("spoilt", file);
-        fclose(file);
-        const struct timespec times[2] = { before.st_atim, before.st_mtim };
-        if (i != 7) assert_int_equal(0, utimensat(AT_FDCWD, path, times, 0)); // the time alone shows the last one
-    }
+    put_picture(folder, "a/000.png", 9, 6, 3, 1);                                             // sample 0
+    assert_int_equal(0, rename(path_of(folder, "a/001.png"), path_of(folder, "a/001x.png"))); // 2
+    change_file(folder, "a/002.png", SPOILT_IN_PLACE);                                        // 4
+    change_file(folder, "a/003.png", OTHER_PICTURE);                                          // 6
     cfg = folder_config(folder);
     cfg.data_test_fraction = 0;
     dataset = open_split(&cfg, LS_SPLIT_TRAIN);
     require_ok(ls_dataset_pack(dataset, cache, 1), "pack");
     assert_int_equal(8, verify_all(dataset, 2, 2, broken));
-    for (int i = 0; i < 8; i++) assert_int_equal(i == 7, broken[i]);
-    for (int i = 1; i < 7; i++) check_sample(dataset, i, i);
+    for (int i = 0; i < 8; i++) assert_int_equal(i == 4, broken[i]);
+    static const int unchanged[] = { 1, 2, 3, 5, 7 };
+    for (int i = 0; i < 5; i++) check_sample(dataset, unchanged[i], unchanged[i]);
+    assert_int_equal(OTHER_SEED, first_pixel(dataset, 6));
     ls_dataset_free(dataset);
+}
+
+// The identity of a set that is verified and, where there is a folder for it, packed; *known: of so many files the content followed
+// from their stamps.
+static uint64_t identify(const char *folder, const char *cache, int *known) {
+    ls_config cfg = folder_config(folder);
+    cfg.data_test_fraction = 0;
+    ls_dataset *dataset = open_split(&cfg, LS_SPLIT_TRAIN);
+    const ls_verify_options options = { .shares = 1, .hosts = 1, .workers = 1 };
+    uint8_t broken[8];
+    *known = 0;
+    if (cache) require_ok(ls_dataset_pack(dataset, cache, 1), "pack");
+    for (int i = 0; i < 8; i++) *known += ls_dataset_content(dataset, i) != 0;
+    verify_all(dataset, 1, 1, broken);
+    ls_dataset_set_content(dataset, ls_verify_contents(dataset, &options, NULL));
+    ls_dataset_settle(dataset);
+    const uint64_t identity = ls_dataset_identity(ls_dataset_get_info(dataset));
+    assert_true(ls_dataset_get_info(dataset)->source == identity);
+    ls_dataset_free(dataset);
+    return identity;
+}
+
+// Every change of a file's bytes is another data set, with packed pictures and without; a second start reads what has changed alone.
+static void a_set_is_identified_by_contents(void **state) {
+    (void)state;
+    static const struct {
+        file_change change;
+        int same, known; // identity as before; known: files that are not read again
+    } rows[] = {
+        { NO_CHANGE, 1, 8 },
+        { TOUCHED, 1, 7 },
+        { COPIED, 1, 7 },
+        { SPOILT_IN_PLACE, 0, 7 },
+        { SPOILT_AND_REPLACED, 0, 7 },
+        { OTHER_PICTURE, 0, 7 },
+        { EXCHANGED, 0, 6 },
+        { MISSING_LINK, 0, 7 },
+    };
+    enum { ROWS = sizeof rows / sizeof rows[0] };
+    const char *folders[ROWS], *caches[ROWS];
+    for (int r = 0; r < ROWS; r++) {
+        folders[r] = new_folder();
+        caches[r] = new_folder();
+        ls_dataset_free(put_eight(folders[r], ""));
+    }
+    let_files_age();
+    for (int r = 0; r < ROWS; r++) {
+        int known;
+        const uint64_t before = identify(folders[r], caches[r], &known);
+        assert_int_equal(0, known);
+        assert_true(identify(folders[r], NULL, &known) == before);
+        change_file(folders[r], "a/002.png", rows[r].change);
+        const uint64_t after = identify(folders[r], caches[r], &known);
+        if (known != rows[r].known || (after == before) != rows[r].same)
+            fail_msg("row %d: %d files known, %s identity", r, known, after == before ? "the same" : "another");
+        assert_true(identify(folders[r], NULL, &known) == after);
+        assert_int_equal(0, known);
+    }
+    // The same pictures elsewhere are the same data; in another order they are not.
+    int known;
+    const char *other = new_folder();
+    ls_dataset_free(put_eight(other, ""));
+    assert_true(identify(other, NULL, &known) == identify(folders[0], NULL, &known));
+}
+
+// A file whose bytes change in the tick of the clock in which they were hashed keeps its stamp.
+static void a_young_file_is_read_again(void **state) {
+    (void)state;
+    const char *folder = new_folder(), *cache = new_folder();
+    int known;
+    ls_dataset_free(put_eight(folder, ""));
+    const uint64_t before = identify(folder, cache, &known);
+    assert_true(identify(folder, cache, &known) == before);
+    assert_int_equal(0, known);
+    let_files_age();
+    assert_true(identify(folder, cache, &known) == before);
+    assert_int_equal(0, known);
+    assert_true(identify(folder, cache, &known) == before);
+    assert_int_equal(8, known);
+}
+
+// Of a run that has begun: packed pictures are those of its start; without them a changed file is refused, and another takes its place.
+static void files_that_change_during_a_run(void **state) {
+    (void)state;
+    for (int packed = 0; packed < 2; packed++) {
+        const char *folder = new_folder();
+        ls_dataset *dataset = put_eight(folder, "");
+        uint8_t broken[8], pixels[3 * 6 * 8];
+        int32_t label;
+        if (packed) require_ok(ls_dataset_pack(dataset, new_folder(), 1), "pack");
+        assert_int_equal(8, verify_all(dataset, 1, 1, broken));
+        change_file(folder, "a/002.png", OTHER_PICTURE); // sample 4
+        if (!packed)
+            require_failure("changed", ls_dataset_read(dataset, 4, pixels, &label), LS_DATA,
+                (const char *[MAX_PARTS]){ "a/002.png", "has changed since the run began", "bring the old file back" });
+        check_sample(dataset, 4, packed ? 4 : 6);
+        ls_dataset_free(dataset);
+    }
+}
+
+// Hosts that pack nothing share the decoding, and each of them reads every file.
+static void hosts_share_the_decoding(void **state) {
+    (void)state;
+    uint8_t broken[8];
+    uint64_t sums[3];
+    const char *folder = new_folder();
+    ls_dataset_free(put_eight(folder, "a3b0")); // samples 6 and 1
+    for (int host = 0; host < 3; host++) {
+        sums[host] = 0;
+        memset(broken, 0, 8);
+        ls_config cfg = folder_config(folder);
+        cfg.data_test_fraction = 0;
+        ls_dataset *dataset = open_split(&cfg, LS_SPLIT_TRAIN);
+        for (int share = 0; share < 2; share++) {
+            const ls_verify_options options = { .share = share, .shares = 2, .host = host, .hosts = 3, .workers = 1 };
+            int64_t looked, contents[8] = { 0 };
+            require_ok(ls_verify_read(dataset, &options, broken, &looked), "verify");
+            assert_int_equal(share == 0 ? 5 : 3, looked);
+            sums[host] += ls_verify_contents(dataset, &options, contents);
+            for (int i = 0; i < 8; i++) assert_int_equal(i / 3 % 2 == share, contents[i] != 0);
+        }
+        assert_true(sums[host] == sums[0]);
+        for (int i = 0; i < 8; i++) assert_int_equal(i % 3 == host && (i == 1 || i == 6), broken[i]);
+        ls_dataset_free(dataset);
+    }
 }
 
 // A gray JPEG of so many scans without content: each refines what is not there, for stb takes zeros for missing data.
@@ -775,6 +972,10 @@ int main(void) {
         cmocka_unit_test_teardown(pictures_are_turned_upright, remove_folders),
         cmocka_unit_test_teardown(others_take_the_places_of_broken_ones, remove_folders),
         cmocka_unit_test_teardown(pictures_are_verified_and_packed, remove_folders),
+        cmocka_unit_test_teardown(a_set_is_identified_by_contents, remove_folders),
+        cmocka_unit_test_teardown(a_young_file_is_read_again, remove_folders),
+        cmocka_unit_test_teardown(files_that_change_during_a_run, remove_folders),
+        cmocka_unit_test_teardown(hosts_share_the_decoding, remove_folders),
         cmocka_unit_test_teardown(scans_are_counted, remove_folders),
         cmocka_unit_test(resizing),
         cmocka_unit_test(resizing_as_pillow),

@@ -81,12 +81,15 @@ static void later_starts_take_what_is_kept(void **state) {
     ls_inflated_close(&place);
     ls_inflated_close(&place);
     ls_input_close(&source);
-    // Another content at the same place: of another size, of another time.
+    // Another content at the same place; the same content of another time; another content of the same size and time.
     put_file(folder, "images.gz", "packed anew", 11);
     assert_int_equal(0, kept_in(folder, "new/cache"));
     keep_in(folder, "new/cache", 4);
     assert_int_equal(4, kept_in(folder, "new/cache"));
     const struct timespec times[2] = { { .tv_sec = 1 }, { .tv_sec = 1 } };
+    assert_int_equal(0, utimensat(AT_FDCWD, path_of(folder, "images.gz"), times, 0));
+    assert_int_equal(4, kept_in(folder, "new/cache"));
+    put_file(folder, "images.gz", "packed ANEW", 11);
     assert_int_equal(0, utimensat(AT_FDCWD, path_of(folder, "images.gz"), times, 0));
     assert_int_equal(0, kept_in(folder, "new/cache"));
     keep_in(folder, "new/cache", 5);

@@ -1,5 +1,5 @@
 // Packed pictures: taken again by a later or another process, and nothing but what was packed, whatever happened to the
-// file; copied where the list changed; given up where there is no room.
+// file; known by the contents of their files; copied where the list changed; given up where there is no room.
 #include "data_files.h"
 
 #include <dirent.h>
@@ -9,13 +9,21 @@
 #include "base/hash.h"
 #include "data/picture_cache.h"
 
-enum { COUNT = 6, BYTES = 1000, PAGE = 4096 };
+enum { COUNT = 6, BYTES = 1000, PAGE = 4096, ROW = 24 };
 
 static const uint64_t stamps[COUNT] = { 11, 22, 33, 44, 55, 66 };
 
+static uint64_t contents[COUNT]; // of the list that was opened last
+
+static uint64_t content_of(uint64_t stamp) {
+    return stamp * 1000;
+}
+
+// As after verification: all contents are known.
 static ls_status open_list(
     const char *folder, const uint64_t *list, int count, uint64_t kind, int creates, ls_picture_cache **out) {
-    const ls_picture_cache_options options = { folder, kind, list, count, BYTES, creates };
+    for (int i = 0; i < count; i++) contents[i] = content_of(list[i]);
+    const ls_picture_cache_options options = { folder, kind, list, contents, count, BYTES, creates };
     return ls_picture_cache_open(&options, out);
 }
 
@@ -32,7 +40,7 @@ static void fill(uint64_t stamp, uint8_t *pixels) {
 static void put(ls_picture_cache *cache, int picture, uint64_t stamp) {
     uint8_t pixels[BYTES];
     fill(stamp, pixels);
-    ls_picture_cache_put(cache, picture, pixels);
+    ls_picture_cache_put(cache, picture, stamp, pixels);
 }
 
 // Which pictures are there, as bits; what is there must be right.
@@ -91,7 +99,7 @@ static void damage_costs_what_is_damaged(void **state) {
     uint8_t *whole = get_file(folder, path, &count), *bytes = malloc(count);
     assert_non_null(bytes);
     assert_int_equal(2 * PAGE + COUNT * BYTES, count);
-    for (size_t at = 0; at < count; at += at < 80 ? 9 : at < PAGE + COUNT * 16 ? 16 : 251) {
+    for (size_t at = 0; at < count; at += at < 80 ? 9 : at < PAGE + COUNT * ROW ? 8 : 251) {
         memcpy(bytes, whole, count);
         bytes[at] ^= 0x20;
         put_file(folder, path, bytes, count);
@@ -99,8 +107,8 @@ static void damage_costs_what_is_damaged(void **state) {
         unsigned wanted = 0x3f;
         if (at < 72)
             wanted = 0; // made anew
-        else if (at >= PAGE && at < PAGE + COUNT * 16)
-            wanted &= ~(1u << (at - PAGE) / 16);
+        else if (at >= PAGE && at < PAGE + COUNT * ROW)
+            wanted &= ~((at - PAGE) % ROW < 8 ? 0 : 1u << (at - PAGE) / ROW); // the stamp is not looked at
         else if (at >= 2 * PAGE)
             wanted &= ~(1u << (at - 2 * PAGE) / BYTES);
         const unsigned got = found(cache, stamps, COUNT);
@@ -179,6 +187,57 @@ static void a_changed_list_takes_over_what_is_the_same(void **state) {
     free(whole);
 }
 
+static ls_picture_cache *open_unread(const char *folder, const uint64_t *list) {
+    ls_picture_cache *cache;
+    const ls_picture_cache_options options = { folder, 7, list, contents, COUNT, BYTES, 1 };
+    memset(contents, 0, sizeof contents);
+    require_ok(ls_picture_cache_open(&options, &cache), "open");
+    return cache;
+}
+
+static void check_contents(const uint64_t *wanted) {
+    for (int i = 0; i < COUNT; i++) assert_true(contents[i] == wanted[i]);
+}
+
+// A file that has its stamp has its content. One whose stamp does not say so is read; what is packed of its content is taken.
+static void a_stamp_tells_the_content(void **state) {
+    (void)state;
+    const char *folder = new_folder();
+    ls_picture_cache *cache = open_all(folder);
+    uint8_t pixels[BYTES];
+    for (int i = 0; i < COUNT; i++) {
+        fill(stamps[i], pixels);
+        ls_picture_cache_put(cache, i, i == 2 ? 0 : stamps[i], pixels);
+    }
+    ls_picture_cache_close(cache);
+    const uint64_t known[] = { 11000, 22000, 0, 44000, 55000, 66000 };
+    cache = open_unread(folder, stamps);
+    check_contents(known);
+    assert_int_equal(0x3b, found(cache, stamps, COUNT));
+    assert_false(ls_picture_cache_has(cache, 2));
+    contents[2] = 33001; // read, and not what was packed
+    assert_false(ls_picture_cache_get(cache, 2, pixels));
+    contents[2] = 33000;
+    ls_picture_cache_settle(cache);
+    assert_int_equal(0x3f, found(cache, stamps, COUNT));
+    ls_picture_cache_close(cache);
+    // In another list: the same stamp, the same content under another stamp, and neither.
+    static const uint64_t list[] = { 66, 12, 22, 77, 33, 44 };
+    const uint64_t known_there[] = { 66000, 0, 22000, 0, 0, 44000 };
+    cache = open_unread(folder, list);
+    check_contents(known_there);
+    contents[1] = 11000;
+    contents[3] = 77000;
+    contents[4] = 33001;
+    static const uint64_t pixels_of[] = { 66, 11, 22, 77, 33, 44 };
+    assert_int_equal(0x27, found(cache, pixels_of, COUNT));
+    ls_picture_cache_settle(cache);
+    ls_picture_cache_close(cache);
+    cache = open_unread(folder, list); // what was copied by its stamp is known by it
+    check_contents(known_there);
+    ls_picture_cache_close(cache);
+}
+
 static void limit_files(rlim_t bytes) {
     const struct rlimit limit = { bytes, RLIM_INFINITY };
     assert_int_equal(0, setrlimit(RLIMIT_FSIZE, &limit));
@@ -214,6 +273,7 @@ int main(void) {
         cmocka_unit_test_teardown(later_processes_take_what_is_packed, remove_folders),
         cmocka_unit_test_teardown(damage_costs_what_is_damaged, remove_folders),
         cmocka_unit_test_teardown(a_changed_list_takes_over_what_is_the_same, remove_folders),
+        cmocka_unit_test_teardown(a_stamp_tells_the_content, remove_folders),
         cmocka_unit_test_teardown(no_room_costs_what_has_none, remove_folders),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,20 +14,24 @@
 enum { COUNT = 3, BYTES = 8, HEADER = 72 };
 
 static const uint64_t stamps[COUNT] = { 1, 2, 3 };
+static uint64_t contents[COUNT];
 
 static ls_picture_cache *open_cache(int creates) {
-    const ls_picture_cache_options options = { fuzz_folder(), 5, stamps, COUNT, BYTES, creates };
+    const ls_picture_cache_options options = { fuzz_folder(), 5, stamps, contents, COUNT, BYTES, creates };
     ls_picture_cache *cache;
+    memset(contents, 0, sizeof contents);
     return fuzz_refused(ls_picture_cache_open(&options, &cache), LS_STORAGE, LS_OK) ? NULL : cache;
 }
 
 static void use(ls_picture_cache *cache) {
     uint8_t pixels[BYTES];
     int taken[COUNT];
+    for (int i = 0; i < COUNT; i++)
+        if (!contents[i]) contents[i] = stamps[i] + 10; // read
     for (int i = 0; i < COUNT; i++) taken[i] = ls_picture_cache_get(cache, i, pixels);
     for (int i = 0; i < COUNT; i++) {
         memset(pixels, i, sizeof pixels);
-        if (!taken[i]) ls_picture_cache_put(cache, i, pixels);
+        if (!taken[i]) ls_picture_cache_put(cache, i, stamps[i], pixels);
     }
     ls_picture_cache_settle(cache);
     for (int i = 0; i < COUNT; i++) fuzz_expect(ls_picture_cache_get(cache, i, pixels), "picture %d is not there", i);
@@ -59,16 +63,16 @@ static void try_both_names(const uint8_t *data, size_t bytes) {
 
 // Each row of a small file gets the hash of what stands at its place.
 static void mend_rows(uint8_t *file, size_t bytes) {
-    enum { PAGE = 4096, ROW = 16 };
+    enum { PAGE = 4096, ROW = 24 };
     int64_t count;
     memcpy(&count, file + 48, 8);
     if (count < 1 || count > PAGE / ROW) return;
     for (int64_t i = 0; i < count && 2 * PAGE + (size_t)(i + 1) * BYTES <= bytes; i++) {
         uint8_t *row = file + PAGE + i * ROW;
-        uint64_t stamp;
-        memcpy(&stamp, row, 8);
-        const uint64_t hash = ls_hash_more(stamp, file + 2 * PAGE + i * BYTES, BYTES);
-        memcpy(row + 8, &hash, 8);
+        uint64_t content;
+        memcpy(&content, row + 8, 8);
+        const uint64_t hash = ls_hash_more(content, file + 2 * PAGE + i * BYTES, BYTES);
+        memcpy(row + 16, &hash, 8);
     }
 }
 
@@ -79,7 +83,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     if (!mended) abort();
     memcpy(mended, data, bytes);
     const uint64_t kind = 5, list = ls_hash(stamps, sizeof stamps), picture_bytes = BYTES;
-    memcpy(mended, "lockstep packed pictures 1\n\0\0\0\0", 32);
+    memcpy(mended, "lockstep packed pictures 2\n\0\0\0\0", 32);
     memcpy(mended + 32, &kind, 8);
     if (data[40] & 1) memcpy(mended + 40, &list, 8);
     memcpy(mended + 56, &picture_bytes, 8);

@@ -131,8 +131,10 @@ static ls_status compare_data(const ls_sweep_plan *plan, const ls_sweep_result *
         LS_TRY(ls_sweep_config(plan, ls_sweep_setting(plan, b), -1, &cfg));
         if (cfg.data_dataset == LS_DATASET_SYNTHETIC) return LS_SUCCESS; // they follow from the seed
         return ls_fail(LS_DATA,
-            "sweep folder %s: the %s data of %s and of %s are not the same (%s, %s): they have changed between the two runs, "
-            "which cannot be compared. Bring the data back and move the folder of the run that had others away, or choose "
+            "sweep folder %s: the %s data of %s and of %s are not the same (%s, %s): they have changed between the two "
+            "runs, "
+            "which cannot be compared. Bring the data back and move the folder of the run that had others away, or "
+            "choose "
             "another folder for the sweep by --run-dir",
             plan->folder, sets[i].name, ls_sweep_run_name(plan, a, first), ls_sweep_run_name(plan, b, second), x, y);
     }
@@ -143,9 +145,9 @@ static ls_status compare_data(const ls_sweep_plan *plan, const ls_sweep_result *
 ls_status ls_sweep_check_data(const ls_sweep_plan *plan, const ls_sweep_result *results) {
     for (int run = 1; run < plan->runs; run++) {
         int first = 0;
-        while (first < run && (results[first].state != LS_SWEEP_COMPLETE || !same_data_options(plan, first, run))) first++;
-        if (first < run && results[run].state == LS_SWEEP_COMPLETE)
-            LS_TRY(compare_data(plan, results, first, run));
+        while (first < run && (results[first].state != LS_SWEEP_COMPLETE || !same_data_options(plan, first, run)))
+            first++;
+        if (first < run && results[run].state == LS_SWEEP_COMPLETE) LS_TRY(compare_data(plan, results, first, run));
     }
     return LS_SUCCESS;
 }
