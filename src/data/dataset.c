@@ -257,6 +257,11 @@ ls_status ls_dataset_verify(const ls_dataset *dataset, int64_t index, int decode
     return status;
 }
 
+uint64_t ls_dataset_files(const ls_dataset *dataset) {
+    const ls_dataset *owner = dataset->whole ? dataset->whole : dataset;
+    return ls_hash_more(owner->kind, owner->stamps, (size_t)owner->files * sizeof *owner->stamps);
+}
+
 uint64_t ls_dataset_content(const ls_dataset *dataset, int64_t index) {
     return contents_of(dataset) ? contents_of(dataset)[dataset->file(dataset, index)] : 0;
 }

@@ -65,6 +65,9 @@ int ls_dataset_is_packed(const ls_dataset *dataset, int64_t index);
 const char *ls_dataset_packed_at(const ls_dataset *dataset); // the file; "": there is none
 // All processes that share the folder have read what they would: what others packed is known from now on.
 void ls_dataset_settle(ls_dataset *dataset);
+// What tells the set's files from others of the same names, before any is read: a hash of their folder and stamps (file_content.h). Equal
+// in all processes of a host that see the same files.
+uint64_t ls_dataset_files(const ls_dataset *dataset);
 // The hash of the sample's file, 0: it has none, or is not verified. To know it from another rank, before anything is read.
 uint64_t ls_dataset_content(const ls_dataset *dataset, int64_t index);
 void ls_dataset_know_content(ls_dataset *dataset, int64_t index, uint64_t content);

@@ -36,13 +36,13 @@ static void keep_failure(look *l, ls_status status) {
 }
 
 static int is_mine(const ls_verify_options *o, int64_t index) {
-    return index / o->hosts % o->shares == o->share;
+    return index / o->groups % o->shares == o->share;
 }
 
 static void look_at(look *l, int64_t index, uint8_t *pixels) {
     static const double slow_s = 5;
     const double start_s = ls_clock_seconds();
-    ls_status status = ls_dataset_verify(l->dataset, index, index % l->options->hosts == l->options->host, pixels);
+    ls_status status = ls_dataset_verify(l->dataset, index, index % l->options->groups == l->options->group, pixels);
     if (status.code == LS_DATA)
         l->broken[index] = 1;
     else if (ls_failed(status))

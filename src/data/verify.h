@@ -6,9 +6,10 @@
 #include "data/dataset.h"
 
 typedef struct {
-    // A host's ranks look at all samples together: at sample i the one with (i / hosts) % shares = share. Where the hosts do not
-    // pack, they share the decoding: sample i is decoded on host i % hosts, and elsewhere only read. 1 host: all is decoded.
-    int share, shares, host, hosts;
+    // The ranks of a group, which see the same files, look at all samples together: at sample i the one with
+    // (i / groups) % shares = share. Where the groups do not pack, they share the decoding: sample i is decoded in group
+    // i % groups, and elsewhere only read. 1 group: all is decoded.
+    int share, shares, group, groups;
     int workers; // threads
     // Called some ten times a second by the calling thread.
     void (*alive)(void *context, int64_t done, int64_t all);

@@ -16,9 +16,11 @@ typedef struct {
     ls_trainer *t;
     ls_dataset *dataset;
     const char *split;
+    // Ranks of one host that see the same files: this one's group and place in it.
+    int group, groups, share, shares;
     ls_verify_options options;
     uint8_t *broken;
-    int64_t *sums;     // by host: of what its files contain
+    int64_t *sums;     // by group: of what its files contain
     int64_t *contents; // by sample: its file's content
     double told_s;
     int64_t looked; // by this rank
@@ -35,10 +37,42 @@ static void show_life(void *context, int64_t done, int64_t all) {
         v->t->facts.comm->world_size > 1 ? " of this rank's" : "");
 }
 
-// One rank of each host creates the file; the others open it. What cannot be packed is decoded in every epoch.
+typedef struct {
+    int64_t host;
+    uint64_t files;
+} sight;
+
+static int sees_the_same(const sight *a, const sight *b) {
+    return a->host == b->host && a->files == b->files;
+}
+
+// Groups are numbered by their lowest ranks.
+static void find_group(verification *v, const sight *all, int ranks, int rank) {
+    for (int r = 0; r < ranks; r++) {
+        int lowest = 0;
+        while (!sees_the_same(&all[lowest], &all[r])) lowest++;
+        if (lowest == r && sees_the_same(&all[r], &all[rank])) v->group = v->groups;
+        v->groups += lowest == r;
+        v->shares += sees_the_same(&all[r], &all[rank]);
+        v->share += sees_the_same(&all[r], &all[rank]) && r < rank;
+    }
+}
+
+static ls_status group_ranks(verification *v) {
+    const ls_comm_info *comm = v->t->facts.comm;
+    const sight mine = { comm->host_index, ls_dataset_files(v->dataset) };
+    sight *all;
+    ls_status status = ls_comm_agree(v->t->comm, LS_NEW(all, comm->world_size, "files of the ranks"), NULL);
+    LS_THEN(status, ls_comm_allgather(v->t->comm, &mine, all, sizeof mine));
+    if (!ls_failed(status)) find_group(v, all, comm->world_size, comm->rank);
+    free(all);
+    return status;
+}
+
+// One rank of each group creates the file; the others open it. What cannot be packed is decoded in every epoch.
 static ls_status pack(verification *v) {
     char folder[LS_TEXT_BYTES];
-    const int creates = v->t->facts.comm->local_rank == 0;
+    const int creates = v->share == 0;
     ls_status packed = LS_SUCCESS, found = ls_dataset_cache_folder(v->t->cfg, folder, sizeof folder);
     if (!ls_failed(found) && folder[0] && creates) packed = ls_dataset_pack(v->dataset, folder, 1);
     LS_TRY(ls_comm_barrier_napping(v->t->comm));
@@ -48,14 +82,13 @@ static ls_status pack(verification *v) {
     return LS_SUCCESS;
 }
 
-// Where nothing is packed, the hosts share the decoding.
+// Where nothing is packed, the groups share the decoding.
 static ls_verify_options share_out(verification *v) {
-    const ls_comm_info *comm = v->t->facts.comm;
     const int packs = strcmp(v->t->cfg->data_cache, "off") != 0, workers = (int)v->t->cfg->data_workers;
-    return (ls_verify_options){ .share = comm->local_rank,
-        .shares = comm->local_size,
-        .host = packs ? 0 : comm->host_index,
-        .hosts = packs ? 1 : comm->hosts,
+    return (ls_verify_options){ .share = v->share,
+        .shares = v->shares,
+        .group = packs ? 0 : v->group,
+        .groups = packs ? 1 : v->groups,
         .workers = workers > v->t->facts.threads ? workers : v->t->facts.threads,
         .alive = show_life,
         .context = v };
@@ -65,23 +98,22 @@ static ls_status look(verification *v) {
     const int64_t count = ls_dataset_get_info(v->dataset)->count;
     LS_TRY(LS_NEW(v->broken, count, "list of %lld pictures", (long long)count));
     LS_TRY(LS_NEW(v->contents, count, "list of %lld pictures", (long long)count));
-    LS_TRY(LS_NEW(v->sums, v->t->facts.comm->hosts, "sums of %d hosts", v->t->facts.comm->hosts));
+    LS_TRY(LS_NEW(v->sums, v->groups, "sums of %d groups of ranks", v->groups));
     v->options = share_out(v);
     v->told_s = ls_clock_seconds();
     return ls_verify_read(v->dataset, &v->options, v->broken, &v->looked);
 }
 
-// Each host has read all files for itself. Where they contain the same everywhere, each rank gets what the first host has found; else
-// the comparison of ranks ends the run.
+// Each group has read all its files. Where they contain the same everywhere, each rank gets what the first group has found; else the
+// comparison of ranks ends the run.
 static ls_status share_contents(verification *v) {
     const ls_comm_info *comm = v->t->facts.comm;
     const int64_t count = ls_dataset_get_info(v->dataset)->count;
     int same = 1;
-    v->sums[comm->host_index] =
-        (int64_t)ls_verify_contents(v->dataset, &v->options, comm->host_index == 0 ? v->contents : NULL);
-    LS_TRY(ls_comm_allreduce(v->t->comm, v->sums, comm->hosts, LS_I64, LS_REDUCE_SUM));
-    ls_dataset_set_content(v->dataset, (uint64_t)v->sums[comm->host_index]);
-    for (int h = 1; h < comm->hosts; h++) same &= v->sums[h] == v->sums[0];
+    v->sums[v->group] = (int64_t)ls_verify_contents(v->dataset, &v->options, v->group == 0 ? v->contents : NULL);
+    LS_TRY(ls_comm_allreduce(v->t->comm, v->sums, v->groups, LS_I64, LS_REDUCE_SUM));
+    ls_dataset_set_content(v->dataset, (uint64_t)v->sums[v->group]);
+    for (int g = 1; g < v->groups; g++) same &= v->sums[g] == v->sums[0];
     if (comm->world_size == 1 || !same) return LS_SUCCESS;
     LS_TRY(ls_comm_allreduce(v->t->comm, v->contents, count, LS_I64, LS_REDUCE_SUM));
     for (int64_t i = 0; i < count; i++) ls_dataset_know_content(v->dataset, i, (uint64_t)v->contents[i]);
@@ -118,6 +150,7 @@ static ls_status verify(verification *v) {
     int64_t extremes[2] = { set, -set };
     LS_TRY(ls_comm_allreduce(comm, extremes, 2, LS_I64, LS_REDUCE_MAX));
     if (extremes[0] != -extremes[1]) return LS_SUCCESS;
+    LS_TRY(group_ranks(v));
     LS_TRY(ls_comm_agree(comm, pack(v), NULL));
     ls_status status = look(v);
     LS_TRY(ls_comm_barrier_napping(comm)); // others may have more to do

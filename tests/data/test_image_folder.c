@@ -700,7 +700,7 @@ static int64_t verify_all(const ls_dataset *dataset, int shares, int workers, ui
     int64_t sum = 0;
     memset(broken, 0, 8);
     for (int share = 0; share < shares; share++) {
-        const ls_verify_options options = { .share = share, .shares = shares, .hosts = 1, .workers = workers };
+        const ls_verify_options options = { .share = share, .shares = shares, .groups = 1, .workers = workers };
         int64_t looked;
         require_ok(ls_verify_read(dataset, &options, broken, &looked), "verify");
         sum += looked;
@@ -794,7 +794,7 @@ static uint64_t identify(const char *folder, const char *cache, int *known) {
     ls_config cfg = folder_config(folder);
     cfg.data_test_fraction = 0;
     ls_dataset *dataset = open_split(&cfg, LS_SPLIT_TRAIN);
-    const ls_verify_options options = { .shares = 1, .hosts = 1, .workers = 1 };
+    const ls_verify_options options = { .shares = 1, .groups = 1, .workers = 1 };
     uint8_t broken[8];
     *known = 0;
     if (cache) require_ok(ls_dataset_pack(dataset, cache, 1), "pack");
@@ -900,7 +900,7 @@ static void hosts_share_the_decoding(void **state) {
         cfg.data_test_fraction = 0;
         ls_dataset *dataset = open_split(&cfg, LS_SPLIT_TRAIN);
         for (int share = 0; share < 2; share++) {
-            const ls_verify_options options = { .share = share, .shares = 2, .host = host, .hosts = 3, .workers = 1 };
+            const ls_verify_options options = { .share = share, .shares = 2, .group = host, .groups = 3, .workers = 1 };
             int64_t looked, contents[8] = { 0 };
             require_ok(ls_verify_read(dataset, &options, broken, &looked), "verify");
             assert_int_equal(share == 0 ? 5 : 3, looked);
