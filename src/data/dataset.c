@@ -270,8 +270,8 @@ void ls_dataset_know_content(ls_dataset *dataset, int64_t index, uint64_t conten
     contents_of(dataset)[dataset->file(dataset, index)] = content;
 }
 
-// Both parts of a set have sums over the whole set's numbers of files, so the whole set's is the sum of both. The part to train on is
-// verified last.
+// Both parts of a set have sums over the whole set's numbers of files, so the whole set's is the sum of both. The part
+// to train on is verified last.
 void ls_dataset_set_content(ls_dataset *dataset, uint64_t sum) {
     ls_dataset *whole = dataset->whole ? dataset->whole : dataset;
     dataset->facts.content = sum;

@@ -42,8 +42,8 @@ ls_dataset *ls_dataset_held_out(const ls_dataset *train);
 void ls_dataset_free(ls_dataset *dataset);
 const ls_dataset_info *ls_dataset_get_info(const ls_dataset *dataset);
 const char *ls_dataset_class(const ls_dataset *dataset, int label); // name, or its number as text
-// Sample `index`: C*H*W bytes into pixels, its label. Only `folder` can fail here: a broken image (path, stb's reason), or a file whose
-// content is not what it was when it was verified.
+// Sample `index`: C*H*W bytes into pixels, its label. Only `folder` can fail here: a broken image (path, stb's reason),
+// or a file whose content is not what it was when it was verified.
 LS_CHECKED ls_status ls_dataset_read(const ls_dataset *dataset, int64_t index, uint8_t *pixels, int32_t *label);
 // Of all samples, without decoding any: facts.count labels.
 LS_CHECKED ls_status ls_dataset_labels(const ls_dataset *dataset, int32_t *labels);
@@ -65,10 +65,11 @@ int ls_dataset_is_packed(const ls_dataset *dataset, int64_t index);
 const char *ls_dataset_packed_at(const ls_dataset *dataset); // the file; "": there is none
 // All processes that share the folder have read what they would: what others packed is known from now on.
 void ls_dataset_settle(ls_dataset *dataset);
-// What tells the set's files from others of the same names, before any is read: a hash of their folder and stamps (file_content.h). Equal
-// in all processes of a host that see the same files.
+// What tells the set's files from others of the same names, before any is read: a hash of their folder and stamps
+// (file_content.h). Equal in all processes of a host that see the same files.
 uint64_t ls_dataset_files(const ls_dataset *dataset);
-// The hash of the sample's file, 0: it has none, or is not verified. To know it from another rank, before anything is read.
+// The hash of the sample's file, 0: it has none, or is not verified. To know it from another rank, before anything is
+// read.
 uint64_t ls_dataset_content(const ls_dataset *dataset, int64_t index);
 void ls_dataset_know_content(ls_dataset *dataset, int64_t index, uint64_t content);
 // facts.content of a set whose files are all verified: the sum of what ls_verify_contents returned for each share.

@@ -29,7 +29,8 @@ static int may_copy_ctime(int fd) {
     return fstatfs(fd, &info) != 0 || info.f_type == FAT || info.f_type == EXFAT || info.f_type == FUSE;
 }
 
-int ls_file_stamp_holds(int fd, const struct stat *info, int64_t now_s) {
+// Does this stamp of the open file show every later change? now_s: the time before the file is read.
+static int stamp_holds(int fd, const struct stat *info, int64_t now_s) {
     if (info->st_ctim.tv_sec > now_s - COARSEST_S) return 0;
     return nanoseconds(&info->st_ctim) != nanoseconds(&info->st_mtim) || !may_copy_ctime(fd);
 }
@@ -48,7 +49,7 @@ static ls_status read_bytes(const ls_input *file, ls_file_content *out) {
 
 static uint64_t stamp_of_open(int fd, uint64_t place, int64_t now_s) {
     struct stat info;
-    return fstat(fd, &info) == 0 && ls_file_stamp_holds(fd, &info, now_s) ? ls_file_stamp(place, &info) : 0;
+    return fstat(fd, &info) == 0 && stamp_holds(fd, &info, now_s) ? ls_file_stamp(place, &info) : 0;
 }
 
 ls_status ls_file_content_read(const char *path, uint64_t place, ls_file_content *out) {

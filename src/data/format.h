@@ -36,16 +36,17 @@ struct ls_dataset {
     // Made on demand, where `read` is set.
     ls_status (*read)(const ls_dataset *dataset, int64_t index, uint8_t *pixels, int32_t *label);
     // Where samples are files; else all of this is NULL. The sample's file, whose path is written to `path`
-    // (LS_FILE_PATH_BYTES); the pixels of that file; its name, "class/name.png"; its label; its place in the list of all
-    // files, of which the set may hold the first ones. leave_out takes samples out of the state and of facts.count, not of
-    // facts.checksum.
+    // (LS_FILE_PATH_BYTES); the pixels of that file; its name, "class/name.png"; its label; its place in the list of
+    // all files, of which the set may hold the first ones. leave_out takes samples out of the state and of facts.count,
+    // not of facts.checksum.
     ls_status (*load)(const ls_dataset *dataset, int64_t index, char *path, ls_file_content *out);
     ls_status (*decode)(const ls_dataset *dataset, const ls_file_content *file, uint8_t *pixels);
     void (*name)(const ls_dataset *dataset, int64_t index, char *dst, size_t bytes);
     int (*label)(const ls_dataset *dataset, int64_t index);
     int64_t (*file)(const ls_dataset *dataset, int64_t index);
     void (*leave_out)(ls_dataset *dataset, const uint8_t *broken);
-    // By file: its stamp when it was listed; the hash of its bytes, 0 before it is verified. ls_dataset_verify writes that.
+    // By file: its stamp when it was listed; the hash of its bytes, 0 before it is verified. ls_dataset_verify writes
+    // that.
     uint64_t *stamps, *contents;
     int64_t files;
     uint64_t kind; // a hash of where the files are, of the split, and of how they become pixels
@@ -70,8 +71,9 @@ extern const char *const ls_fashion_classes[10],
 const char *ls_split_name(ls_split split); // "training", "test", "validation"
 // The end of opening: what every data set has beside what its format says.
 LS_CHECKED ls_status ls_dataset_prepare(ls_dataset *dataset);
-// Finds out what the sample's file contains (for ls_dataset_content), and with `decodes` whether it can be decoded (LS_DATA). Reads
-// the file unless it is packed and has its stamp since. Safe from several threads, each with other samples and `pixels`.
+// Finds out what the sample's file contains (for ls_dataset_content), and with `decodes` whether it can be decoded
+// (LS_DATA). Reads the file unless it is packed and has its stamp since. Safe from several threads, each with other
+// samples and `pixels`.
 LS_CHECKED ls_status ls_dataset_verify(const ls_dataset *dataset, int64_t index, int decodes, uint8_t *pixels);
 // A training set as two parts, by data.validation_fraction: *out is the one to train on, has the other one as held_out, and takes
 // `whole` over.

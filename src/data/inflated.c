@@ -27,7 +27,8 @@ typedef struct {
 
 static const char mark[32] = "lockstep inflated file 1\n";
 
-// By content alone, for a file can be replaced by one of the same name, size and times. 10 MB take 2 ms. 0: it cannot be read.
+// By content alone, for a file can be replaced by one of the same name, size and times. 10 MB take 2 ms. 0: it cannot
+// be read.
 static uint64_t hash_source(const ls_input *source) {
     enum { CHUNK = 256 << 10 };
     ls_hasher *hasher = ls_hasher_new();
@@ -44,7 +45,8 @@ static uint64_t hash_source(const ls_input *source) {
     return hash;
 }
 
-// Where it is kept, and the hash of the content; the path is empty where the source has no name, or too long a one, or cannot be read.
+// Where it is kept, and the hash of the content; the path is empty where the source has no name, or too long a one, or
+// cannot be read.
 static void find_place(const char *folder, const ls_input *source, ls_inflated *place) {
     char name[32];
     char *real = realpath(source->path, NULL);

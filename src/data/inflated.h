@@ -1,10 +1,10 @@
 // inflated.h - what a gzip file inflates to, kept in a file of the cache folder (data.cache): the next start, and each rank
 // of it, maps that and inflates nothing. Of the processes that start at once on a host one inflates, and the others wait for it.
 //
-// A page of header, then the inflated bytes. The header has a hash of the gzip file's bytes, so what is left of an earlier
-// content is not taken; and a hash that the caller makes of what it reads,
-// and compares each time. Each gzip file has one such file, which takes its predecessor's place whole. It is not flushed to
-// the disk: what a crash leaves of it, the hash finds.
+// A page of header, then the inflated bytes. The header has a hash of the gzip file's bytes, so what is left of an
+// earlier content is not taken; and a hash that the caller makes of what it reads, and compares each time. Each gzip
+// file has one such file, which takes its predecessor's place whole. It is not flushed to the disk: what a crash leaves
+// of it, the hash finds.
 #ifndef LS_DATA_INFLATED_H
 #define LS_DATA_INFLATED_H
 

@@ -12,7 +12,8 @@
 //   run                      the run's identity (run_identity.h)
 //   program, libraries, written (seconds since 1970)
 //   config                   every option but data.path (no absolute paths); network: its file's name and hash
-//   data, test_data          samples and checksum of the training and the test data; their name
+//   data, test_data          samples and checksum of the training and the test data; their name; of picture
+//                            files content, too: a hash of all their bytes (not written by earlier versions)
 //   cursor                   epoch, window, update, samples: what is done; the order of samples depends on nothing else
 //   batches                  global_batch, micro_batch, world_size that it was made with
 //   random                   generator and seed: the key of all its streams, which have no other state

@@ -2,7 +2,8 @@
 //
 // Every line has `event`, `update` (done so far), `epoch` (completed ones), `time` (seconds since 1970).
 //   start    run (its identity), part (from 1: one for each process that trained it), version, device, precision,
-//            world_size, threads_per_rank, dataset, model, parameters, batches, seed, test_samples, optimizer,
+//            world_size, threads_per_rank, dataset, train_data, val_data (if it is a split of its own) and test_data
+//            (identities, run_info.h), model, parameters, batches, seed, test_samples, optimizer,
 //            base_learning_rate, weight_decay, updates_planned; of a run that goes
 //            on resumed_at_update (lines of later updates above it are of work that is done again), seconds_before (of
 //            training, up to there) and changed, options that are others than before: option, before, now of each;

@@ -179,8 +179,8 @@ typedef struct {
     void (*checkpoint)(void *context, const ls_train_checkpoint *checkpoint);
 } ls_train_observer;
 
-// Identity, program, device, data, network and batches, as members of a JSON object: the start of the metrics and the
-// summary have the same ones.
+// Identity, program, device, data (with their identities: 16 hex digits of ls_dataset_info's source), network and
+// batches, as members of a JSON object: the start of the metrics and the summary have the same ones.
 void ls_run_info_json(const ls_train_info *info, cJSON *object);
 void ls_verdict_json(const ls_verdict *verdict, cJSON *object);
 // Where the energy is from, from index 0 on: "2 packages (RAPL)" into text; 0: there is no more.

@@ -1,6 +1,6 @@
-// verify_pictures.c - every picture is read and decoded once before the first update, shared out over the ranks and their
-// threads, and packed: what is broken is known then, and not at the end of an epoch. All ranks do alike with what any of
-// them found. What the files contain is known then, too: it is part of a set's identity.
+// verify_pictures.c - every picture is read and decoded once before the first update, shared out over the ranks and
+// their threads, and packed: what is broken is known then, and not at the end of an epoch. All ranks do alike with what
+// any of them found. What the files contain is known then, too: it is part of a set's identity.
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
@@ -104,8 +104,8 @@ static ls_status look(verification *v) {
     return ls_verify_read(v->dataset, &v->options, v->broken, &v->looked);
 }
 
-// Each group has read all its files. Where they contain the same everywhere, each rank gets what the first group has found; else the
-// comparison of ranks ends the run.
+// Each group has read all its files. Where they contain the same everywhere, each rank gets what the first group has
+// found; else the comparison of ranks ends the run.
 static ls_status share_contents(verification *v) {
     const ls_comm_info *comm = v->t->facts.comm;
     const int64_t count = ls_dataset_get_info(v->dataset)->count;
@@ -141,8 +141,8 @@ static void name_broken(const verification *v) {
     if (v->count > named) ls_warn("and %lld more %s pictures", (long long)(v->count - named), v->split);
 }
 
-// What any rank found is broken, on all ranks. Where their lists of files differ nothing is looked at: ls_startup_check_state
-// refuses that.
+// What any rank found is broken, on all ranks. Where their lists of files differ nothing is looked at:
+// ls_startup_check_state refuses that.
 static ls_status verify(verification *v) {
     ls_comm *comm = v->t->comm;
     const int64_t all = ls_dataset_get_info(v->dataset)->count,

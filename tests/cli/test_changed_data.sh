@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Data that have changed since: of every format and split, --resume, the comparison of ranks, a sweep and an evaluation tell it, though
-# names, sizes and times of the files are the same.
+# Data that have changed since: for every format and split, --resume, the comparison of ranks, a sweep and an evaluation
+# notice it, though names, sizes and times of the files are the same.
 set -u
 # shellcheck source=tests/cli/common.sh
 . "$(dirname "$0")/common.sh" "$1"
@@ -99,7 +99,7 @@ cifar10 test
 idx train validation_fraction = 0.2
 END
 
-# A sweep does not compare runs of other data with those that it has; a held-out part depends on the seed, and its data do not.
+# A sweep does not compare runs of different data. Which samples are held out depends on the seed; the data do not.
 for format in folder idx; do
     configure $format 'validation_fraction = 0.25'
     rm -rf folder/val

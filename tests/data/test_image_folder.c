@@ -788,8 +788,8 @@ static void pictures_are_verified_and_packed(void **state) {
     ls_dataset_free(dataset);
 }
 
-// The identity of a set that is verified and, where there is a folder for it, packed; *known: of so many files the content followed
-// from their stamps.
+// The identity of a set that is verified and, where there is a folder for it, packed; *known: of so many files the
+// content followed from their stamps.
 static uint64_t identify(const char *folder, const char *cache, int *known) {
     ls_config cfg = folder_config(folder);
     cfg.data_test_fraction = 0;
@@ -808,7 +808,8 @@ static uint64_t identify(const char *folder, const char *cache, int *known) {
     return identity;
 }
 
-// Every change of a file's bytes is another data set, with packed pictures and without; a second start reads what has changed alone.
+// Every change of a file's bytes is another data set, with packed pictures and without; a second start reads what has
+// changed alone.
 static void a_set_is_identified_by_contents(void **state) {
     (void)state;
     static const struct {
@@ -867,7 +868,8 @@ static void a_young_file_is_read_again(void **state) {
     assert_int_equal(8, known);
 }
 
-// Of a run that has begun: packed pictures are those of its start; without them a changed file is refused, and another takes its place.
+// Of a run that has begun: packed pictures are those of its start; without them a changed file is refused, and another
+// takes its place.
 static void files_that_change_during_a_run(void **state) {
     (void)state;
     for (int packed = 0; packed < 2; packed++) {

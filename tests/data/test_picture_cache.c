@@ -199,7 +199,8 @@ static void check_contents(const uint64_t *wanted) {
     for (int i = 0; i < COUNT; i++) assert_true(contents[i] == wanted[i]);
 }
 
-// A file that has its stamp has its content. One whose stamp does not say so is read; what is packed of its content is taken.
+// A file that has its stamp has its content. One whose stamp does not say so is read; what is packed of its content is
+// taken.
 static void a_stamp_tells_the_content(void **state) {
     (void)state;
     const char *folder = new_folder();

@@ -612,7 +612,8 @@ static void refusals_and_changes_are_named(void **state) {
     status = suits_run(checkpoint, &facts, changed, sizeof changed);
     assert_int_equal(status.code, LS_DATA);
     assert_non_null(strstr(status.text, "the test data are not those that it was made with"));
-    // Pictures of the same names and sizes. An earlier version of the program wrote no content: a warning, for nobody knows.
+    // Pictures of the same names and sizes. An earlier version of the program wrote no content: a warning, for nobody
+    // knows.
     facts = *ls_trainer_get_info(made.trainer);
     data = *facts.test_data;
     data.content = 5;

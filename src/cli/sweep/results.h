@@ -25,8 +25,8 @@ typedef struct {
 
 // LS_USAGE: a run with another configuration is in its place, and what differs; LS_STORAGE: a file cannot be read.
 LS_CHECKED ls_status ls_sweep_look(const ls_sweep_plan *plan, int run, ls_sweep_result *out);
-// Were all complete runs trained and tested on the same data, as far as no swept option of [data] asks for others? LS_DATA naming two
-// that were not.
+// Were all complete runs trained and tested on the same data, as far as no swept option of [data] asks for others?
+// LS_DATA naming two that were not.
 LS_CHECKED ls_status ls_sweep_check_data(const ls_sweep_plan *plan, const ls_sweep_result *results);
 // Of all runs, with ls_sweep_check_data; *results to be freed by the caller.
 LS_CHECKED ls_status ls_sweep_look_all(const ls_sweep_plan *plan, ls_sweep_result **results);
