@@ -114,6 +114,7 @@ TOLERATED = [
     ("ls_picture_cache_put", "pwrite", "a warning says that the others are decoded each time"),
     ("ls_verify_read", "pthread_create", "fewer threads are slower, not wrong"),
     ("ls_dataset_read_whole", "open fstat read pread", "a warning names the picture; another takes its place"),
+    ("stamp_of_open", "", "the file is read again at the next start"),
     ("ls_folder_open", "realpath", "the path as given names the packed pictures"),
     ("ls_folder_open", "stat", "decoding finds a picture that is not there"),
     ("ls_gzip_inflate", "libdeflate_alloc_decompressor libdeflate_gzip_decompress_ex", "zlib does it, or says why not"),
