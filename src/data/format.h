@@ -31,7 +31,7 @@ struct ls_dataset {
     const uint8_t *pixels, *labels;
     size_t pixel_stride, label_stride;
     void *memory[2];    // of ls_memory_new
-    ls_inflated mapped; // instead
+    ls_inflated kept; // instead of memory[0]: pixels that an earlier start has inflated
     // Made or decoded on demand, where `read` is set.
     ls_status (*read)(const ls_dataset *dataset, int64_t index, uint8_t *pixels, int32_t *label);
     // Where samples are files; else all of this is NULL. The sample's file, "class/name.png"; its label; its place in
