@@ -134,7 +134,8 @@ static int is_temporary_of(const char *entry, const char *name) {
     return *number && strspn(number, "0123456789-") == strlen(number);
 }
 
-// Removes the temporaries of `path` that were last written before `before` (seconds since 1970, by the file system's clock).
+// Removes the temporaries of `path` that were last written before `before` (seconds since 1970, by the file system's
+// clock).
 static void clean(const char *path, time_t before) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     char *folder = slash ? strndup(path, (size_t)(slash - path + (slash == path))) : strdup(".");

@@ -18,9 +18,9 @@ typedef struct ls_atomic_file ls_atomic_file;
 // with the same message and leaves no file.
 LS_CHECKED ls_status ls_atomic_file_open(const char *path, ls_atomic_file **out);
 // For a file of a cache folder (cache_file.h), which can be made again. Whatever has the name is replaced and never
-// written to: a link itself, not the file that it leads to; a pipe. The file is not flushed to the disk, so readers verify
-// a hash. Temporaries that killed processes left more than an hour ago are removed; a younger one may belong to another
-// process that starts now.
+// written to: a link itself, not the file that it leads to; a pipe. The file is not flushed to the disk, so readers
+// verify a hash. Temporaries that killed processes left more than an hour ago are removed; a younger one may belong
+// to another process that starts now.
 LS_CHECKED ls_status ls_atomic_file_open_cache(const char *path, ls_atomic_file **out);
 void ls_atomic_file_write(ls_atomic_file *file, const void *data, size_t bytes); // notes the first error
 // Of what was written so far: its length, and its ls_hash.

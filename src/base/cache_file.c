@@ -26,12 +26,12 @@ static int is_in_open_folder(const char *path) {
     return stat(folder, &info) != 0 || (info.st_mode & S_IWOTH);
 }
 
-static int has_one_name(const struct stat *info) {
-    return S_ISREG(info->st_mode) && info->st_nlink == 1;
+static int has_no_other_name(const struct stat *info) {
+    return S_ISREG(info->st_mode) && info->st_nlink <= 1; // 0: it was replaced after it was opened
 }
 
 static int counts(const char *path, const struct stat *info) {
-    return has_one_name(info) && (info->st_uid == geteuid() || info->st_uid == 0 || !is_in_open_folder(path));
+    return has_no_other_name(info) && (info->st_uid == geteuid() || info->st_uid == 0 || !is_in_open_folder(path));
 }
 
 int ls_cache_file_open(const char *path, int access) {
@@ -51,7 +51,7 @@ int ls_cache_file_create(const char *path) {
         if (fd >= 0) return fd;
         const int error = errno;
         if (lstat(path, &info) == 0) {
-            if (has_one_name(&info)) return errno = error, -1;
+            if (has_no_other_name(&info)) return errno = error, -1;
             if (unlink(path) != 0 && errno != ENOENT) return -1;
         }
         fd = open(path, O_RDWR | O_CREAT | O_EXCL | open_flags, 0666);

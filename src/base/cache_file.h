@@ -1,9 +1,9 @@
 // cache_file.h - files of a cache folder, where others may write too (data.cache may be a folder of several users).
 //
-// A file counts only if it is a regular file with a single name, and the last part of its path is no symbolic link. In a folder
-// that everybody may write to, the file must also belong to this user or to root. So a planted link never leads to
-// another file, and neither a pipe nor a device is waited for. The folder itself may be a link.
-// Files are written by ls_atomic_file_open_cache, which replaces whatever has the name.
+// A file counts only if it is a regular file with a single name, and the last part of its path is no symbolic link.
+// In a folder that everybody may write to, the file must also belong to this user or to root. So a planted link never
+// leads to another file, and neither a pipe nor a device is waited for. The folder itself may be a link. Files are
+// written by ls_atomic_file_open_cache, which replaces whatever has the name.
 #ifndef LS_BASE_CACHE_FILE_H
 #define LS_BASE_CACHE_FILE_H
 

@@ -102,7 +102,8 @@ double ls_cpus_memory_limit(const char *root) {
     return limit > 0 ? limit : smallest_limit(root, "memory", "/memory", 1, memory_at);
 }
 
-// Reads `file` at the nearest level of the process's cgroups that is mounted and whose text is accepted. 0: there is none.
+// Reads `file` at the nearest level of the process's cgroups that is mounted and whose text is accepted. 0: there is
+// none.
 static int read_nearest(const char *root, const char *controller, const char *mount, const char *name,
     int (*accept)(const char *text), char *text, size_t bytes) {
     char path[PATH_BYTES / 2], file[PATH_BYTES];

@@ -1,6 +1,6 @@
-// inflated.h - the inflated content of a gzip file, kept in a file of the cache folder (data.cache). The next start, and each
-// of its ranks, reads this file into memory and inflates nothing. Of the processes that start at once on a host one inflates,
-// and the others wait for it.
+// inflated.h - the inflated content of a gzip file, kept in a file of the cache folder (data.cache). The next start,
+// and each of its ranks, reads this file into memory and inflates nothing. Of the processes that start at once on a
+// host one inflates, and the others wait for it.
 //
 // A page of header, then the inflated bytes. The header has a stamp of the gzip file (its place, size and times of change),
 // so what is left of an earlier content or of another file is not taken; and a hash that the caller makes of what it reads,
@@ -26,9 +26,9 @@ typedef struct {
 
 // The file for `source`, which is open. Where there is none, or it is another content's, bytes are NULL: that is no failure.
 void ls_inflated_open(const char *folder, const ls_input *source, ls_inflated *out);
-// Where bytes are NULL: waits for another process that makes the file, whose bytes are then there. Else this one makes it,
-// until it has kept or closed it, or has ended in any way. After wait_s, after a request to stop (signals.h), or where there
-// can be none, nothing has changed: then the caller inflates for itself.
+// Where bytes are NULL: waits for another process that makes the file, whose bytes are then there. Else this one
+// makes it, until it has kept or closed it, or has ended in any way. After wait_s, after a request to stop
+// (signals.h), or where there can be none, nothing has changed: then the caller inflates for itself.
 void ls_inflated_claim(ls_inflated *place, double wait_s);
 void ls_inflated_close(ls_inflated *inflated); // its bytes, and the claim; closing twice is allowed
 // From now on there is one, with other bytes; the claim ends. LS_STORAGE: there cannot be. Where another process makes it,

@@ -148,8 +148,8 @@ static ls_status check_room(const ls_picture_cache *cache, const header *h) {
         ls_text_bytes(needs, bytes));
 }
 
-// Creates the file and opens it, or opens the file that another process has created meanwhile. Only the header is written:
-// the rest is a hole until it is filled.
+// Creates the file and opens it, or opens the file that another process has created meanwhile. Only the header is
+// written: the rest is a hole until it is filled.
 static ls_status create_file(ls_picture_cache *cache, const header *h, int *opened) {
     ls_atomic_file *file;
     LS_TRY(ls_make_folders(cache->options.folder));

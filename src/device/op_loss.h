@@ -60,8 +60,8 @@ typedef struct {       // host -> device with every micro-batch
     uint64_t position; // of sample 0 in its window, counted over all ranks
 } ls_micro_input;
 
-// Rounds a micro-batch's loss to a multiple of 2^-24. Sums of such losses are exact up to 2^29 in any order: they depend
-// neither on the number of ranks nor on where a checkpoint cuts the run. A macro for host and device code.
+// Rounds a micro-batch's loss to a multiple of 2^-24. Sums of such losses are exact up to 2^29 in any order: they
+// depend neither on the number of ranks nor on where a checkpoint cuts the run. A macro for host and device code.
 #define LS_LOSS_STEP(sum) (rint((sum)*0x1p24) * 0x1p-24)
 
 typedef struct { // device -> host, sums since it was zeroed

@@ -498,7 +498,8 @@ static void compare_micro_batch(const cJSON *manifest, const ls_train_info *info
     add_change(changed, "the micro-batch", before, now);
 }
 
-// In ordered mode another processor, GPU, library or algorithm gives other bits; earlier versions did not write it down.
+// In ordered mode another processor, GPU, library or algorithm gives other bits; earlier versions did not write it
+// down.
 static void compare_arithmetic(const cJSON *manifest, const ls_train_info *info, cJSON *changed) {
     const char *before = ls_json_get_text(manifest, "arithmetic");
     if (!info->cfg->run_deterministic || !before || strcmp(before, info->arithmetic) == 0) return;

@@ -51,7 +51,8 @@ static uint64_t hash_algorithms(const ls_trainer *t) {
     return hash;
 }
 
-// Adds a program's algorithms to those that are known, each once: how often and in which order they occur depends on the ranks.
+// Adds a program's algorithms to those that are known, each once: how often and in which order they occur depends on
+// the ranks.
 static uint64_t add_algorithms(const ls_program *program, uint64_t *known, int *count, int most) {
     uint64_t sum = 0;
     for (int i = 0; i < program->count; i++) {

@@ -1,5 +1,5 @@
-// Where the system has no memory to open a file (ENOMEM) the code is that of memory, whatever the file is: the file itself may be
-// good. The same calls with another error keep the code of the file's kind.
+// Where the system has no memory to open a file (ENOMEM) the code is that of memory, whatever the file is: the file
+// itself may be good. The same calls with another error keep the code of the file's kind.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>

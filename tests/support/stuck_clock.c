@@ -1,5 +1,5 @@
-// stuck_clock.c - preloaded (LD_PRELOAD) into a training run: the wall clock stands still at the beginning of 1970, as on a machine
-// without a battery. The kernel's own wall clock is right, so a wait on it is over at once.
+// stuck_clock.c - preloaded (LD_PRELOAD) into a training run: the wall clock stands still at the beginning of 1970,
+// as on a machine without a battery. The kernel's own wall clock is right, so a wait on it is over at once.
 #define _GNU_SOURCE
 #include <sys/syscall.h>
 #include <sys/time.h>

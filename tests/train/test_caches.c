@@ -1,7 +1,7 @@
-// Every cache against everything that others may do to its folder: links, pipes, sockets and folders with the names of
-// its file and of its temporary files; a file that is cut short or overwritten while it is in use; other starts at the same
-// moment. Content is right in every case, nothing waits, no file outside the cache changes, and the next start finds
-// the cache mended.
+// Every cache against everything that others may do to its folder: links, pipes, sockets and folders with the names
+// of its file and of its temporary files; a file that is cut short or overwritten while it is in use; other starts at
+// the same moment. Content is right in every case, nothing waits, no file outside the cache changes, and the next
+// start finds the cache mended.
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -38,7 +38,7 @@ static int is_right(int picture, const uint8_t *bytes) {
     return 1;
 }
 
-// --- the caches: open; how much of the content it has; make and keep the rest; path of the file; close ----------------
+// --- the caches: open; how much of the content it has; make and keep the rest; path of the file; close -------------
 
 typedef struct {
     ls_picture_cache *pictures;
@@ -185,7 +185,7 @@ static void check_victim(const place *p, const char *cache, const char *what) {
     free(text);
 }
 
-// --- what lies under the names of the cache's file and of its temporary files -------------------------------------------
+// --- what lies under the names of the cache's file and of its temporary files --------------------------------------
 
 static void plant_pipe(const place *p, const char *path) {
     (void)p;
@@ -331,7 +331,7 @@ static void the_folder_may_be_a_link(void **state) {
     }
 }
 
-// --- a file that changes while it is in use ------------------------------------------------------------------------------
+// --- a file that changes while it is in use ------------------------------------------------------------------------
 
 static void cut(const char *path) {
     assert_int_equal(0, truncate(path, 4096 - 100));
@@ -373,7 +373,7 @@ static void a_file_may_change_while_it_is_in_use(void **state) {
         }
 }
 
-// --- other starts --------------------------------------------------------------------------------------------------------
+// --- other starts --------------------------------------------------------------------------------------------------
 
 static void starts_at_once_do_not_disturb_each_other(void **state) {
     (void)state;
