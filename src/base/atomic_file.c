@@ -13,7 +13,7 @@
 #include "base/held.h"
 #include "base/memory.h"
 
-enum { LINKS_MAX = 40, TEMPORARIES_MAX = 100 };
+enum { LINKS_MAX = 40, TEMPORARIES_MAX = 100, LEFT_OVER_SECONDS = 3600 };
 static const double reader_wait = 2, reader_poll = 0.01; // seconds
 
 struct ls_atomic_file {
@@ -22,6 +22,7 @@ struct ls_atomic_file {
     char *path;            // as the caller names it
     char target[PATH_MAX]; // where it leads to
     char *temporary;       // beside target; NULL: target is no regular file and is written to as it is
+    int may_be_lost;       // a crash of the system may lose it: nothing is flushed to the disk
     ls_hasher *hasher;
     size_t bytes;
 };
@@ -125,6 +126,52 @@ ls_status ls_atomic_file_open(const char *path, ls_atomic_file **out) {
     return LS_GIVE(status, file, out, free_file);
 }
 
+// "NAME.tmp-4711", "NAME.tmp-4711-1"
+static int is_temporary_of(const char *entry, const char *name) {
+    size_t length = strlen(name);
+    if (strncmp(entry, name, length) != 0 || strncmp(entry + length, ".tmp-", 5) != 0) return 0;
+    const char *number = entry + length + 5;
+    return *number && strspn(number, "0123456789-") == strlen(number);
+}
+
+// Removes the temporaries of `path` that were last written before `before` (seconds since 1970, by the file system's
+// clock).
+static void clean(const char *path, time_t before) {
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    char *folder = slash ? strndup(path, (size_t)(slash - path + (slash == path))) : strdup(".");
+    DIR *dir = folder ? ls_held_opendir(folder) : NULL;
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        struct stat info;
+        if (is_temporary_of(entry->d_name, name) &&
+            fstatat(dirfd(dir), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 && info.st_mtime <= before)
+            unlinkat(dirfd(dir), entry->d_name, 0);
+    }
+    if (dir) closedir(dir);
+    free(folder);
+}
+
+void ls_atomic_file_clean(const char *path) {
+    clean(path, INT64_MAX);
+}
+
+// The new temporary's own time is what the file system's clock says now.
+static void clean_left_over(const ls_atomic_file *file) {
+    struct stat info;
+    if (fstat(file->fd, &info) == 0) clean(file->target, info.st_mtime - LEFT_OVER_SECONDS);
+}
+
+ls_status ls_atomic_file_open_cache(const char *path, ls_atomic_file **out) {
+    ls_atomic_file *file;
+    LS_TRY(LS_NEW(file, 1, "%s", path));
+    file->may_be_lost = 1;
+    ls_status status = LS_NEW_TEXT(file->path, path, "%s", path);
+    LS_THEN(status, (file->hasher = ls_hasher_new()) ? LS_SUCCESS : ls_no_memory(0, "%s", path));
+    LS_THEN(status, ls_path_join(file->target, sizeof file->target, "", path));
+    LS_THEN(status, open_temporary(file));
+    if (!ls_failed(status)) clean_left_over(file);
+    return LS_GIVE(status, file, out, free_file);
+}
+
 void ls_atomic_file_write(ls_atomic_file *file, const void *data, size_t bytes) {
     const char *at = data;
     while (bytes && !ls_failed(file->status)) {
@@ -151,7 +198,8 @@ uint64_t ls_atomic_file_hash(const ls_atomic_file *file) {
 
 // What was written takes its place. The folder's entry must reach the disk too, or a crash may bring the old file back.
 static ls_status put_in_place(const ls_atomic_file *file) {
-    if (ls_held_rename(file->temporary, file->target) == 0) return ls_sync_folder_of(file->target);
+    if (ls_held_rename(file->temporary, file->target) == 0)
+        return file->may_be_lost ? LS_SUCCESS : ls_sync_folder_of(file->target);
     ls_status status = ls_fail_io("finish", file->path, "rename");
     ls_held_unlink(file->temporary);
     return status;
@@ -159,7 +207,7 @@ static ls_status put_in_place(const ls_atomic_file *file) {
 
 ls_status ls_atomic_file_commit(ls_atomic_file *file) {
     ls_status status = file->status;
-    if (file->temporary && !ls_failed(status) && fsync(file->fd) != 0)
+    if (file->temporary && !file->may_be_lost && !ls_failed(status) && fsync(file->fd) != 0)
         status = ls_fail_io("write", file->path, "fsync");
     if (close(file->fd) != 0) LS_THEN(status, ls_fail_io("write", file->path, "close"));
     if (file->temporary && ls_failed(status)) ls_held_unlink(file->temporary);
@@ -191,24 +239,4 @@ ls_status ls_write_file(const char *path, const void *data, size_t bytes) {
     LS_TRY(ls_atomic_file_open(path, &file));
     ls_atomic_file_write(file, data, bytes);
     return ls_atomic_file_commit(file);
-}
-
-// --- what killed processes left
-
-// "NAME.tmp-4711", "NAME.tmp-4711-1"
-static int is_temporary_of(const char *entry, const char *name) {
-    size_t length = strlen(name);
-    if (strncmp(entry, name, length) != 0 || strncmp(entry + length, ".tmp-", 5) != 0) return 0;
-    const char *number = entry + length + 5;
-    return *number && strspn(number, "0123456789-") == strlen(number);
-}
-
-void ls_atomic_file_clean(const char *path) {
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    char *folder = slash ? strndup(path, (size_t)(slash - path + (slash == path))) : strdup(".");
-    DIR *dir = folder ? ls_held_opendir(folder) : NULL;
-    for (struct dirent *entry; dir && (entry = readdir(dir));)
-        if (is_temporary_of(entry->d_name, name)) unlinkat(dirfd(dir), entry->d_name, 0);
-    if (dir) closedir(dir);
-    free(folder);
 }

@@ -17,6 +17,11 @@ typedef struct ls_atomic_file ls_atomic_file;
 // Errors are LS_STORAGE with path, call and reason. After a failed write, commit fails
 // with the same message and leaves no file.
 LS_CHECKED ls_status ls_atomic_file_open(const char *path, ls_atomic_file **out);
+// For a file of a cache folder (cache_file.h), which can be made again. Whatever has the name is replaced and never
+// written to: a link itself, not the file that it leads to; a pipe. The file is not flushed to the disk, so readers
+// verify a hash. Temporaries that killed processes left more than an hour ago are removed; a younger one may belong
+// to another process that starts now.
+LS_CHECKED ls_status ls_atomic_file_open_cache(const char *path, ls_atomic_file **out);
 void ls_atomic_file_write(ls_atomic_file *file, const void *data, size_t bytes); // notes the first error
 // Of what was written so far: its length, and its ls_hash.
 size_t ls_atomic_file_bytes(const ls_atomic_file *file);
@@ -26,8 +31,8 @@ void ls_atomic_file_abandon(ls_atomic_file *file);                // removes the
 // Whether open would succeed by now, for results that come hours later; leaves nothing, and opens no pipe.
 LS_CHECKED ls_status ls_atomic_file_check(const char *path);
 
-// Removes the temporaries that killed processes left beside `path`;
-// none that is being written. What cannot be removed stays.
+// Removes all temporaries beside `path`, which killed processes left. Only for a caller that knows (by a lock) that no
+// other process writes `path`. What cannot be removed stays.
 void ls_atomic_file_clean(const char *path);
 
 LS_CHECKED ls_status ls_write_file(const char *path, const void *data, size_t bytes); // all of the above

@@ -102,26 +102,54 @@ double ls_cpus_memory_limit(const char *root) {
     return limit > 0 ? limit : smallest_limit(root, "memory", "/memory", 1, memory_at);
 }
 
-int ls_cpus_cpuset_count(const char *root) {
-    static const struct {
-        const char *controller, *mount, *file;
-    } kinds[] = { { NULL, "", "cpuset.cpus.effective" }, { "cpuset", "/cpuset", "cpuset.effective_cpus" },
-        { "cpuset", "/cpuset", "cpuset.cpus" } };
-    for (int i = 0; i < 3; i++) {
-        char path[PATH_BYTES / 2], file[PATH_BYTES], text[4096];
-        if (!cgroup_path(root, kinds[i].controller, path, sizeof path)) continue;
-        for (;;) { // the nearest level that is mounted and has it
-            snprintf(file, sizeof file, "%.1024s/sys/fs/cgroup%s%s/%s", root, kinds[i].mount, path, kinds[i].file);
-            if (read_text(file, text, sizeof text)) {
-                ls_cpu_mask mask = ls_cpu_mask_parse(text);
-                if (ls_cpu_mask_first(&mask) >= 0) return ls_cpu_mask_count(&mask);
-            }
-            char *slash = strrchr(path, '/');
-            if (!slash) break;
-            *slash = 0;
-        }
+// Reads `file` at the nearest level of the process's cgroups that is mounted and whose text is accepted. 0: there is
+// none.
+static int read_nearest(const char *root, const char *controller, const char *mount, const char *name,
+    int (*accept)(const char *text), char *text, size_t bytes) {
+    char path[PATH_BYTES / 2], file[PATH_BYTES];
+    if (!cgroup_path(root, controller, path, sizeof path)) return 0;
+    for (;;) {
+        snprintf(file, sizeof file, "%.1024s/sys/fs/cgroup%s%s/%s", root, mount, path, name);
+        if (read_text(file, text, bytes) && accept(text)) return 1;
+        char *slash = strrchr(path, '/');
+        if (!slash) return 0;
+        *slash = 0;
     }
-    return 0;
+}
+
+static int names_cpus(const char *text) {
+    ls_cpu_mask mask = ls_cpu_mask_parse(text);
+    return ls_cpu_mask_first(&mask) >= 0;
+}
+
+int ls_cpus_cpuset_count(const char *root) {
+    char text[4096];
+    if (!read_nearest(root, NULL, "", "cpuset.cpus.effective", names_cpus, text, sizeof text) &&
+        !read_nearest(root, "cpuset", "/cpuset", "cpuset.effective_cpus", names_cpus, text, sizeof text) &&
+        !read_nearest(root, "cpuset", "/cpuset", "cpuset.cpus", names_cpus, text, sizeof text))
+        return 0;
+    ls_cpu_mask mask = ls_cpu_mask_parse(text);
+    return ls_cpu_mask_count(&mask);
+}
+
+static const char oom_kill[] = "oom_kill "; // at the start of a line, before the number
+
+static const char *find_oom_kills(const char *text) {
+    const char *at = text;
+    while (at && strncmp(at, oom_kill, sizeof oom_kill - 1) != 0) at = (at = strchr(at, '\n')) ? at + 1 : NULL;
+    return at ? at + sizeof oom_kill - 1 : NULL;
+}
+
+static int counts_oom_kills(const char *text) {
+    return find_oom_kills(text) != NULL;
+}
+
+int64_t ls_cpus_oom_kills(const char *root) {
+    char text[4096];
+    if (!read_nearest(root, NULL, "", "memory.events", counts_oom_kills, text, sizeof text) &&
+        !read_nearest(root, "memory", "/memory", "memory.oom_control", counts_oom_kills, text, sizeof text))
+        return -1;
+    return strtoll(find_oom_kills(text), NULL, 10);
 }
 
 int ls_cpus_core_of(const char *root, int cpu, const ls_cpu_mask *among) {

@@ -2,6 +2,7 @@
 #ifndef LS_BASE_CPUS_H
 #define LS_BASE_CPUS_H
 
+#include <stdint.h>
 #include "base/cpu_mask.h"
 
 typedef struct {
@@ -26,7 +27,9 @@ int ls_cpus_threads_per_rank(const ls_cpus *cpus, int ranks_here);
 // The parts that read the system's files, which are looked for below `root` ("" outside tests).
 double ls_cpus_quota(const char *root);
 double ls_cpus_memory_limit(
-    const char *root);                      // bytes that its cgroups allow this process, as ls_cpus_quota; 0: no limit
+    const char *root); // bytes that its cgroups allow this process, as ls_cpus_quota; 0: no limit
+// How many processes of this process's cgroup the kernel has ended for lack of memory so far; -1: unknown.
+int64_t ls_cpus_oom_kills(const char *root);
 int ls_cpus_cpuset_count(const char *root); // 0 when the cgroup names none
 // The first processor of cpu's core (its SMT siblings) among those of a mask; cpu itself where the system does not show it.
 int ls_cpus_core_of(const char *root, int cpu, const ls_cpu_mask *among);

@@ -13,8 +13,12 @@
 #include "base/memory.h"
 #include "base/text.h"
 
+ls_code ls_io_code(int error, ls_code otherwise) {
+    return error == ENOMEM ? LS_DEVICE : otherwise;
+}
+
 ls_status ls_fail_io(const char *action, const char *path, const char *call) {
-    return ls_fail(LS_STORAGE, "%s: cannot %s: %s: %s", path, action, call, strerror(errno));
+    return ls_fail(ls_io_code(errno, LS_STORAGE), "%s: cannot %s: %s: %s", path, action, call, strerror(errno));
 }
 
 const char *ls_file_kind(const struct stat *info) {

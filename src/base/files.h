@@ -29,7 +29,10 @@ LS_CHECKED ls_status ls_read_stream(const char *path, char **data, size_t *bytes
 // The whole file's first `most` bytes at most, as ls_read_file.
 LS_CHECKED ls_status ls_read_beginning(const char *path, size_t most, char **data, size_t *bytes);
 
-// LS_STORAGE with errno's reason: "PATH: cannot read: open: No such file or directory".
+// The code of a failed call of the system: LS_DEVICE if it had no memory (ENOMEM), whatever it was about, else
+// `otherwise`.
+ls_code ls_io_code(int error, ls_code otherwise);
+// LS_STORAGE, or LS_DEVICE without memory, with errno's reason: "PATH: cannot read: open: No such file or directory".
 ls_status ls_fail_io(const char *action, const char *path, const char *call);
 // What is no regular file, in words: "a folder", "a pipe"...
 const char *ls_file_kind(const struct stat *info);

@@ -170,7 +170,8 @@ ls_status ls_json_write_line(FILE *file, const char *path, const cJSON *tree) {
     errno = 0;
     int ok = fputs(text, file) >= 0 && fputc('\n', file) != EOF && fflush(file) == 0;
     cJSON_free(text);
-    return ok ? LS_SUCCESS : ls_fail(LS_STORAGE, "%s: cannot write a line: %s", path, strerror(errno));
+    return ok ? LS_SUCCESS
+              : ls_fail(ls_io_code(errno, LS_STORAGE), "%s: cannot write a line: %s", path, strerror(errno));
 }
 
 ls_status ls_json_read_file(const char *path, cJSON **tree) {

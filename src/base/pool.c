@@ -160,8 +160,8 @@ ls_status ls_pool_new(int threads, ls_pool **out) {
     memset(pool, 0, sizeof *pool);
     pool->threads = threads;
     pthread_mutex_init(&pool->lock, NULL);
-    pthread_cond_init(&pool->work, NULL);
-    pthread_cond_init(&pool->finished, NULL);
+    ls_cond_init(&pool->work);
+    ls_cond_init(&pool->finished);
     int error = allocate(pool);
     if (!error) error = start_workers(pool);
     if (error) {

@@ -1,7 +1,6 @@
 #include "base/ticker.h"
 
 #include <pthread.h>
-#include <time.h>
 #include "base/memory.h"
 #include "base/thread.h"
 
@@ -15,21 +14,11 @@ struct ls_ticker {
     void *context;
 };
 
-static struct timespec after(double seconds) {
-    struct timespec at;
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    at.tv_sec += (time_t)seconds;
-    at.tv_nsec += (long)((seconds - (double)(time_t)seconds) * 1e9);
-    at.tv_sec += at.tv_nsec / 1000000000;
-    at.tv_nsec %= 1000000000;
-    return at;
-}
-
 static void *run(void *context) {
     ls_ticker *ticker = context;
     for (int stopping = 0; !stopping;) {
         ticker->tick(ticker->context);
-        const struct timespec until = after(ticker->period_s);
+        const struct timespec until = ls_cond_deadline(ticker->period_s);
         pthread_mutex_lock(&ticker->lock);
         for (int rc = 0; rc == 0 && !ticker->stopping;)
             rc = pthread_cond_timedwait(&ticker->wake, &ticker->lock, &until);
@@ -48,15 +37,11 @@ static void end(ls_ticker *ticker) {
 ls_status ls_ticker_start(
     const char *what, double period_s, void (*tick)(void *context), void *context, ls_ticker **out) {
     ls_ticker *ticker;
-    pthread_condattr_t monotonic;
     LS_TRY(LS_NEW(ticker, 1, "%s", what));
     ticker->period_s = period_s;
     ticker->tick = tick;
     ticker->context = context;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC); // a clock that is set must not end or prolong a wait
-    pthread_cond_init(&ticker->wake, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    ls_cond_init(&ticker->wake);
     pthread_mutex_init(&ticker->lock, NULL);
     int rc = ls_thread_start(&ticker->thread, run, ticker);
     ls_status status = rc == 0 ? LS_SUCCESS : ls_fail(LS_DEVICE, "%s: pthread_create: %s", what, strerror(rc));

@@ -12,12 +12,12 @@ ls_status ls_data_file_open(const char *path, ls_input *file) {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {
         const char *hint = errno == EACCES ? "; make it readable for this user" : "";
-        return ls_fail(LS_DATA, "%s: cannot open: %s%s", path, strerror(errno), hint);
+        return ls_fail(ls_io_code(errno, LS_DATA), "%s: cannot open: %s%s", path, strerror(errno), hint);
     }
     struct stat info;
     ls_status status = LS_SUCCESS;
     if (fstat(fd, &info) != 0) {
-        status = ls_fail(LS_DATA, "%s: cannot read its size: %s", path, strerror(errno));
+        status = ls_fail(ls_io_code(errno, LS_DATA), "%s: cannot read its size: %s", path, strerror(errno));
     } else if (S_ISDIR(info.st_mode)) {
         status = ls_fail(LS_DATA, "%s: is a folder, expected a file; name a file, or move the folder elsewhere", path);
     } else if (!S_ISREG(info.st_mode)) {
@@ -36,6 +36,6 @@ ls_status ls_data_file_open(const char *path, ls_input *file) {
 
 ls_status ls_data_file_read(const ls_input *file, size_t offset, void *dst, size_t bytes) {
     ls_status status = ls_input_read(file, offset, dst, bytes);
-    if (ls_failed(status)) status.code = LS_DATA;
+    if (status.code == LS_STORAGE) status.code = LS_DATA;
     return status;
 }

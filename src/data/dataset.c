@@ -129,7 +129,7 @@ void ls_dataset_free(ls_dataset *dataset) {
     if (dataset->free_state) dataset->free_state(dataset->state);
     ls_memory_free(dataset->memory[0]);
     ls_memory_free(dataset->memory[1]);
-    ls_inflated_close(&dataset->mapped);
+    ls_inflated_close(&dataset->kept);
     free(dataset->class_numbers);
     ls_picture_cache_close(dataset->cache);
     free(dataset->stamps);
@@ -287,8 +287,8 @@ void ls_dataset_settle(ls_dataset *dataset) {
     if (cache_of(dataset)) ls_picture_cache_settle(cache_of(dataset));
 }
 
-int ls_dataset_is_mapped(const ls_dataset *dataset) {
-    return dataset->mapped.bytes != NULL;
+int ls_dataset_is_kept(const ls_dataset *dataset) {
+    return dataset->kept.bytes != NULL;
 }
 
 static int64_t next_of_class(const ls_dataset *dataset, int64_t index) {

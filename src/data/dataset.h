@@ -57,8 +57,8 @@ LS_CHECKED ls_status ls_dataset_read_whole(const ls_dataset *dataset, int64_t in
 // starts neither (picture_cache.h, which says what fails). Before anything is read; a set that may break alone. One process
 // of those that share the folder creates it, before the others open it.
 LS_CHECKED ls_status ls_dataset_pack(ls_dataset *dataset, const char *folder, int creates);
-// Its pixels are mapped from a file of the cache folder (inflated.h).
-int ls_dataset_is_mapped(const ls_dataset *dataset);
+// Whether its pixels come from a file of the cache folder (inflated.h).
+int ls_dataset_is_kept(const ls_dataset *dataset);
 // As data.cache has it; "": nowhere.
 LS_CHECKED ls_status ls_dataset_cache_folder(const ls_config *cfg, char *folder, size_t bytes);
 int ls_dataset_is_packed(const ls_dataset *dataset, int64_t index);

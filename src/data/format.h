@@ -31,9 +31,9 @@ struct ls_dataset {
     // In memory: sample i has its pixels at pixels + i * pixel_stride, its label (a byte) at labels + i * label_stride.
     const uint8_t *pixels, *labels;
     size_t pixel_stride, label_stride;
-    void *memory[2];    // of ls_memory_new
-    ls_inflated mapped; // instead
-    // Made on demand, where `read` is set.
+    void *memory[2];  // of ls_memory_new
+    ls_inflated kept; // instead of memory[0]: pixels that an earlier start has inflated
+    // Made on demand, if `read` is set.
     ls_status (*read)(const ls_dataset *dataset, int64_t index, uint8_t *pixels, int32_t *label);
     // Where samples are files; else all of this is NULL. The sample's file, whose path is written to `path`
     // (LS_FILE_PATH_BYTES); the pixels of that file; its name, "class/name.png"; its label; its place in the list of

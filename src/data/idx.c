@@ -193,7 +193,7 @@ static ls_status load_both(const char *folder, const char *const *name, const ch
 
 // A folder that is named and cannot be used is remarked on; that there is no cache folder of the user's is not.
 static void keep(const ls_config *cfg, const idx_file *images, uint64_t checksum, ls_dataset *dataset) {
-    ls_inflated *place = &dataset->mapped;
+    ls_inflated *place = &dataset->kept;
     if (!place->path[0] || images->total < KEPT_FROM) return;
     ls_status status = ls_inflated_keep(place, images->content, images->total, hash_kept(images, checksum));
     if (!ls_failed(status) || strcmp(cfg->data_cache, "auto") == 0) return;
@@ -223,7 +223,7 @@ ls_status ls_idx_open(const ls_config *cfg, ls_dataset *dataset) {
     close_idx(&labels);
     dataset->memory[0] = images.memory;
     dataset->memory[1] = labels.memory;
-    dataset->mapped = images.kept;
+    dataset->kept = images.kept;
     LS_TRY(status);
     dataset->facts.shape = (ls_chw){ 1, (int)images.size[1], (int)images.size[2] };
     dataset->pixels = images.content + images.header_bytes;
@@ -231,9 +231,9 @@ ls_status ls_idx_open(const ls_config *cfg, ls_dataset *dataset) {
     dataset->labels = labels.content + labels.header_bytes;
     dataset->label_stride = 1;
     LS_TRY(ls_dataset_check_labels(dataset, labels.path, 0, images.size[0]));
-    if (!dataset->mapped.bytes) {
+    if (!dataset->kept.bytes) {
         keep(cfg, &images, checksum, dataset);
-        ls_inflated_close(&dataset->mapped);
+        ls_inflated_close(&dataset->kept);
     }
     LS_TRY(ls_dataset_limit(cfg, dataset, images.size[0]));
     const size_t count = (size_t)dataset->facts.count;

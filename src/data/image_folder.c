@@ -59,7 +59,7 @@ static ls_status look(const char *path, int *is_folder) {
     struct stat info;
     int found = stat(path, &info) == 0;
     if (!found && errno != ENOENT && errno != ENOTDIR)
-        return ls_fail(LS_DATA, "%s: %s; replace it or move it away", path, strerror(errno));
+        return ls_fail(ls_io_code(errno, LS_DATA), "%s: %s; replace it or move it away", path, strerror(errno));
     *is_folder = found && S_ISDIR(info.st_mode);
     return LS_SUCCESS;
 }
@@ -79,7 +79,7 @@ static ls_status list_names(const char *path, char ***names, int *count) {
     *count = 0;
     struct dirent **entries;
     int found = scandir(path, &entries, NULL, NULL);
-    if (found < 0) return ls_fail(LS_DATA, "%s: cannot list the folder: %s", path, strerror(errno));
+    if (found < 0) return ls_fail(ls_io_code(errno, LS_DATA), "%s: cannot list the folder: %s", path, strerror(errno));
     char **list;
     int kept = 0;
     ls_status status = LS_NEW(list, found + 1, "%s", path);

@@ -7,12 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/cache_file.h"
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/memory.h"
+#include "base/signals.h"
 
 enum { PAGE = 4096, MADE_BYTES = LS_INFLATED_PATH_BYTES + 8 };
 
@@ -62,26 +64,29 @@ static uint64_t hash_of(const header *h) {
     return ls_hash(h, offsetof(header, hash));
 }
 
-static void map_file(int fd, ls_inflated *out) {
+// Reads the file into memory, where nobody else can change the bytes: the file itself may be cut short or overwritten.
+static void take_file(const ls_input *file, ls_inflated *out) {
     header h;
     struct stat info;
-    if (pread(fd, &h, sizeof h, 0) != (ssize_t)sizeof h || memcmp(h.mark, mark, sizeof mark) != 0) return;
+    void *bytes;
+    if (pread(file->fd, &h, sizeof h, 0) != (ssize_t)sizeof h || memcmp(h.mark, mark, sizeof mark) != 0) return;
     if (h.hash != hash_of(&h) || h.stamp != out->stamp || h.count == 0) return;
-    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size < PAGE) return;
-    if ((uint64_t)info.st_size - PAGE != h.count) return;
-    void *map = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
-    if (map == MAP_FAILED) return;
-    out->map = map;
-    out->bytes = (const uint8_t *)map + PAGE;
+    if (fstat(file->fd, &info) != 0 || info.st_size < PAGE || (uint64_t)info.st_size - PAGE != h.count) return;
+    if (ls_failed(ls_memory_new((size_t)h.count, file->path, &bytes))) return;
+    if (ls_failed(ls_input_read(file, PAGE, bytes, (size_t)h.count))) {
+        ls_memory_free(bytes);
+        return;
+    }
+    out->bytes = bytes;
     out->count = (size_t)h.count;
     out->hash = h.content;
 }
 
 static void look_for_file(ls_inflated *out) {
-    const int fd = out->path[0] ? open(out->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
-    if (fd < 0) return;
-    map_file(fd, out);
-    close(fd);
+    ls_input file = { out->path, out->path[0] ? ls_cache_file_open(out->path, O_RDONLY) : -1, 0 };
+    if (file.fd < 0) return;
+    take_file(&file, out);
+    ls_input_close(&file);
 }
 
 void ls_inflated_open(const char *folder, const ls_input *source, ls_inflated *out) {
@@ -107,7 +112,7 @@ static void name_made(const ls_inflated *place, char made[MADE_BYTES]) {
 static ls_status try_lock(ls_inflated *place) {
     char made[MADE_BYTES];
     name_made(place, made);
-    const int fd = open(made, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+    const int fd = ls_cache_file_create(made);
     if (fd < 0) return ls_fail_io("create", made, "open");
     const int failed = flock(fd, LOCK_EX | LOCK_NB) != 0, busy = failed && errno == EWOULDBLOCK;
     ls_status status = failed && !busy ? ls_fail_io("write", made, "flock") : LS_SUCCESS;
@@ -139,14 +144,13 @@ void ls_inflated_claim(ls_inflated *place, double wait_s) {
         if (ls_failed(try_lock(place))) return; // to keep it will fail, too, and say why
         look_for_file(place);                   // by now
         if (place->bytes) unlock(place);
-        if (place->bytes || place->makes || ls_clock_seconds() > end_s) return;
+        if (place->bytes || place->makes || ls_clock_seconds() > end_s || ls_signals_received()) return;
         ls_clock_sleep(LOOK_S);
     }
 }
 
 void ls_inflated_close(ls_inflated *inflated) {
-    if (inflated->map) munmap(inflated->map, PAGE + inflated->count);
-    inflated->map = NULL;
+    ls_memory_free(inflated->bytes);
     inflated->bytes = NULL;
     unlock(inflated);
 }

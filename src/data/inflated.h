@@ -1,5 +1,6 @@
-// inflated.h - what a gzip file inflates to, kept in a file of the cache folder (data.cache): the next start, and each rank
-// of it, maps that and inflates nothing. Of the processes that start at once on a host one inflates, and the others wait for it.
+// inflated.h - the inflated content of a gzip file, kept in a file of the cache folder (data.cache). The next start,
+// and each of its ranks, reads this file into memory and inflates nothing. Of the processes that start at once on a
+// host one inflates, and the others wait for it.
 //
 // A page of header, then the inflated bytes. The header has a hash of the gzip file's bytes, so what is left of an
 // earlier content is not taken; and a hash that the caller makes of what it reads, and compares each time. Each gzip
@@ -17,18 +18,17 @@ enum { LS_INFLATED_PATH_BYTES = 2048 };
 typedef struct {
     char path[LS_INFLATED_PATH_BYTES]; // "": it cannot have one
     uint64_t stamp;                    // hash of the gzip file's bytes
-    const uint8_t *bytes;              // mapped, read-only; NULL: not there
+    uint8_t *bytes;                    // in memory of ls_memory_new, freed by close; NULL: there is no file
     size_t count;
-    uint64_t hash; // as it was kept
-    void *map;
+    uint64_t hash;   // as it was kept
     int makes, lock; // this process is the one that inflates: it has the lock of the file in the making
 } ls_inflated;
 
 // The file for `source`, which is open. Where there is none, or it is another content's, bytes are NULL: that is no failure.
 void ls_inflated_open(const char *folder, const ls_input *source, ls_inflated *out);
-// Where bytes are NULL: waits for another process that makes the file, whose bytes are then there. Else this one makes it,
-// until it has kept or closed it, or has ended in any way. After wait_s, or where there can be none, nothing has changed: then
-// the caller inflates for itself.
+// Where bytes are NULL: waits for another process that makes the file, whose bytes are then there. Else this one
+// makes it, until it has kept or closed it, or has ended in any way. After wait_s, after a request to stop
+// (signals.h), or where there can be none, nothing has changed: then the caller inflates for itself.
 void ls_inflated_claim(ls_inflated *place, double wait_s);
 void ls_inflated_close(ls_inflated *inflated); // its bytes, and the claim; closing twice is allowed
 // From now on there is one, with other bytes; the claim ends. LS_STORAGE: there cannot be. Where another process makes it,

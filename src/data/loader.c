@@ -240,8 +240,8 @@ ls_status ls_loader_new(const ls_loader_options *options, ls_loader **out) {
     loader->end_epoch = options->first_epoch + options->epochs;
     loader->next = skip_empty(loader, (place){ options->first_epoch, options->first_window, 0 });
     pthread_mutex_init(&loader->lock, NULL);
-    pthread_cond_init(&loader->work, NULL);
-    pthread_cond_init(&loader->filled, NULL);
+    ls_cond_init(&loader->work);
+    ls_cond_init(&loader->filled);
     ls_status status = start(loader);
     if (ls_failed(status)) {
         ls_loader_free(loader);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/atomic_file.h"
+#include "base/cache_file.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -141,29 +142,40 @@ static void read_table(ls_picture_cache *cache) {
 // Without a header that is right the file is as good as none. 1: opened.
 static int open_file(ls_picture_cache *cache, const header *wanted) {
     header found;
-    cache->fd = open(cache->path, O_RDWR | O_CLOEXEC);
+    cache->fd = ls_cache_file_open(cache->path, O_RDWR);
     cache->writable = cache->fd >= 0;
-    if (!cache->writable) cache->fd = open(cache->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (!cache->writable) cache->fd = ls_cache_file_open(cache->path, O_RDONLY);
     if (cache->fd >= 0 && read_header(cache->fd, &found) && memcmp(&found, wanted, sizeof found) == 0) return 1;
     if (cache->fd >= 0) close(cache->fd);
     cache->fd = -1;
     return 0;
 }
 
-// Only the header is written: the rest is a hole until it is filled.
-static ls_status create_file(const ls_picture_cache *cache, const header *h) {
+static ls_status check_room(const ls_picture_cache *cache, const header *h) {
     const char *folder = cache->options.folder;
     const uint64_t bytes = (uint64_t)pixels_at(h, h->count);
     char needs[32];
-    LS_TRY(ls_make_folders(folder));
-    if (ls_failed(ls_check_room(folder, cache->path, "twice", 2 * bytes, bytes)))
-        return ls_fail(LS_STORAGE, "%s: no room for %s of packed pictures, which need twice as much", folder,
-            ls_text_bytes(needs, bytes));
+    if (!ls_failed(ls_check_room(folder, cache->path, "twice", 2 * bytes, bytes))) return LS_SUCCESS;
+    return ls_fail(LS_STORAGE, "%s: no room for %s of packed pictures, which need twice as much", folder,
+        ls_text_bytes(needs, bytes));
+}
+
+// Creates the file and opens it, or opens the file that another process has created meanwhile. Only the header is
+// written: the rest is a hole until it is filled.
+static ls_status create_file(ls_picture_cache *cache, const header *h, int *opened) {
     ls_atomic_file *file;
-    ls_atomic_file_clean(cache->path);
-    LS_TRY(ls_atomic_file_open(cache->path, &file));
+    LS_TRY(ls_make_folders(cache->options.folder));
+    LS_TRY(check_room(cache, h));
+    LS_TRY(ls_atomic_file_open_cache(cache->path, &file));
     ls_atomic_file_write(file, h, sizeof *h);
-    return ls_atomic_file_commit(file);
+    *opened = open_file(cache, h);
+    if (*opened) {
+        ls_atomic_file_abandon(file);
+        return LS_SUCCESS;
+    }
+    LS_TRY(ls_atomic_file_commit(file));
+    *opened = open_file(cache, h);
+    return LS_SUCCESS;
 }
 
 static int is_former(const ls_picture_cache *cache, const char *name) {
@@ -236,7 +248,7 @@ static void open_former(ls_picture_cache *cache, const char *path) {
     former *f = &cache->former;
     struct stat info;
     if (f->fd >= 0) return;
-    f->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    f->fd = ls_cache_file_open(path, O_RDONLY);
     const int good = f->fd >= 0 && fstat(f->fd, &info) == 0 && read_header(f->fd, &f->head) &&
                      f->head.kind == cache->options.kind && f->head.picture_bytes == cache->options.picture_bytes &&
                      f->head.count <= info.st_size / (off_t)sizeof(row) && read_former_rows(f);
@@ -262,10 +274,7 @@ static ls_status open_cache(ls_picture_cache *cache) {
     LS_TRY(LS_NEW(cache->hashes, cache->options.count, "%s", cache->path));
     LS_TRY(LS_NEW(cache->stamped, cache->options.count, "%s", cache->path));
     int opened = open_file(cache, &wanted);
-    if (!opened && cache->options.creates) {
-        LS_TRY(create_file(cache, &wanted));
-        opened = open_file(cache, &wanted);
-    }
+    if (!opened && cache->options.creates) LS_TRY(create_file(cache, &wanted, &opened));
     if (!opened) return ls_fail(LS_STORAGE, "%s: is not there, or damaged", cache->path);
     // All of the table can be read from now on.
     const off_t end = pixels_at(&wanted, 0);

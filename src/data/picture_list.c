@@ -69,7 +69,7 @@ typedef struct {
 static ls_status list_folder(const char *folder, int (*wanted)(const struct dirent *entry), listing *out) {
     out->count = scandir(folder, &out->at, wanted, by_name);
     if (out->count >= 0) return LS_SUCCESS;
-    return ls_fail(LS_DATA, "%s: cannot list the folder: %s", folder, strerror(errno));
+    return ls_fail(ls_io_code(errno, LS_DATA), "%s: cannot list the folder: %s", folder, strerror(errno));
 }
 
 static void free_listing(listing *l) {

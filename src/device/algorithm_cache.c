@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/atomic_file.h"
+#include "base/cache_file.h"
 #include "base/hash.h"
 #include "base/memory.h"
 
@@ -96,7 +97,7 @@ static const char *read_file(const char *path, entry_list *list) {
     entry *inserted;
     size_t bytes = 0;
     if (!ls_path_exists(path)) return NULL;
-    if (ls_failed(ls_read_file(path, &text, &bytes))) return "cannot be read";
+    if (ls_failed(ls_cache_file_read(path, &text, &bytes))) return "cannot be read";
     const char *fault = fault_of(text, bytes);
     char *at = text + FIRST_LINE_BYTES;
     for (char *key = fault ? NULL : next_line(&at, &choice); key && !ls_failed(insert(list, key, choice, &inserted));)
@@ -191,7 +192,10 @@ static ls_status write_file(const ls_algorithm_cache *cache, const entry_list *l
     memcpy(text + sizeof first_words - 1, hash, 16);
     text[FIRST_LINE_BYTES - 1] = '\n';
     ls_status status = ls_make_folders(cache->folder);
-    LS_THEN(status, ls_write_file(cache->path, text, bytes));
+    ls_atomic_file *file = NULL;
+    LS_THEN(status, ls_atomic_file_open_cache(cache->path, &file));
+    if (file) ls_atomic_file_write(file, text, bytes);
+    if (file) status = ls_atomic_file_commit(file);
     free(text);
     return status;
 }

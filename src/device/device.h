@@ -34,7 +34,7 @@
 #include "device/op_resize.h"
 #include "device/op_update.h"
 
-enum { LS_DEVICE_ABI = 9, LS_OP_ARGS_MAX = 13 };
+enum { LS_DEVICE_ABI = 10, LS_OP_ARGS_MAX = 13 };
 
 typedef struct ls_device ls_device;
 typedef struct ls_slab ls_slab;
@@ -119,6 +119,8 @@ typedef struct {
     char uuid[48];       // "GPU-...", as nvidia-smi has it; "": not a GPU
     char pci[16];        // "0000:3b:00.0"; "": not a GPU
     char driver[32];     // "CUDA 13.0": the newest that the driver runs; "": not a GPU
+    char
+        vectors[32]; // "AVX2": the vector instructions of its own kernels, which decide the order of sums; "": one kind
 } ls_device_info;
 
 // A GPU that could be opened.

@@ -8,7 +8,7 @@
 //     over the window comes later); without weights the targets' sum is 1
 //     Where loss[n] is not finite all of grad_logits[n] is NaN, also where the formula gives numbers (log p of the
 //     label is -inf): so that no rank applies an update whose loss is not finite.
-//   result.loss_sum += sum of loss[n] over n < count
+//   result.loss_sum += LS_LOSS_STEP(sum of loss[n] over n < count)
 //   result.correct  += argmax of z == label (the lowest index wins a tie)
 //   result.count    += count
 //   result.bad      += loss[n] is not finite
@@ -59,6 +59,10 @@ typedef struct {       // host -> device with every micro-batch
     uint32_t update;   // number of this update, from 0
     uint64_t position; // of sample 0 in its window, counted over all ranks
 } ls_micro_input;
+
+// Rounds a micro-batch's loss to a multiple of 2^-24. Sums of such losses are exact up to 2^29 in any order: they
+// depend neither on the number of ranks nor on where a checkpoint cuts the run. A macro for host and device code.
+#define LS_LOSS_STEP(sum) (rint((sum)*0x1p24) * 0x1p-24)
 
 typedef struct { // device -> host, sums since it was zeroed
     double loss_sum;

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include "base/atomic_file.h"
 #include "base/clock.h"
 #include "base/held.h"
@@ -245,18 +244,18 @@ ls_status ls_checkpoint_manager_open(
     LS_TRY(LS_NEW(c, 1, "run's checkpoints"));
     c->info = info;
     pthread_mutex_init(&c->lock, NULL);
-    pthread_cond_init(&c->changed, NULL);
+    ls_cond_init(&c->changed);
     ls_status status = open_folder(folder, data, c);
     return LS_GIVE(status, c, out, ls_checkpoint_manager_close);
 }
 
 void ls_checkpoint_manager_wait(ls_checkpoint_manager *c, double seconds) {
-    struct timespec end;
-    clock_gettime(CLOCK_REALTIME, &end);
-    end.tv_sec += isinf(seconds) ? INT32_MAX / 2 : (time_t)ceil(seconds);
+    const struct timespec end = ls_cond_deadline(isinf(seconds) ? 0 : ceil(seconds));
     int rc = 0;
     pthread_mutex_lock(&c->lock);
-    while (c->state == WRITING && rc == 0 && seconds > 0) rc = pthread_cond_timedwait(&c->changed, &c->lock, &end);
+    while (c->state == WRITING && rc == 0 && seconds > 0)
+        rc = isinf(seconds) ? pthread_cond_wait(&c->changed, &c->lock)
+                            : pthread_cond_timedwait(&c->changed, &c->lock, &end);
     pthread_mutex_unlock(&c->lock);
 }
 

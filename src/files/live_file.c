@@ -24,7 +24,7 @@ struct ls_live_file {
 // whenever its reader is slow.
 static ls_status open_stream(const char *path, int how, FILE **out) {
     int fd = ls_held_open(path, O_RDWR | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC | how, 0666);
-    if (fd < 0) return ls_fail(LS_STORAGE, "%s: cannot be written: %s", path, strerror(errno));
+    if (fd < 0) return ls_fail(ls_io_code(errno, LS_STORAGE), "%s: cannot be written: %s", path, strerror(errno));
     struct stat info;
     ls_status status = LS_SUCCESS;
     if (fstat(fd, &info) != 0)
@@ -104,7 +104,7 @@ ls_status ls_live_file_close(ls_live_file *file) {
     ls_status status = LS_SUCCESS;
     if (ls_failed(file->first_failure)) status = ls_fail(file->first_failure.code, "%s", file->first_failure.text);
     if (fclose(file->stream) != 0)
-        ls_keep_first(&status, ls_fail(LS_STORAGE, "%s: close: %s", file->path, strerror(errno)));
+        ls_keep_first(&status, ls_fail(ls_io_code(errno, LS_STORAGE), "%s: close: %s", file->path, strerror(errno)));
     free(file->path);
     free(file);
     return status;

@@ -147,6 +147,7 @@ static void add_info(cJSON *tree, const ls_train_info *info) {
     ls_json_add_text(tree, "program", ls_version());
     ls_json_add_text(tree, "libraries", info->device_info.libraries);
     ls_json_add_text(tree, "device", info->device);
+    ls_json_add_text(tree, "arithmetic", info->arithmetic);
     ls_json_add_real(tree, "written", ls_clock_unix_seconds());
     add_config(tree, info);
     const char *slash = strrchr(info->graph->path, '/');
@@ -511,6 +512,14 @@ static void compare_micro_batch(const cJSON *manifest, const ls_train_info *info
     add_change(changed, "the micro-batch", before, now);
 }
 
+// In ordered mode another processor, GPU, library or algorithm gives other bits; earlier versions did not write it
+// down.
+static void compare_arithmetic(const cJSON *manifest, const ls_train_info *info, cJSON *changed) {
+    const char *before = ls_json_get_text(manifest, "arithmetic");
+    if (!info->cfg->run_deterministic || !before || strcmp(before, info->arithmetic) == 0) return;
+    add_change(changed, "the arithmetic (other bits from here on)", before, info->arithmetic);
+}
+
 ls_status ls_manifest_suits(const char *path, const cJSON *manifest, const ls_train_info *info, cJSON *changed) {
     LS_TRY(compare_options(path, manifest, info, changed));
     LS_TRY(compare_data(path, manifest, info));
@@ -518,5 +527,6 @@ ls_status ls_manifest_suits(const char *path, const cJSON *manifest, const ls_tr
     compare_network(manifest, info, changed);
     compare_decoder(manifest, info, changed);
     compare_micro_batch(manifest, info, changed);
+    compare_arithmetic(manifest, info, changed);
     return LS_SUCCESS;
 }

@@ -47,8 +47,8 @@ static ls_status is_there(const ls_run_folder *folder, const char *name, int *th
     LS_TRY(ls_run_folder_file(folder, name, path, sizeof path));
     *there = ls_held_lstat(path, &info) == 0;
     if (*there || errno == ENOENT) return LS_SUCCESS;
-    return ls_fail(LS_STORAGE, "run folder %s: cannot look for %s: %s; choose another by --run-dir", folder->path, name,
-        strerror(errno));
+    return ls_fail(ls_io_code(errno, LS_STORAGE), "run folder %s: cannot look for %s: %s; choose another by --run-dir",
+        folder->path, name, strerror(errno));
 }
 
 // Sets run, where there is one, and earlier.
@@ -187,8 +187,8 @@ static ls_status take_numbered(const char *file, ls_run_folder *folder) {
         LS_TRY(number_path(file, number, folder));
         if (ls_held_mkdir(folder->path, 0777) == 0) return ls_sync_folder("runs");
         if (errno != EEXIST)
-            return ls_fail(
-                LS_STORAGE, "run folder %s: mkdir: %s; choose another by --run-dir", folder->path, strerror(errno));
+            return ls_fail(ls_io_code(errno, LS_STORAGE), "run folder %s: mkdir: %s; choose another by --run-dir",
+                folder->path, strerror(errno));
     }
     return ls_fail(LS_STORAGE, "runs/%s-NNN: all numbers up to %d are taken; use --run-dir", file, NUMBERS_MAX - 1);
 }
@@ -200,7 +200,8 @@ static ls_status highest_number(const char *file, int *highest) {
     size_t length = strlen(base);
     *highest = 0;
     DIR *dir = ls_held_opendir("runs");
-    if (!dir && errno != ENOENT) return ls_fail(LS_STORAGE, "runs: cannot look for the last run: %s", strerror(errno));
+    if (!dir && errno != ENOENT)
+        return ls_fail(ls_io_code(errno, LS_STORAGE), "runs: cannot look for the last run: %s", strerror(errno));
     for (struct dirent *entry; dir && (entry = readdir(dir));) {
         ls_run_folder candidate = { .lock = -1 };
         const char *number = entry->d_name + length + 1;
@@ -244,7 +245,8 @@ static ls_status choose(const ls_config *cfg, const char *run_dir, ls_run_folder
 // Held until the process ends. Where the file system has no locks, nothing is lost but this check.
 static ls_status lock(ls_run_folder *folder) {
     folder->lock = ls_held_open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-    if (folder->lock < 0) return ls_fail(LS_STORAGE, "run folder %s: open: %s", folder->path, strerror(errno));
+    if (folder->lock < 0)
+        return ls_fail(ls_io_code(errno, LS_STORAGE), "run folder %s: open: %s", folder->path, strerror(errno));
     double start = ls_clock_seconds();
     while (flock(folder->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
         if (ls_clock_seconds() - start > LOCK_SECONDS)
@@ -281,8 +283,8 @@ void ls_run_folder_close(ls_run_folder *folder) {
 // Before anything is written into it, so that the message names the folder and not some file of ours.
 static ls_status check_writable(const ls_run_folder *folder) {
     if (ls_held_access(folder->path, W_OK | X_OK) == 0) return LS_SUCCESS;
-    return ls_fail(
-        LS_STORAGE, "run folder %s: not writable: %s; choose another by --run-dir", folder->path, strerror(errno));
+    return ls_fail(ls_io_code(errno, LS_STORAGE), "run folder %s: not writable: %s; choose another by --run-dir",
+        folder->path, strerror(errno));
 }
 
 static ls_status absolute_path(const ls_config *cfg, int option, char text[LS_TEXT_BYTES]) {
@@ -373,7 +375,7 @@ static ls_status take_away(const ls_run_folder *folder, const char *name) {
     LS_TRY(ls_run_folder_file(folder, name, path, sizeof path));
     LS_TRY(is_there(folder, name, &there));
     if (!there || ls_held_unlink(path) == 0) return LS_SUCCESS;
-    return ls_fail(LS_STORAGE, "%s: unlink: %s", path, strerror(errno));
+    return ls_fail(ls_io_code(errno, LS_STORAGE), "%s: unlink: %s", path, strerror(errno));
 }
 
 // Half-written files of processes that were killed.

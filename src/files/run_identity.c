@@ -78,7 +78,9 @@ ls_status ls_run_identity_read(const char *path, ls_run_identity *out, int *know
     *out = (ls_run_identity){ .id = "" };
     *known = 0;
     if (!ls_path_exists(path))
-        return errno == ENOENT ? LS_SUCCESS : ls_fail(LS_STORAGE, "%s: cannot be read: %s", path, strerror(errno));
+        return errno == ENOENT
+                   ? LS_SUCCESS
+                   : ls_fail(ls_io_code(errno, LS_STORAGE), "%s: cannot be read: %s", path, strerror(errno));
     LS_TRY(ls_read_beginning(path, BYTES_MAX, &text, &bytes));
     errno = 0;
     cJSON *tree = cJSON_ParseWithLength(text, bytes);

@@ -68,6 +68,8 @@ typedef struct {
     ls_batches batches;
     const char *device; // "cpu"
     ls_device_info device_info;
+    char arithmetic
+        [384]; // what decides how rank 0's sums are rounded: device, vector instructions or GPU, libraries, algorithms
     const char *why_not_gpu;            // one line, or NULL
     const ls_rank_info *places;         // of all ranks
     char warning[LS_STATUS_TEXT_BYTES]; // in which ranks differ, though they may; "": nothing

@@ -99,11 +99,10 @@ static void close_details(evaluated_set *set) {
     ls_tta_free(set->tta);
 }
 
-// On rank 0 t->details becomes what the outcomes of all ranks say.
+// On rank 0 t->details becomes what the outcomes of all ranks say, which are gathered.
 static ls_status keep_details(ls_trainer *t, const evaluated_set *set, int with_tta) {
     const int tests = set->input == t->eval_input;
     ls_evaluation *e;
-    LS_TRY(ls_outcomes_gather(set->outcomes, t->comm));
     if (t->facts.comm->rank != 0) return LS_SUCCESS;
     LS_TRY(ls_outcomes_evaluate(set->outcomes, &e));
     ls_evaluation_free(t->details);
@@ -115,20 +114,25 @@ static ls_status keep_details(ls_trainer *t, const evaluated_set *set, int with_
 
 // --- the whole -----------------------------------------------------------------------------------
 
+static ls_status gather(ls_trainer *t, const evaluated_set *set) {
+    return set->outcomes ? ls_outcomes_gather(set->outcomes, t->comm) : LS_SUCCESS;
+}
+
 static ls_status evaluate_test(ls_trainer *t, int64_t batches, const evaluated_set *set, ls_train_evaluation *e) {
     ls_micro_result result;
-    int64_t count;
     LS_TRY(evaluate_mine(t, set, batches, &result));
     LS_TRY(sum_over_ranks(t, &result, &e->test_loss, &e->test_accuracy, &e->test_samples));
-    if (!set->tta) return LS_SUCCESS;
-    LS_TRY(ls_tta_finish(set->tta, set->outcomes, &result, &e->tta_samples));
-    return sum_over_ranks(t, &result, &e->tta_loss, &e->tta_accuracy, &count);
+    if (set->tta) LS_TRY(ls_tta_finish(set->tta, set->outcomes, &e->tta_samples));
+    LS_TRY(gather(t, set));
+    if (set->tta) ls_outcomes_mean(set->outcomes, &e->tta_loss, &e->tta_accuracy);
+    return LS_SUCCESS;
 }
 
 static ls_status evaluate_validation(ls_trainer *t, int64_t batches, const evaluated_set *set, ls_train_evaluation *e) {
     ls_micro_result result;
     LS_TRY(evaluate_mine(t, set, batches, &result));
-    return sum_over_ranks(t, &result, &e->val_loss, &e->val_accuracy, &e->val_samples);
+    LS_TRY(sum_over_ranks(t, &result, &e->val_loss, &e->val_accuracy, &e->val_samples));
+    return gather(t, set);
 }
 
 static ls_status evaluate(ls_trainer *t, ls_split split, int in_detail, ls_train_evaluation *e) {

@@ -68,6 +68,19 @@ ls_status ls_outcomes_gather(ls_outcomes *o, ls_comm *comm) {
     return ls_comm_allreduce(comm, o->values, o->samples * values, LS_F64, LS_REDUCE_SUM);
 }
 
+void ls_outcomes_mean(const ls_outcomes *o, double *loss, double *accuracy) {
+    double sum = 0;
+    int64_t count = 0, correct = 0;
+    for (int64_t i = 0; i < o->samples; i++) {
+        if (!o->of[i].label) continue;
+        count++;
+        correct += o->of[i].label == o->of[i].prediction;
+        sum += o->values[i].loss;
+    }
+    *loss = sum / (double)count;
+    *accuracy = (double)correct / (double)count;
+}
+
 // --- the evaluation --------------------------------------------------------------------------------
 
 static void count_bin(ls_evaluation *e, double probability, int is_correct) {

@@ -20,6 +20,8 @@ void ls_outcomes_free(ls_outcomes *outcomes); // NULL is allowed
 void ls_outcomes_add(ls_outcomes *outcomes, int64_t index, int label, const double *logits);
 // All rows are on all ranks then. All ranks; once.
 LS_CHECKED ls_status ls_outcomes_gather(ls_outcomes *outcomes, ls_comm *comm);
+// Mean loss and accuracy over all gathered rows, summed in the order of the set: the same bits for any number of ranks.
+void ls_outcomes_mean(const ls_outcomes *outcomes, double *loss, double *accuracy);
 // Of all rows, of which there is one at least; without names, paths and pictures.
 LS_CHECKED ls_status ls_outcomes_evaluate(const ls_outcomes *outcomes, ls_evaluation **out);
 // Names of classes, and of mistakes path and picture, of the set that was evaluated.

@@ -67,10 +67,8 @@ static ls_status enqueue_micro_batch(ls_trainer *t) {
     return ls_input_pipeline_done(t->input);
 }
 
-// A window's loss in steps of 2^-24: then sums are exact up to 2^29, in any order, and do not change where a run is cut
-// by a checkpoint, which adds the ranks' sums up in mid-epoch.
 static void add_result(ls_micro_result *sum, const ls_micro_result *more) {
-    sum->loss_sum += rint(more->loss_sum * 0x1p24) * 0x1p-24;
+    sum->loss_sum += more->loss_sum;
     sum->correct += more->correct;
     sum->count += more->count;
     sum->bad += more->bad;

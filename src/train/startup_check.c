@@ -65,11 +65,45 @@ static ls_status add_data(const ls_trainer *t, ls_fingerprint *mine) {
     return LS_SUCCESS;
 }
 
+// Adds a program's algorithms to those that are known, each once: how often and in which order they occur depends on
+// the ranks.
+static uint64_t add_algorithms(const ls_program *program, uint64_t *known, int *count, int most) {
+    uint64_t sum = 0;
+    for (int i = 0; i < program->count; i++) {
+        const char *name = program->instructions[i].plan->algorithm;
+        const uint64_t hash = name ? ls_hash(name, strlen(name)) : 0;
+        int k = 0;
+        while (k < *count && known[k] != hash) k++;
+        if (!hash || k < *count || *count == most) continue;
+        known[(*count)++] = hash;
+        sum += hash;
+    }
+    return sum;
+}
+
+// A hash of which algorithms the run's whole micro-batches use.
+static uint64_t hash_algorithms_used(const ls_trainer *t) {
+    enum { KINDS = 256 };
+    uint64_t known[KINDS], sum = 0;
+    int count = 0;
+    for (int p = 0; p < LS_TRAINER_EVAL; p += 2)
+        if (t->session.program[p]) sum += add_algorithms(t->session.program[p], known, &count, KINDS);
+    return sum;
+}
+
+static void describe_arithmetic(ls_trainer *t) {
+    const ls_device_info *d = &t->facts.device_info;
+    const char *how = d->uuid[0] ? d->name : d->vectors;
+    snprintf(t->facts.arithmetic, sizeof t->facts.arithmetic, "%s%s%s, %s, algorithms %016llx", t->facts.device,
+        how[0] ? ", " : "", how, d->libraries, (unsigned long long)hash_algorithms_used(t));
+}
+
 static ls_status add_state(const ls_trainer *t, ls_fingerprint *mine) {
     uint64_t hash;
     LS_TRY(ls_param_store_hash(t->session.store, &hash));
     ls_fingerprint_add(mine, "initial weights", "%016llx", (unsigned long long)hash);
     ls_fingerprint_note(mine, "algorithms", "%016llx", (unsigned long long)hash_algorithms(t));
+    ls_fingerprint_note(mine, "vector instructions", "%s", t->facts.device_info.vectors);
     if (t->facts.train_data->decoder[0])
         ls_fingerprint_add(mine, "decoder of pictures", "%s", t->facts.train_data->decoder);
     return add_data(t, mine);
@@ -97,6 +131,7 @@ ls_status ls_startup_check_devices(ls_trainer *t) {
 }
 
 ls_status ls_startup_check_state(ls_trainer *t) {
+    describe_arithmetic(t);
     return compare(t, add_state);
 }
 

@@ -190,17 +190,10 @@ static ls_status look_at_chosen(ls_tta *tta) {
     return status;
 }
 
-ls_status ls_tta_finish(ls_tta *tta, ls_outcomes *outcomes, ls_micro_result *result, int64_t *looked_at) {
-    const int classes = classes_of(tta);
+ls_status ls_tta_finish(ls_tta *tta, ls_outcomes *outcomes, int64_t *looked_at) {
     LS_TRY(choose(tta, looked_at));
     LS_TRY(look_at_chosen(tta));
-    *result = (ls_micro_result){ .count = tta->count };
-    for (int64_t i = 0; i < tta->count; i++) {
-        const double *logits = tta->logits + i * classes;
-        int best;
-        result->loss_sum += ls_log_sum(logits, classes, &best) - logits[tta->labels[i]];
-        result->correct += best == tta->labels[i];
-        ls_outcomes_add(outcomes, tta->samples[i], tta->labels[i], logits);
-    }
+    for (int64_t i = 0; i < tta->count; i++)
+        ls_outcomes_add(outcomes, tta->samples[i], tta->labels[i], tta->logits + i * classes_of(tta));
     return LS_SUCCESS;
 }

@@ -24,8 +24,9 @@ LS_CHECKED ls_status ls_tta_new(ls_trainer *t, int64_t samples, ls_tta **out);
 void ls_tta_free(ls_tta *tta); // NULL is allowed
 // The picture's logits in view 0; index: in the test split.
 void ls_tta_keep(ls_tta *tta, int64_t index, int label, const double *logits);
-// All of this rank's pictures were kept: chooses those to look at in all views, and does. All ranks; *looked_at: how many
-// there are in all. result: sums over this rank's pictures; each of them is added to outcomes.
-LS_CHECKED ls_status ls_tta_finish(ls_tta *tta, ls_outcomes *outcomes, ls_micro_result *result, int64_t *looked_at);
+// Call when all of this rank's pictures are kept. Chooses the pictures to look at in all views, looks at them, and
+// adds every picture of this rank to outcomes. Collective. *looked_at: how many pictures all ranks have looked at in
+// all views.
+LS_CHECKED ls_status ls_tta_finish(ls_tta *tta, ls_outcomes *outcomes, int64_t *looked_at);
 
 #endif

@@ -78,6 +78,32 @@ static void limits_of_memory(void **state) {
     }
 }
 
+static void processes_ended_for_lack_of_memory(void **state) {
+    (void)state;
+    static const struct {
+        const char *files[8];
+        int64_t kills;
+    } rows[] = {
+        { { NULL }, -1 },
+        { { "proc/self/cgroup", "0::/\n", "sys/fs/cgroup/memory.events", "low 0\nhigh 1\nmax 7\noom 5\noom_kill 3\n" },
+            3 },
+        { { "proc/self/cgroup", "0::/a/b\n", "sys/fs/cgroup/a/b/memory.events", "oom 5\n",
+              "sys/fs/cgroup/a/memory.events", "oom_kill 0\noom_group_kill 2\n" },
+            0 },
+        { { "proc/self/cgroup", "4:memory:/docker/0123\n", "sys/fs/cgroup/memory/memory.oom_control",
+              "oom_kill_disable 0\nunder_oom 0\noom_kill 12\n" },
+            12 },
+    };
+    for (size_t row = 0; row < sizeof rows / sizeof *rows; row++) {
+        temp_folder root = temp_folder_new();
+        for (int i = 0; i < 8 && rows[row].files[i]; i += 2)
+            temp_file(&root, rows[row].files[i], rows[row].files[i + 1]);
+        const int64_t kills = ls_cpus_oom_kills(root.path);
+        temp_folder_remove(&root);
+        if (kills != rows[row].kills) fail_msg("row %zu: %lld", row, (long long)kills);
+    }
+}
+
 static void threads(void **state) {
     (void)state;
     static const struct {
@@ -126,6 +152,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(quotas),
         cmocka_unit_test(limits_of_memory),
+        cmocka_unit_test(processes_ended_for_lack_of_memory),
         cmocka_unit_test(threads),
         cmocka_unit_test(this_machine),
     };

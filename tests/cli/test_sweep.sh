@@ -122,6 +122,29 @@ refused "no task" 2 "--task 0: a whole number from 1" "${small[@]}" --seeds 1-2 
 refused "a task and the table" 2 "--task 1: with --table" "${small[@]}" --seeds 1-2 --task 1 --table
 says "two ranks without a task" "train sweep starts its runs itself" "$(ranks 2 60 "${small[@]}" --seeds 1-2 2>&1)"
 
+# --- a run that SIGKILL ends: the reason is said as far as it is known
+mkdir -p root/proc/self root/sys/fs/cgroup
+echo "0::/" >root/proc/self/cgroup
+killed_under_way() { under_way "$(echo killed/*seed=1)"; }
+# ended_by_kill WHAT COUNT_BEFORE COUNT_AFTER TEXT: counts of the kernel, "" where it shows none
+ended_by_kill() {
+    rm -rf killed root/sys/fs/cgroup/memory.events
+    [ -z "$2" ] || echo "oom_kill $2" >root/sys/fs/cgroup/memory.events
+    LOCKSTEP_SYS_ROOT=$PWD/root "$train" sweep tiny.ini --seeds 1-1 --set optimizer.lr=0.01 --set device.type=cpu \
+        --set train.epochs=1000000 --run-dir killed >out 2>lines &
+    pid=$!
+    eventually killed_under_way
+    [ -z "$3" ] || echo "oom_kill $3" >root/sys/fs/cgroup/memory.events
+    # shellcheck disable=SC2046 # one number each
+    kill -KILL $(children)
+    wait $pid
+    check "$1: exit" $? 4
+    says "$1" "ended by signal 9 (Killed): $4" "$(cat lines)"
+}
+ended_by_kill "killed, nothing is known" "" "" "by a person or a program, or by the kernel for lack of memory"
+ended_by_kill "killed, no lack of memory" 3 3 "by a person or a program; the kernel has ended no process of this group"
+ended_by_kill "killed for lack of memory" 3 4 "meanwhile the kernel ended a process of this group for lack of memory"
+
 # --- a run that fails does not stop the others
 output=$("$train" sweep tiny.ini --seeds 1-2 --set model.file='"net.ini","no.ini"' --run-dir failing 2>&1)
 check "a network that is missing: exit" $? 2

@@ -272,7 +272,7 @@ static void store_file(const char *folder, const char *name) {
 
 typedef struct {
     uint64_t checksum;
-    int mapped; // were its pixels kept by another start?
+    int kept; // were its pixels kept by another start?
     char note[320];
 } opened;
 
@@ -285,7 +285,7 @@ static opened open_mnist(const char *folder, const char *cache, int seed, int64_
     ls_dataset *set;
     require_ok(ls_dataset_open(&cfg, LS_SPLIT_TRAIN, &set), "open");
     const ls_dataset_info *facts = ls_dataset_get_info(set);
-    opened o = { .checksum = facts->checksum, .mapped = ls_dataset_is_mapped(set) };
+    opened o = { .checksum = facts->checksum, .kept = ls_dataset_is_kept(set) };
     memcpy(o.note, facts->note, sizeof o.note);
     assert_int_equal(samples ? samples : SAMPLES, facts->count);
     assert_int_equal(SIDE, facts->shape.h);
@@ -309,23 +309,23 @@ static void mnist_is_inflated_once(void **state) {
     const opened off = open_mnist(folder, "off", 1, 0), part = open_mnist(folder, "off", 1, 99);
     assert_int_equal(0, files_in(cache));
     const opened first = open_mnist(folder, cache, 1, 0), second = open_mnist(folder, cache, 1, 0);
-    assert_false(off.mapped || first.mapped);
-    assert_true(second.mapped);
+    assert_false(off.kept || first.kept);
+    assert_true(second.kept);
     assert_true(off.checksum == first.checksum && off.checksum == second.checksum);
     assert_true(open_mnist(folder, cache, 1, 99).checksum == part.checksum);
     assert_int_equal(1, files_in(cache));
     // Other images; then other labels beside the same images.
     put_large_mnist(folder, 2);
-    assert_false(open_mnist(folder, cache, 2, 0).mapped);
-    assert_true(open_mnist(folder, cache, 2, 0).mapped);
+    assert_false(open_mnist(folder, cache, 2, 0).kept);
+    assert_true(open_mnist(folder, cache, 2, 0).kept);
     const char *other = new_folder();
     put_large_mnist(other, 2 + 3);
     labels_seed = 3;
     size_t count;
     uint8_t *labels = get_file(other, "train-labels-idx1-ubyte.gz", &count);
     put_file(folder, "train-labels-idx1-ubyte.gz", labels, count);
-    assert_false(open_mnist(folder, cache, 2, 0).mapped);
-    assert_true(open_mnist(folder, cache, 2, 0).mapped);
+    assert_false(open_mnist(folder, cache, 2, 0).kept);
+    assert_true(open_mnist(folder, cache, 2, 0).kept);
     free(labels);
     // A folder that cannot be used is named; the user's own is not.
     assert_non_null(strstr(open_mnist(folder, "/dev/null/cache", 2, 0).note, "inflated at each start"));
@@ -357,15 +357,15 @@ static void damaged_pixels_are_inflated_again(void **state) {
         whole[places[i]] ^= 0x04;
         put_file("", path, whole, count);
         free(whole);
-        if (open_mnist(folder, cache, 3, 0).mapped) fail_msg("taken with byte %zu changed", places[i]);
-        assert_true(open_mnist(folder, cache, 3, 0).mapped);
+        if (open_mnist(folder, cache, 3, 0).kept) fail_msg("taken with byte %zu changed", places[i]);
+        assert_true(open_mnist(folder, cache, 3, 0).kept);
     }
     size_t count; // 14 x 56: as many pixels
     uint8_t *whole = get_file("", path, &count);
     whole[PAGE + 11] = SIDE / 2, whole[PAGE + 15] = SIDE * 2;
     put_file("", path, whole, count);
     free(whole);
-    assert_false(open_mnist(folder, cache, 3, 0).mapped);
+    assert_false(open_mnist(folder, cache, 3, 0).kept);
 }
 
 // The file is packed to a size for which ranks wait. One of them inflates it.
@@ -381,7 +381,7 @@ static void ranks_may_start_together(void **state) {
         ranks[i] = fork();
         assert_true(ranks[i] >= 0);
         if (ranks[i] > 0) continue;
-        _exit(open_mnist(folder, cache, 4, 0).mapped ? 10 : 11);
+        _exit(open_mnist(folder, cache, 4, 0).kept ? 10 : 11);
     }
     int inflated = 0;
     for (int i = 0; i < 4; i++) {
@@ -391,7 +391,7 @@ static void ranks_may_start_together(void **state) {
         inflated += WEXITSTATUS(ended) == 11;
     }
     assert_int_equal(1, inflated);
-    assert_true(open_mnist(folder, cache, 4, 0).mapped);
+    assert_true(open_mnist(folder, cache, 4, 0).kept);
     assert_int_equal(1, files_in(cache));
 }
 

@@ -125,7 +125,7 @@ TOLERATED = [
     ("ls_inflated_open", "", "the gzip file is inflated"),
     ("ls_inflated_claim", "", "the gzip file is inflated, beside another rank that does so"),
     ("ls_inflated_keep", "", "it is inflated at each start, which a warning says where a folder was named"),
-    ("ls_inflated_close", "", "it is mapped no more when the program ends; whoever comes next takes the lock"),
+    ("ls_inflated_close", "", "its memory is free when the program ends; whoever comes next takes the lock"),
     ("ls_atomic_file_check", "stat unlink close", "a probe; writing at the end says what is wrong"),
     ("ls_powercap_start", "opendir open read close", "energy is not reported where no meter can be read"),
     ("ls_cmd_eval", "stat", "what is no folder is a file; opening says what is wrong"),

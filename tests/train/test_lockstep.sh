@@ -23,6 +23,12 @@ train() {
     check "$name: exit status" 1 0
   fi
 }
+# What the records of training and evaluation say, without times.
+records() {
+  grep -E '"event":"(train|eval)"' "$work/$1/metrics.jsonl" |
+    grep -oE '"(update|train_loss|train_accuracy|learning_rate|grad_norm|(test|val|tta)_(loss|accuracy))":[^,}]*' | md5sum
+}
+details() { md5sum <"$work/$1/evaluation.json"; }
 same() { check "$1: weights_hash" "$(field "$1" weights_hash)" "$(field "$2" weights_hash)"; }
 
 for device in ref cpu; do
@@ -38,8 +44,11 @@ for device in ref cpu; do
   for n in 2 3 4; do
     check "$device: on $n ranks, the same test pictures in all views" "$(field $device-$n tta_samples)" 14
     check "$device: their accuracy on $n ranks" "$(field $device-$n tta_accuracy)" "$(field $device-1 tta_accuracy)"
-    # the ranks' sums are doubles: in another order they are rounded elsewhere
-    check "$device: their loss on $n ranks" "$(printf %.12g "$(field $device-$n tta_loss)")" "$(printf %.12g "$(field $device-1 tta_loss)")"
+    for metric in train_loss test_loss test_accuracy tta_loss; do
+      check "$device: $metric on $n ranks" "$(field $device-$n $metric)" "$(field $device-1 $metric)"
+    done
+    check "$device: records on $n ranks" "$(records $device-$n)" "$(records $device-1)"
+    check "$device: evaluation.json on $n ranks" "$(details $device-$n)" "$(details $device-1)"
   done
 done
 # Three ranks on two hosts, that sum by hosts.
@@ -49,6 +58,21 @@ same cpu-hosts cpu-1
 for bytes in 4096 9000; do
   train cpu-buckets-$bytes 3 --set device.type=cpu --set run.deterministic=true --set dist.bucket_bytes=$bytes
   same cpu-buckets-$bytes cpu-1
+done
+# Every metric, with the average of the weights, validation, class weights and mixed targets.
+for device in ref cpu; do
+  for n in 1 2 4; do
+    train all-$device-$n $n --set device.type=$device --set run.deterministic=true --set train.class_weights=balanced --set data.mixup=0.3 \
+      --set data.validation_fraction=0.2 --set average.kind=ema --set average.decay=0.9 --set log.every=1
+  done
+  for n in 2 4; do
+    same all-$device-$n all-$device-1
+    for metric in train_loss test_loss test_accuracy val_loss val_accuracy; do
+      check "$device: $metric on $n ranks, with all of that" "$(field all-$device-$n $metric)" "$(field all-$device-1 $metric)"
+    done
+    check "$device: records on $n ranks, with all of that" "$(records all-$device-$n)" "$(records all-$device-1)"
+    check "$device: evaluation.json on $n ranks, with all of that" "$(details all-$device-$n)" "$(details all-$device-1)"
+  done
 done
 train cpu-resident 2 --set device.type=cpu --set run.deterministic=true --set data.loader=resident
 same cpu-resident cpu-1

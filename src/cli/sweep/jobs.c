@@ -25,6 +25,7 @@ typedef struct {
     int run; // -1: nothing runs here
     pid_t pid;
     double started;
+    int64_t oom_kills; // that the kernel had counted by then; -1: unknown
     char folder[LS_TEXT_BYTES];
     ls_cpu_mask cpus;          // empty: those of this process
     char gpus[GPU_WORD_BYTES]; // "": as this process
@@ -129,6 +130,12 @@ static int complete_runs(const work *w) {
     return count;
 }
 
+// LOCKSTEP_SYS_ROOT in the environment stands before /proc and /sys, for tests.
+static int64_t count_oom_kills(void) {
+    const char *root = getenv("LOCKSTEP_SYS_ROOT");
+    return ls_cpus_oom_kills(root ? root : "");
+}
+
 static ls_status start(work *w, slot *s, int run) {
     char log[LS_TEXT_BYTES], **words;
     const int bound = ls_cpu_mask_first(&s->cpus) >= 0;
@@ -136,6 +143,7 @@ static ls_status start(work *w, slot *s, int run) {
     LS_TRY(ls_path_join(log, sizeof log, s->folder, "log.txt"));
     LS_TRY(ls_make_folders(s->folder));
     LS_TRY(ls_sweep_words(w->plan, run, w->threads, 0, &words));
+    s->oom_kills = count_oom_kills();
     ls_status status =
         ls_child_start(&(ls_child){ words, log, bound ? &s->cpus : NULL, s->gpus[0] ? s->gpus : NULL }, &s->pid);
     ls_sweep_words_free(words);
@@ -167,18 +175,28 @@ static void end_all(const work *w) {
 
 // --- their ends ----------------------------------------------------------------------------------
 
-// A signal that killed it is no exit code: out of memory it is SIGKILL.
+// A run that a signal ended has no exit code. SIGKILL comes from outside: from the kernel, a person or another program.
 static ls_code code_of(int exit_code, int signal) {
     if (signal) return signal == SIGKILL ? LS_DEVICE : LS_INTERNAL;
     return (ls_code)exit_code;
 }
 
+// Who may have sent SIGKILL, as far as it is known.
+static const char *killer(const slot *s) {
+    const int64_t now = count_oom_kills();
+    if (now < 0 || s->oom_kills < 0)
+        return ": by a person or a program, or by the kernel for lack of memory (dmesg knows)";
+    return now > s->oom_kills
+               ? ": meanwhile the kernel ended a process of this group for lack of memory"
+               : ": by a person or a program; the kernel has ended no process of this group for lack of memory";
+}
+
 static void note_failure(work *w, const slot *s, int exit_code, int signal) {
-    char name[LS_SWEEP_NAME_BYTES], how[96], log[LS_TEXT_BYTES];
+    char name[LS_SWEEP_NAME_BYTES], how[192], log[LS_TEXT_BYTES];
     snprintf(how, sizeof how, "exit %d", exit_code);
     if (signal)
-        snprintf(how, sizeof how, "killed by signal %d (%s)%s", signal, strsignal(signal),
-            signal == SIGKILL ? ": out of memory?" : "");
+        snprintf(how, sizeof how, "ended by signal %d (%s)%s", signal, strsignal(signal),
+            signal == SIGKILL ? killer(s) : "");
     snprintf(log, sizeof log, "%.*s/log.txt", LS_TEXT_BYTES - 16, s->folder);
     char *line = signal ? NULL : ls_sweep_last_line(log, "error: ");
     char text[sizeof w->failure_text];

@@ -61,6 +61,7 @@ static void cpu_info(const ls_device *device, ls_device_info *info) {
     *info = (ls_device_info){ .memory_bytes = 0 };
     snprintf(info->name, sizeof info->name, "%.45s, %d thread%s, %s", cpu->cpus.model, cpu->threads,
         cpu->threads == 1 ? "" : "s", isa);
+    snprintf(info->vectors, sizeof info->vectors, "%s", isa);
     ls_onednn_describe(info->libraries, sizeof info->libraries);
 }
 

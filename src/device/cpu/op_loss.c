@@ -90,11 +90,13 @@ static void loss_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buffer 
     for (int k = 0; run.weights && k < attr->logits.c; k++) run.all_weights += run.weights[k];
     if (attr->training) run.grad = ls_cpu_floats_at(args[LS_LOSS_GRAD_LOGITS]);
     ls_pool_run(run.plan->cpu->pool, loss_task, &run, (attr->logits.n + LOSS_ROWS - 1) / LOSS_ROWS);
+    double loss = 0;
     for (int n = 0; n < run.count; n++) {
-        result->loss_sum += run.rows[n].loss;
+        loss += run.rows[n].loss;
         result->correct += run.rows[n].correct;
         result->bad += !isfinite(run.rows[n].loss);
     }
+    result->loss_sum += LS_LOSS_STEP(loss);
     result->count += run.count;
 }
 

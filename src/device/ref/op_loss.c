@@ -66,6 +66,7 @@ typedef struct {
     const ls_train_state *state;
     const void *logits;
     int count;
+    double loss; // of the samples so far
     ls_micro_result *result;
 } loss_job;
 
@@ -84,8 +85,8 @@ static loss_job job_of(const ls_plan *plan, const ls_buffer *args) {
     return job;
 }
 
-// Adds the loss of sample n to the results; grad: NULL, or its gradient. made: as a row's.
-static void one_row(const loss_job *job, int n, const double *made, double *grad) {
+// Adds the loss of sample n to the job's, and counts it in the results; grad: NULL, or its gradient. made: as a row's.
+static void one_row(loss_job *job, int n, const double *made, double *grad) {
     const ls_loss_attr *a = job->attr;
     const int classes = a->logits.c;
     for (int k = 0; grad && k < classes; k++) grad[k] = 0;
@@ -100,7 +101,7 @@ static void one_row(const loss_job *job, int n, const double *made, double *grad
     row.mix = job->samples ? job->samples[n].mix / 65536.0 : 0;
     int best = find_maximum(&row);
     double loss = row_loss(&row), all = target_sum(&row);
-    job->result->loss_sum += loss;
+    job->loss += loss;
     job->result->correct += best == row.label;
     job->result->bad += !isfinite(loss);
     for (int k = 0; grad && k < classes; k++) {
@@ -118,12 +119,13 @@ static void store_row(void *to, const ls_loss_attr *a, int n, const double *valu
 
 void ls_ref_loss(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
     (void)queue;
-    const loss_job job = job_of(plan, args);
+    loss_job job = job_of(plan, args);
     double *grad = job.attr->training ? ls_buffer_host(workspace) : NULL;
     for (int n = 0; n < job.attr->logits.n; n++) {
         one_row(&job, n, NULL, grad);
         if (grad) store_row(ls_buffer_host(args[LS_LOSS_GRAD_LOGITS]), job.attr, n, grad);
     }
+    job.result->loss_sum += LS_LOSS_STEP(job.loss);
 }
 
 // --- head: of a sample, pooled channels with their winners, logits and gradients, as doubles ----------
@@ -185,7 +187,7 @@ static void head_backward(
 
 void ls_ref_head(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
     (void)queue;
-    const loss_job job = job_of(plan, args);
+    loss_job job = job_of(plan, args);
     const ls_loss_attr *a = job.attr;
     double *pooled = ls_buffer_host(workspace), *winners = pooled + a->src.c, *logits = winners + a->src.c;
     double *grad = logits + a->logits.c;
@@ -196,4 +198,5 @@ void ls_ref_head(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace
         store_row(ls_buffer_host(args[LS_LOSS_GRAD_LOGITS]), a, n, grad);
         head_backward(a, args, n, grad, winners);
     }
+    job.result->loss_sum += LS_LOSS_STEP(job.loss);
 }

@@ -5,7 +5,6 @@
 #include <sched.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <time.h>
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/thread.h"
@@ -129,13 +128,6 @@ static ls_status look(host_reducer *r, flight *f, int *news) {
     return LS_SUCCESS;
 }
 
-static struct timespec after(double seconds) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    int64_t ns = t.tv_nsec + (int64_t)(seconds * 1e9);
-    return (struct timespec){ t.tv_sec + ns / 1000000000, ns % 1000000000 };
-}
-
 // Books what a look found. The mutex is held.
 static void book(host_reducer *r, const flight *f, int news, ls_status status) {
     r->done += news;
@@ -165,7 +157,7 @@ static void pause_between_looks(host_reducer *reducer, flight *f) {
         pthread_mutex_lock(&reducer->mutex);
         return;
     }
-    struct timespec next = after(f->nap_s);
+    struct timespec next = ls_cond_deadline(f->nap_s);
     pthread_cond_timedwait(&reducer->work, &reducer->mutex, &next);
     f->nap_s = f->nap_s * nap_growth < nap_last_s ? f->nap_s * nap_growth : nap_last_s;
 }
@@ -392,13 +384,9 @@ static const ls_reducer_kind kind = {
 };
 
 static void init_locks(host_reducer *r) {
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&r->mutex, NULL);
-    pthread_cond_init(&r->work, &monotonic);
-    pthread_cond_init(&r->idle, NULL);
-    pthread_condattr_destroy(&monotonic);
+    ls_cond_init(&r->work);
+    ls_cond_init(&r->idle);
 }
 
 static int on_device(const ls_reducer_options *o) {

@@ -134,7 +134,7 @@ __device__ inline void ls_loss_add_up(const ls_cuda_loss_args &a, int count, ls_
     }
     mine = ls_block_sum(mine, room, LS_BLOCK);
     if (t > 0) return;
-    a.result->loss_sum += mine.loss;
+    a.result->loss_sum += LS_LOSS_STEP(mine.loss);
     a.result->correct += mine.correct;
     a.result->bad += mine.bad;
     a.result->count += count;
