@@ -56,7 +56,8 @@ double ls_student_critical(double p, double freedom) {
 ls_statistics ls_statistics_of(const double *values, int count) {
     ls_statistics s = { .count = count, .mean = NAN, .deviation = NAN, .half_width = NAN };
     if (count < 1) return s;
-    double sum = 0, squares = 0, alike = 1;
+    double sum = 0, squares = 0;
+    int alike = 1;
     for (int i = 0; i < count; i++) {
         sum += values[i];
         alike = alike && values[i] == values[0];
