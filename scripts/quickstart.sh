@@ -122,7 +122,7 @@ write_pictures() {
 }
 
 cores=$(usable_cores)
-step packages "1 minute where none of them is there, mostly to load 150 MB"
+step packages "about a minute if none of them is there"
 command_line scripts/install-packages.sh run
 scripts/install-packages.sh run
 

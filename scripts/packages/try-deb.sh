@@ -29,7 +29,8 @@ everything() { find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path 
 
 quiet apt-get update
 # What it depends on stays: only its own files are looked for afterwards.
-quiet apt-get install -y --no-install-recommends openmpi-bin dataset-fashion-mnist libdnnl2 libcjson1 libdeflate0 libprotobuf-c1 libjpeg62-turbo
+read -ra needed < <(dpkg-deb -f "$packages"/lockstep_*.deb Depends | sed 's/([^)]*)//g; s/,/ /g')
+quiet apt-get install -y --no-install-recommends openmpi-bin dataset-fashion-mnist "${needed[@]}"
 everything >/tmp/before
 start=$(date +%s.%N)
 quiet apt-get install -y --no-install-recommends "$packages"/lockstep_*.deb "$packages"/lockstep-doc_*.deb
