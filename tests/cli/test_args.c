@@ -70,7 +70,7 @@ static const struct {
     { { "--rundir", "x", "a.ini" }, "unknown option --rundir; did you mean --run-dir?" },
     { { "--rundir=x", "a.ini" }, "unknown option --rundir; did you mean --run-dir?" },
     { { "--verbosity", "a.ini" }, "unknown option --verbosity; 'train --help' lists all" },
-    { { "-q", "a.ini" }, "unknown option -q; 'train --help' lists all" },
+    { { "-q", "a.ini" }, "unknown option -q; did you mean --quiet?" },
     { { "bench", "a.ini", "--dry-run" }, "--dry-run: not an option of 'train bench'; 'train bench --help' lists them" },
     { { "a.ini", "--seconds", "3" }, "--seconds: not an option of 'train'; 'train --help' lists them" },
     { { "eval", "a.ini", "w", "--run-dir", "d" },
