@@ -60,6 +60,7 @@ static void lines_beside_another_ranks_bar(void **state) {
 static void broken_bars_go_whole(void **state) {
     (void)state;
     int pipes[2];
+    ls_log_setup(0, 1, LS_LOG_INFO);
     int before = catch_stderr(pipes);
     ls_log_bar("long");
     ls_log_bar_broken(2);
