@@ -30,6 +30,17 @@ int ls_installed_path(const char *name, char *path, size_t bytes) {
     return 0;
 }
 
+int ls_shipped_path(const char *name, char *path, size_t bytes) {
+    char folder[PATH_MAX], below[PATH_MAX];
+    snprintf(below, sizeof below, "configs/%s", name);
+    if (ls_installed_path(below, path, bytes)) return 1;
+    if (ls_failed(ls_program_folder(folder, sizeof folder))) return 0;
+    const int needed = snprintf(path, bytes, "%s/../%s", folder, below);
+    if (needed > 0 && (size_t)needed < bytes && ls_path_exists(path)) return 1;
+    *path = 0;
+    return 0;
+}
+
 const char *ls_script_path(const char *script, char *path, size_t bytes) {
     char name[64];
     snprintf(name, sizeof name, "scripts/%s", script);

@@ -10,10 +10,11 @@
 static struct {
     int rank, world_size;
     ls_log_level level;
-    atomic_int bar;  // one stands in the last line
-    int beside_bar;  // there may be another process's
-    atomic_int lost; // errno of the first line that could not be written
-} self = { 0, 1, LS_LOG_INFO, 0, 0, 0 };
+    atomic_int bar;    // one stands in the last line
+    atomic_int broken; // lines above it that it was broken into
+    int beside_bar;    // there may be another process's
+    atomic_int lost;   // errno of the first line that could not be written
+} self = { 0, 1, LS_LOG_INFO, 0, 0, 0, 0 };
 
 void ls_log_setup(int rank, int world_size, ls_log_level level) {
     self.rank = rank;
@@ -35,14 +36,29 @@ static void write_line(const char *line, size_t bytes) {
     }
 }
 
-static const char take_away[] = "\r\033[K";
+enum { TAKE_AWAY_BYTES = 24 };
+
+// What takes the bar's line away, and the lines above that the terminal has broken it into, into dst; returns dst.
+static char *take_away(char dst[TAKE_AWAY_BYTES]) {
+    const int rows = atomic_exchange(&self.broken, 0);
+    if (rows > 0)
+        snprintf(dst, TAKE_AWAY_BYTES, "\r\033[%dA\033[J", rows);
+    else
+        snprintf(dst, TAKE_AWAY_BYTES, "\r\033[K");
+    return dst;
+}
+
+void ls_log_bar_broken(int rows) {
+    atomic_store(&self.broken, rows);
+}
 
 void ls_log_bar(const char *text) {
-    char line[1024];
+    char line[1024], before[TAKE_AWAY_BYTES] = "\r";
     if (!text[0] && !atomic_exchange(&self.bar, 0)) return;
     if (text[0]) atomic_store(&self.bar, 1);
+    if (!text[0] || atomic_load(&self.broken)) take_away(before);
     int length =
-        text[0] ? snprintf(line, sizeof line, "\r%s\033[K", text) : snprintf(line, sizeof line, "%s", take_away);
+        text[0] ? snprintf(line, sizeof line, "%s%s\033[K", before, text) : snprintf(line, sizeof line, "%s", before);
     write_line(line, length < (int)sizeof line ? (size_t)length : sizeof line - 1);
 }
 
@@ -55,7 +71,9 @@ void ls_log(ls_log_level level, const char *format, ...) {
     if (level > self.level || (self.rank != 0 && level > LS_LOG_WARNING)) return;
     char line[LS_STATUS_TEXT_BYTES + 64]; // an error's text fits whole
     const int room = (int)sizeof line - 2;
-    int length = snprintf(line, sizeof line, "%s", atomic_exchange(&self.bar, 0) || self.beside_bar ? take_away : "");
+    char before[TAKE_AWAY_BYTES] = "";
+    if (atomic_exchange(&self.bar, 0) || self.beside_bar) take_away(before);
+    int length = snprintf(line, sizeof line, "%s", before);
     if (self.rank) length += snprintf(line + length, sizeof line - (size_t)length, "rank %d: ", self.rank);
     length += snprintf(line + length, sizeof line - (size_t)length, "%s", prefix[level]);
     va_list args;

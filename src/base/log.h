@@ -16,6 +16,8 @@ void ls_log_status(ls_status status);
 // A bar on a terminal: text, without a newline, stands in the last line in place of the one before; "" takes it away. Lines that are
 // logged take it away first.
 void ls_log_bar(const char *text);
+// The terminal has become narrower and has broken the bar into so many further lines: the next line takes them away, too.
+void ls_log_bar_broken(int rows);
 // Another process draws one on the terminal that these lines come out on: each of them takes it away.
 void ls_log_beside_bar(void);
 int ls_log_lost(void); // errno of the first line that could not be written; 0: none

@@ -45,6 +45,15 @@ const char *ls_text_nearest(const char *word, const char *const *candidates, int
     return nearest;
 }
 
+int ls_text_same_letters(const char *a, const char *b) {
+    for (int seen = 0;; seen = 1, a++, b++) {
+        while (*a && !isalnum((unsigned char)*a)) a++;
+        while (*b && !isalnum((unsigned char)*b)) b++;
+        if (tolower((unsigned char)*a) != tolower((unsigned char)*b)) return 0;
+        if (!*a) return seen;
+    }
+}
+
 int ls_text_glob(const char *pattern, const char *text) {
     const char *star = NULL, *resume = NULL; // the last '*', and where in text it was tried to end
     while (*text) {

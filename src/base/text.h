@@ -11,6 +11,9 @@
 int ls_text_distance(const char *a, const char *b);
 // The candidate nearest to word, or NULL when none is near (a third or more of its letters differ).
 const char *ls_text_nearest(const char *word, const char *const *candidates, int count);
+// Are the letters and digits of both the same, without regard to case and to all other characters? "AdamW" and "adamw",
+// "one-cycle" and "OneCycle". A word without letters and digits is the same as no other.
+int ls_text_same_letters(const char *a, const char *b);
 int ls_text_glob(const char *pattern, const char *text); // '*' any run, '?' one character; 1 when it matches
 // Where text matches: name, in which what stands for the k-th '*' of pattern takes the place of the k-th '*', into dst; each
 // stands for as little as possible. A pattern has at most LS_TEXT_STARS_MAX, and no fewer than name. 0: it does not match.

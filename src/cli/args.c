@@ -8,6 +8,9 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "cli/command_table.h"
+#include "config/aliases.h"
+#include "config/config.h"
+#include "config/shipped.h"
 
 enum { NAME_BYTES = 64, NEAREST_MAX = 128 };
 
@@ -152,17 +155,6 @@ static void put_presets(ls_args *args) {
 
 // ---- options ----
 
-static ls_status unknown_option(const char *name, ls_command command) {
-    const char *known[NEAREST_MAX];
-    int count = 0;
-    for (int i = 0; i < ls_command_option_count() && count < NEAREST_MAX; i++)
-        if (ls_command_takes(command, ls_command_option_at(i))) known[count++] = ls_command_option_at(i)->name;
-    char text[LS_COMMAND_TEXT_BYTES];
-    const char *nearest = ls_text_nearest(name, known, count);
-    if (nearest) return ls_fail(LS_USAGE, "unknown option %s; did you mean %s?", name, nearest);
-    return ls_fail(LS_USAGE, "unknown option %s; '%s --help' lists all", name, ls_command_text(command, text));
-}
-
 static const ls_command_option *find_option(const char *name) {
     if (strcmp(name, "-h") == 0) name = "--help";
     if (strcmp(name, "-o") == 0) name = "--out";
@@ -171,21 +163,56 @@ static const ls_command_option *find_option(const char *name) {
     return NULL;
 }
 
+// "; ..." about another program's name of an option, where this command has such an option or none has, into dst.
+static char *hint_argument(const char *name, ls_command command, char *dst) {
+    const ls_alias *alias;
+    *dst = 0;
+    for (int i = 0; !*dst && (alias = ls_alias_at(i)); i++) {
+        char ours[NAME_BYTES];
+        if (alias->kind != LS_ALIAS_ARGUMENT || !ls_text_same_letters(alias->theirs, name)) continue;
+        snprintf(ours, sizeof ours, "%.*s", (int)strcspn(alias->ours, " "), alias->ours);
+        const ls_command_option *option = find_option(ours);
+        if (!*ours || (option && ls_command_takes(command, option))) ls_hint_of(alias, "", dst);
+    }
+    return dst;
+}
+
+// value: the word after it, or NULL.
+static ls_status unknown_option(const char *name, const char *value, ls_command command) {
+    const char *known[NEAREST_MAX];
+    int count = 0;
+    for (int i = 0; i < ls_command_option_count() && count < NEAREST_MAX; i++)
+        if (ls_command_takes(command, ls_command_option_at(i))) known[count++] = ls_command_option_at(i)->name;
+    char text[LS_COMMAND_TEXT_BYTES], hint[LS_HINT_BYTES];
+    const char *nearest = ls_text_nearest(name, known, count), *key = name + strspn(name, "-");
+    const char *meant = ls_command_takes(command, find_option("--set")) ? ls_config_meant(key) : NULL;
+    if (*hint_argument(name, command, hint)) return ls_fail(LS_USAGE, "unknown option %s%s", name, hint);
+    if (nearest) return ls_fail(LS_USAGE, "unknown option %s; did you mean %s?", name, nearest);
+    if (meant)
+        return ls_fail(LS_USAGE, "unknown option %s; did you mean --set %s=%s?", name, meant, value ? value : "VALUE");
+    return ls_fail(LS_USAGE, "unknown option %s%s; '%s --help' lists all", name, ls_config_hint(key, hint),
+        ls_command_text(command, text));
+}
+
 // argv[*at] is an option, "--name" or "--name=value"; *at moves to the last argument used.
 static ls_status parse_option(int argc, char *const *argv, int *at, ls_args *args, const ls_command_option **out) {
     const char *word = argv[*at], *equals = strchr(word, '=');
-    char name[NAME_BYTES], text[LS_COMMAND_TEXT_BYTES];
+    char name[NAME_BYTES], text[LS_COMMAND_TEXT_BYTES], hint[LS_HINT_BYTES];
     const size_t length = equals ? (size_t)(equals - word) : strlen(word);
-    if (length >= sizeof name) return unknown_option(word, args->command);
+    if (length >= sizeof name) return unknown_option(word, NULL, args->command);
     snprintf(name, sizeof name, "%.*s", (int)length, word);
     const ls_command_option *option = *out = find_option(name);
-    if (!option) return unknown_option(name, args->command);
+    const char *value = equals ? equals + 1 : NULL;
+    if (!option) {
+        const char *next = *at + 1 < argc && argv[*at + 1][0] != '-' ? argv[*at + 1] : NULL;
+        return unknown_option(name, value ? value : next, args->command);
+    }
     if (!ls_command_takes(args->command, option)) {
         ls_command_text(args->command, text);
-        return ls_fail(LS_USAGE, "%s: not an option of '%s'; '%s --help' lists them", name, text, text);
+        return ls_fail(LS_USAGE, "%s: not an option of '%s'%s; '%s --help' lists them", name, text,
+            hint_argument(name, args->command, hint), text);
     }
 
-    const char *value = equals ? equals + 1 : NULL;
     const int takes_value = option->argument[0] != '\0';
     if (!takes_value && value) return ls_fail(LS_USAGE, "%s: takes no value, but got '%s'", name, value);
     if (takes_value && !value && *at + 1 < argc) value = argv[++*at];
@@ -201,27 +228,44 @@ static ls_status parse_option(int argc, char *const *argv, int *at, ls_args *arg
 
 // ---- words ----
 
-// A configuration's name has a dot or a slash: a bare word is a command, right or misspelt.
+// Is it a configuration? Its name has a dot or a slash, or there is one of that name. Other bare words are commands, right or
+// misspelt.
+static int is_configuration(const char *word) {
+    char path[LS_TEXT_BYTES];
+    return strpbrk(word, "./") || ls_named_nearby(LS_SHIPPED_CONFIGURATION, "", word, path, sizeof path) ||
+           ls_named_shipped(LS_SHIPPED_CONFIGURATION, word, path, sizeof path);
+}
+
 static ls_status unknown_command(const char *word) {
+    char list[512] = "", hint[LS_HINT_BYTES], shipped[LS_SHIPPED_NAME_BYTES];
     const char *words[LS_COMMAND_COUNT];
-    char list[512] = "";
     ls_text_room room = { list, sizeof list };
-    for (int i = 1; i < LS_COMMAND_COUNT; i++) {
-        words[i - 1] = ls_command_at((ls_command)i)->word;
-        ls_text_put(&room, "%s%s", i == 1 ? "" : i < LS_COMMAND_COUNT - 1 ? ", " : " and ", words[i - 1]);
+    for (int i = 0; i < LS_COMMAND_COUNT; i++) {
+        words[i] = ls_command_at((ls_command)i)->word;
+        if (i) ls_text_put(&room, "%s%s", i == 1 ? "" : i < LS_COMMAND_COUNT - 1 ? ", " : " and ", words[i]);
     }
-    const char *nearest = ls_text_nearest(word, words, LS_COMMAND_COUNT - 1);
-    if (nearest) return ls_fail(LS_USAGE, "unknown command '%s'; did you mean '%s'?", word, nearest);
+    if (*ls_hint(LS_ALIAS_COMMAND, "", word, words, LS_COMMAND_COUNT, "''", hint))
+        return ls_fail(LS_USAGE, "unknown command '%s'%s", word, hint);
+    if (ls_shipped_nearest(LS_SHIPPED_CONFIGURATION, word, shipped))
+        return ls_fail(
+            LS_USAGE, "unknown command '%s'; did you mean the configuration '%s'? train %s", word, shipped, shipped);
     return ls_fail(LS_USAGE, "unknown command '%s'; commands are %s (if it is a configuration file, write ./%s)", word,
         list, word);
 }
 
 static ls_status too_many(const ls_args *args, const char *word, int taken) {
     char text[128];
-    if (taken == 1 && args->config)
+    const char *dot = strrchr(word, '.');
+    if (taken == 1 && args->config && dot && strcmp(dot, ".ini") == 0)
         return ls_fail(LS_USAGE,
             "two configuration files, %s and %s: a run has one (single options: --set section.key=value)", args->config,
             word);
+    if (args->command == LS_COMMAND_TRAIN)
+        return ls_fail(LS_USAGE,
+            "'%s' is one word too many: train CONFIG.ini (a folder for the run: --run-dir %s; weights to start from: "
+            "--set "
+            "model.init=%s)",
+            word, word, word);
     return ls_fail(LS_USAGE, "'%s' is one file too many: %s", word, usage(args->command, text, sizeof text));
 }
 
@@ -246,7 +290,7 @@ static ls_status take_word(ls_args *args, const char *word, int taken, int argc)
     if (!ls_usage_word_at(args->command, taken, &place)) return too_many(args, word, taken);
     if (place.is_action) return take_action(args, &place, word);
     if (place.is_files) return put_file(args, word, argc);
-    if (args->command == LS_COMMAND_TRAIN && !strpbrk(word, "./")) return unknown_command(word);
+    if (args->command == LS_COMMAND_TRAIN && !is_configuration(word)) return unknown_command(word);
     *(const char **)field(args, place.offset) = word;
     return LS_SUCCESS;
 }
@@ -257,9 +301,22 @@ static ls_status missing(ls_command command, const char *what) {
         ls_command_text(command, name));
 }
 
+// Refuses the name of an output of export that is plainly of another format: "; ..." about its ending.
+static ls_status check_export(const ls_args *args, const char *path) {
+    char hint[LS_HINT_BYTES];
+    const char *dot = path ? strrchr(path, '.') : NULL;
+    const ls_alias *alias = dot && args->command == LS_COMMAND_EXPORT ? ls_alias_find(LS_ALIAS_OUTPUT, "", dot) : NULL;
+    if (!alias) return LS_SUCCESS;
+    return ls_fail(
+        LS_USAGE, "%s: export writes ONNX: train export WEIGHTS OUT.onnx%s", path, ls_hint_of(alias, "", hint));
+}
+
 static ls_status check_words(const ls_args *args, int taken) {
     ls_usage_word place;
     const int has_files = args->file_count > 0 || args->files_from;
+    if (taken == 1 && !strstr(args->weights ? args->weights : "", ".safetensors"))
+        LS_TRY(check_export(args, args->weights));
+    LS_TRY(check_export(args, args->output));
     if (ls_usage_word_at(args->command, taken, &place) && !place.optional && !(place.many && has_files))
         return missing(args->command, place.noun);
     if (args->command != LS_COMMAND_CKPT || args->action != LS_CKPT_DIFF || args->file_count == 2) return LS_SUCCESS;
@@ -285,7 +342,7 @@ ls_status ls_args_parse(int argc, char *const *argv, ls_args *args) {
     put_presets(args);
     int at = 1, taken = 0, words_only = 0; // behind "--"
     ls_command named = argc > 1 ? ls_command_find(argv[1]) : LS_COMMAND_COUNT;
-    if (named != LS_COMMAND_COUNT && named != LS_COMMAND_TRAIN) {
+    if (named != LS_COMMAND_COUNT) {
         args->command = named;
         at = 2;
     }

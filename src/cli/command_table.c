@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include "base/recognise.h"
 
 enum { PRINTS, KEEPS_ON };
 enum { ALL = LS_RANKS_ALL, FIRST = LS_RANKS_FIRST, ONE = LS_RANKS_ONE };
@@ -26,10 +27,14 @@ static const struct {
     const char *name;
     size_t offset;
     const char *noun, *suffixes;
+    unsigned accepts;
 } words[] = {
-#define WORD(name, field, noun, files) \
+#define IS(content) (1u << LS_CONTENT_##content)
+#define ANY (~0u)
+#define NO_PATH 0
+#define WORD(name, field, noun, files, accepts) \
     { name, _Generic(((ls_args *)0)->field, const char * : 0, const char ** : 0) + offsetof(ls_args, field), noun, \
-        files },
+        files, accepts },
 #include "cli/commands.def"
 };
 
@@ -101,6 +106,7 @@ static void explain(ls_usage_word *word) {
         if (strcmp(words[i].name, word->name) != 0) continue;
         word->noun = words[i].noun;
         word->suffixes = words[i].suffixes;
+        word->accepts = words[i].accepts;
         word->offset = words[i].offset;
     }
     word->is_files = word->offset == offsetof(ls_args, files);

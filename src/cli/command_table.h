@@ -27,6 +27,7 @@ typedef struct {
     int optional, many;      // may be missing; as many as there are
     const char *noun;        // "weights file"
     const char *suffixes;    // of the files that it may be: "safetensors /"
+    unsigned accepts;        // 1u << LS_CONTENT_*, as in commands.def; 0: no path that is read
     size_t offset;           // of the field in ls_args
     int is_action, is_files; // the word is one of name's; the field is `files`
 } ls_usage_word;

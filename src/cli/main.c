@@ -6,6 +6,7 @@
 #include "cli/command_table.h"
 #include "cli/commands.h"
 #include "cli/doctor/doctor.h"
+#include "cli/paths.h"
 #include "dist/comm.h"
 
 static ls_status (*const run[])(const ls_args *args, ls_comm *comm) = {
@@ -44,6 +45,7 @@ int main(int argc, char **argv) {
     ls_log_setup(self->rank, self->world_size, args.quiet ? LS_LOG_ALERT : LS_LOG_INFO);
 
     status = ls_command_agree(comm, parsed);
+    LS_THEN(status, ls_command_agree(comm, self->rank == 0 ? ls_paths_check(&args) : LS_SUCCESS));
     ls_comm_set_timeout(comm, 0); // of the start; a command's own comes with its configuration
     LS_THEN(status, run[args.command](&args, comm));
     ls_comm_finish(comm);

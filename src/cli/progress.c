@@ -180,7 +180,31 @@ char *ls_progress_evaluation(char *dst, const ls_progress *progress, const ls_tr
     return dst;
 }
 
+int ls_progress_broken(int columns, int width) {
+    return columns > width && width > 0 ? (columns - 1) / width : 0;
+}
+
+// Columns of a bar's text on a terminal: characters of UTF-8 outside of escape sequences.
+static int columns_of(const char *text) {
+    int columns = 0;
+    for (; *text; text++) {
+        if (*text == '\033')
+            text += strcspn(text, "mK");
+        else
+            columns += ((unsigned char)*text & 0xc0) != 0x80;
+    }
+    return columns;
+}
+
 // ---- display ----
+
+// Looks at the terminal's width before a line comes out. Terminals break the bar's line where they become narrower than it.
+static void look_at_width(ls_progress *progress) {
+    if (progress->style.display != LS_DISPLAY_BAR) return;
+    progress->style.width = terminal_columns(&progress->style);
+    ls_log_bar_broken(ls_progress_broken(progress->columns, progress->style.width));
+    progress->columns = 0;
+}
 
 static void on_progress(void *context, const ls_train_progress *p) {
     ls_progress *progress = context;
@@ -192,8 +216,9 @@ static void on_progress(void *context, const ls_train_progress *p) {
     if (!progress->loss_known) shown_state.train_loss = shown_state.train_accuracy = NAN;
     if (progress->style.display == LS_DISPLAY_BAR) {
         if (in_background(&progress->style)) return;
-        progress->style.width = terminal_columns(&progress->style);
+        look_at_width(progress);
         ls_log_bar(ls_progress_bar(text, progress, &shown_state));
+        progress->columns = columns_of(text);
         return;
     }
     double now = ls_clock_seconds();
@@ -207,11 +232,12 @@ static void on_evaluated(void *context, const ls_train_evaluation *e) {
     ls_progress *progress = context;
     char text[LS_PROGRESS_TEXT_BYTES];
     if (progress->style.display == LS_DISPLAY_OFF) return;
+    look_at_width(progress);
     ls_info("%s", ls_progress_evaluation(text, progress, e));
 }
 
 static void on_warning(void *context, const char *text) {
-    (void)context;
+    look_at_width(context);
     ls_warn("%s", text);
 }
 
@@ -225,5 +251,6 @@ ls_train_observer ls_progress_observer(ls_progress *progress) {
 }
 
 void ls_progress_end(ls_progress *progress) {
+    look_at_width(progress);
     if (progress->style.display == LS_DISPLAY_BAR) ls_log_bar("");
 }

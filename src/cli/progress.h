@@ -22,6 +22,7 @@ typedef struct {
     double last_line; // clock at the last line; 0: none yet
     int64_t epoch;    // as last shown, from 1; evaluations in mid-epoch belong to it, too
     int loss_known;   // a record was seen: before it there is no loss to show
+    int columns;      // of the bar as last drawn
 } ls_progress;
 
 enum { LS_PROGRESS_TEXT_BYTES = 512 };
@@ -34,6 +35,8 @@ void ls_progress_start(ls_progress *progress, ls_progress_style style, const ls_
 ls_train_observer ls_progress_observer(ls_progress *progress);
 void ls_progress_end(ls_progress *progress); // takes the bar away
 
+// Into how many lines beyond its own a bar of `columns` is broken in a terminal that has become `width` columns wide.
+int ls_progress_broken(int columns, int width);
 // The texts, without line end, into dst of LS_PROGRESS_TEXT_BYTES; for tests. Return dst.
 char *ls_progress_line(char *dst, const ls_progress *progress, const ls_train_progress *p);
 // One line of at most style.width - 1 columns: where it is narrow without the bar, then without a field after the other.

@@ -115,9 +115,7 @@ static void warn(void *context, const char *line) {
 }
 
 void ls_report_options(const ls_train_info *info) {
-    char unused[LS_STATUS_TEXT_BYTES / 2], renamed[LS_STATUS_TEXT_BYTES / 2];
-    if (ls_config_renamed(info->cfg, renamed, sizeof renamed)[0])
-        ls_warn("%s: the next release refuses the old name", renamed);
+    char unused[LS_STATUS_TEXT_BYTES / 2];
     if (ls_config_unused(info->cfg, unused, sizeof unused)[0]) ls_info("no effect %s", unused);
     ls_never_reached(info, warn, NULL);
 }

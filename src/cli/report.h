@@ -23,7 +23,7 @@ void ls_table_print(const ls_table *table, FILE *file);
 // Why no GPU is used, as an info line; nothing where why is NULL, or nobody counts on a GPU (`train devices` says all). Returns
 // whether it was said.
 int ls_report_why_not_gpu(const char *why);
-// What is remarkable about the options that were set: former names, and options that have no effect in this run. Rank 0.
+// Names options that were set and have no effect in this run. Rank 0.
 void ls_report_options(const ls_train_info *info);
 // What is about to be trained, on what, into which folder: a few info lines.
 void ls_report_start(const ls_train_info *info, const char *run_folder);

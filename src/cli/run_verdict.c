@@ -126,6 +126,9 @@ static ls_status find(const char *path, const events *e, ls_run_verdict *run) {
     if (!whole(e->start, "updates_planned", 0, LS_JSON_WHOLE_MAX, &run->planned)) run->planned = 0;
     run->part = e->part;
     run->update = e->update;
+    int64_t before;
+    if (!whole(e->start, "resumed_at_update", 0, LS_JSON_WHOLE_MAX, &before)) before = 0;
+    run->facts.updates = run->update - before;
     run->verdict = ls_verdict_find(&run->facts);
     return LS_SUCCESS;
 }

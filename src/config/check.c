@@ -8,6 +8,7 @@
 #include "base/atomic_file.h"
 #include "config/config.h"
 #include "config/options.h"
+#include "config/shipped.h"
 #include "config/values.h"
 
 enum { MAX_NUMBERS = 1024 }; // in a list: more than the digits of LS_TEXT_BYTES can hold
@@ -196,9 +197,10 @@ static ls_status check_paths(const ls_config *cfg) {
     LS_TRY(ls_config_path(cfg, LS_OPTION_data_cache, path, sizeof path));
     LS_TRY(ls_config_path(cfg, LS_OPTION_model_file, path, sizeof path));
     if (cfg->line[LS_OPTION_model_file] >= 0 || ls_path_exists(path)) return LS_SUCCESS;
-    // Meant as in the file?
-    if (ls_failed(ls_path_join(path, sizeof path, cfg->folder, cfg->model_file)) || !ls_path_exists(path))
-        return LS_SUCCESS; // who opens it says that it is not there
+    // Was it meant as in the file? Then neither a shipped network nor none is right.
+    if (ls_named_nearby(LS_SHIPPED_NETWORK, "", cfg->model_file, path, sizeof path) ||
+        !ls_named_nearby(LS_SHIPPED_NETWORK, cfg->folder, cfg->model_file, path, sizeof path))
+        return LS_SUCCESS;
     return refuse(cfg, LS_OPTION_model_file,
         "no such file in the current folder, where a path on the command line "
         "starts; there is %s",

@@ -45,7 +45,6 @@ typedef struct {
 #undef X
     char file[LS_TEXT_BYTES];   // the configuration file, as given
     char folder[LS_TEXT_BYTES]; // its folder, "" for none: relative paths in the file start there
-    uint64_t former_names;      // one bit for each row of former_names.def that was used
     int line[LS_OPTION_COUNT];  // where each value is from: line of the file, 0 default, -1 --set
 } ls_config;
 
@@ -98,7 +97,8 @@ enum { LS_REDUCE_DTYPE_FP32, LS_REDUCE_DTYPE_BF16 };           // dist.reduce_dt
 enum { LS_HIERARCHY_AUTO, LS_HIERARCHY_ON, LS_HIERARCHY_OFF }; // dist.hierarchy
 
 void ls_config_defaults(ls_config *cfg);
-LS_CHECKED ls_status ls_config_read_file(ls_config *cfg, const char *path); // sets file and folder too
+// path: a file, or the name of a shipped configuration, as "mnist" (config/shipped.h). Sets file and folder too.
+LS_CHECKED ls_status ls_config_read_file(ls_config *cfg, const char *path);
 LS_CHECKED ls_status ls_config_set(ls_config *cfg, const char *assignment); // "section.key=value", from --set
 // "configs/x.ini:12: train.epochs = 5", "--set train.epochs=5" or "train.epochs = 5 (default)" into dst, the start of a
 // message about option `index`; returns dst. LS_TEXT_BYTES * 3 are always enough.
@@ -106,6 +106,9 @@ char *ls_config_where(const ls_config *cfg, int index, char *dst, size_t bytes);
 // The path that a TEXT option names, into dst: as given where --set gave it, else relative to the configuration file's
 // folder. LS_USAGE when it is longer than `bytes`.
 LS_CHECKED ls_status ls_config_path(const ls_config *cfg, int index, char *dst, size_t bytes);
+// The network file that model.file names, into path: relative as by ls_config_path, with or without models/ and .ini, or
+// else a shipped network. LS_USAGE, with the shipped networks, when there is none.
+LS_CHECKED ls_status ls_config_network(const ls_config *cfg, char *path, size_t bytes);
 // What one option cannot know: combinations that are impossible for any number of ranks (rank-dependent ones:
 // ls_batches_plan).
 LS_CHECKED ls_status ls_config_check(const ls_config *cfg);
@@ -119,11 +122,6 @@ LS_CHECKED ls_status ls_config_picture_shape(const ls_config *cfg, ls_chw *shape
 char *ls_config_unused(const ls_config *cfg, char *dst, size_t bytes);
 // Was the option set by hand: by --set, or in a file that is not a run's own record of every option?
 int ls_config_asks_for(const ls_config *cfg, int option);
-// Names of the last release that were used, into dst: "optimizer.lr is now optimizer.lr; ..."; "": none. Returns dst.
-char *ls_config_renamed(const ls_config *cfg, char *dst, size_t bytes);
-// For what the last release wrote: the key that option `index` had ("rate"; NULL: the one it has), the word that `word` is now.
-const char *ls_config_former_key(int index);
-const char *ls_config_word_now(int index, const char *word);
 // Does train.sync_batchnorm have anything to do? With one rank it changes nothing.
 static inline int ls_config_syncs_norm(const ls_config *cfg, int world_size) {
     return cfg->train_sync_batchnorm && world_size > 1;
@@ -145,6 +143,14 @@ int ls_config_has_effect(const ls_config *cfg, int index);
 void ls_config_write(const ls_config *cfg, FILE *file, int with_help);
 // What `train help options` prints: of all options (which: NULL), of a section, or of "section.key". Returns how many those are.
 int ls_config_list(FILE *file, const char *which);
+// What was probably meant by an option's "section.key" or "key": "; did you mean optimizer.lr?", or "", into dst
+// (LS_HINT_BYTES of config/aliases.h); returns dst.
+char *ls_config_hint(const char *name, char *dst);
+// The option that was probably meant, as "optimizer.lr"; NULL: no one can tell.
+const char *ls_config_meant(const char *name);
+// The option of CHOICE whose word is `word`, as "optimizer.kind" of "adamw", in any spelling and also another program's word for
+// it; NULL: none. *ours: the word.
+const char *ls_config_option_of_word(const char *word, const char **ours);
 // "sgd adam", the words that option `index` takes, "" where it is none of words, into dst; returns dst.
 char *ls_config_words(int index, char *dst, size_t bytes);
 // The text of one option's value, as ls_config_write prints it, into dst; 0 when there is no option `index`.

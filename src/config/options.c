@@ -6,9 +6,11 @@
 #include <string.h>
 
 #include "base/files.h"
-#include "base/installed.h"
+#include "base/recognise.h"
 #include "base/text.h"
+#include "config/aliases.h"
 #include "config/ini.h"
+#include "config/shipped.h"
 #include "config/values.h"
 
 #define UNPACK(...) __VA_ARGS__
@@ -276,16 +278,19 @@ ls_status ls_config_path(const ls_config *cfg, int index, char *dst, size_t byte
         ls_config_where(cfg, index, where, sizeof where), bytes - 1);
 }
 
-static ls_status fail_choice(const ls_option *option, const char *where, const char *value) {
-    char all[512] = "";
+static int count_words(const ls_option *option) {
     int count = 0;
-    for (; option->words[count]; count++) {
-        size_t length = strlen(all);
-        snprintf(all + length, sizeof all - length, "%s%s", count ? " | " : "", option->words[count]);
-    }
-    const char *near = ls_text_nearest(value, option->words, count);
-    if (near) return ls_fail(LS_USAGE, "%s: expected %s; did you mean %s?", where, all, near);
-    return ls_fail(LS_USAGE, "%s: expected %s", where, all);
+    while (option->words[count]) count++;
+    return count;
+}
+
+static ls_status fail_choice(const ls_option *option, const char *where, const char *value) {
+    char all[512] = "", hint[LS_HINT_BYTES];
+    ls_text_room room = { all, sizeof all };
+    const int count = count_words(option);
+    for (int i = 0; i < count; i++) ls_text_put(&room, "%s%s", i ? " | " : "", option->words[i]);
+    return ls_fail(LS_USAGE, "%s: expected %s%s", where, all,
+        ls_hint(LS_ALIAS_VALUE, option->name, value, option->words, count, "", hint));
 }
 
 // A text must come back from an INI file as it was: no control characters, nothing that starts a comment there.
@@ -317,7 +322,7 @@ static ls_status assign(ls_config *cfg, int index, const char *where, const char
     case TYPE_BOOL:
         return ls_parse_bool(where, value, field);
     case TYPE_CHOICE: {
-        int word = find_word(option, ls_word_of_former(cfg, index, value));
+        int word = find_word(option, value);
         if (word < 0) return fail_choice(option, where, value);
         *(int *)field = word;
         default_by_kind(cfg, option, word);
@@ -331,10 +336,10 @@ static ls_status assign(ls_config *cfg, int index, const char *where, const char
     return ls_fail(LS_INTERNAL, "%s: option of no known type", where);
 }
 
-static int find_option(ls_config *cfg, const char *section, const char *key) {
+static int find_option(const char *section, const char *key) {
     for (int i = 0; i < LS_OPTION_COUNT; i++)
         if (!strcmp(options[i].section, section) && !strcmp(options[i].key, key)) return i;
-    return ls_option_of_former(cfg, section, key);
+    return -1;
 }
 
 static int is_section(const char *name) {
@@ -343,42 +348,85 @@ static int is_section(const char *name) {
     return 0;
 }
 
-static const char *nearest_section(const char *word) {
-    const char *sections[LS_OPTION_COUNT];
-    int count = 0;
-    for (int i = 0; i < LS_OPTION_COUNT; i++)
-        if (is_first_of_section(i)) sections[count++] = options[i].section;
-    return ls_text_nearest(word, sections, count);
-}
-
-// The option that was probably meant: a near key of the same section, else the same
-// or a near key of any section, else NULL.
-static const char *nearest_option(const char *section, const char *key) {
+// The option that was probably meant: the same or a near key of the section, another program's name, or the same or a near
+// key of any section. NULL: no one can tell.
+static const ls_option *nearest_option(const char *section, const char *key) {
     const char *here[LS_OPTION_COUNT], *all[LS_OPTION_COUNT];
     for (int i = 0; i < LS_OPTION_COUNT; i++) {
         all[i] = options[i].key;
         here[i] = strcmp(options[i].section, section) ? NULL : options[i].key;
     }
     const char *near = ls_text_nearest(key, here, LS_OPTION_COUNT);
+    for (int i = 0; i < LS_OPTION_COUNT && !near; i++)
+        if (ls_text_same_letters(all[i], key)) near = all[i];
     if (!near) near = ls_text_nearest(key, all, LS_OPTION_COUNT);
     for (int pass = 0; near && pass < 2; pass++) // the section's own key before a namesake's
         for (int i = 0; i < LS_OPTION_COUNT; i++)
-            if ((pass || here[i]) && !strcmp(options[i].key, near)) return options[i].name;
+            if ((pass || here[i]) && !strcmp(options[i].key, near)) return &options[i];
+    return NULL;
+}
+
+// Does the section itself have the key, in another spelling?
+static int is_spelling(const ls_option *option, const char *section, const char *key) {
+    return option && !strcmp(option->section, section) && ls_text_same_letters(option->key, key);
+}
+
+static char *hint_option(const char *section, const char *key, char *dst) {
+    const ls_option *near = nearest_option(section, key);
+    const ls_alias *alias = ls_alias_find(LS_ALIAS_OPTION, "", key);
+    *dst = 0;
+    if (alias && !is_spelling(near, section, key)) return ls_hint_of(alias, "", dst);
+    if (near) snprintf(dst, LS_HINT_BYTES, "; did you mean %s?", near->name);
+    return dst;
+}
+
+// "optimizer.lr" into section and key; a word without a dot is a key. Too long a section is none.
+static const char *split_name(const char *name, char section[64]) {
+    const char *dot = strchr(name, '.');
+    snprintf(section, 64, "%.*s", dot ? (int)(dot - name) : 0, name);
+    return dot ? dot + 1 : name;
+}
+
+char *ls_config_hint(const char *name, char *dst) {
+    char section[64];
+    const char *key = split_name(name, section);
+    return hint_option(section, key, dst);
+}
+
+const char *ls_config_meant(const char *name) {
+    char section[64];
+    const char *key = split_name(name, section);
+    const ls_option *near = nearest_option(section, key);
+    const ls_alias *alias = ls_alias_find(LS_ALIAS_OPTION, "", key);
+    if (alias && !is_spelling(near, section, key)) return alias->ours[0] ? alias->ours : NULL;
+    return near ? near->name : NULL;
+}
+
+const char *ls_config_option_of_word(const char *word, const char **ours) {
+    for (int i = 0; i < LS_OPTION_COUNT; i++) {
+        const ls_alias *alias = ls_alias_find(LS_ALIAS_VALUE, options[i].name, word);
+        *ours = alias && alias->ours[0] ? alias->ours : NULL;
+        for (int w = 0; options[i].type == TYPE_CHOICE && options[i].words[w]; w++)
+            if (ls_text_same_letters(options[i].words[w], word)) *ours = options[i].words[w];
+        if (*ours) return options[i].name;
+    }
     return NULL;
 }
 
 static ls_status fail_key(const char *where, const char *section, const char *key) {
-    const char *near = nearest_option(section, key);
-    if (near)
-        return ls_fail(
-            LS_USAGE, "%s: no such key in [%s]; did you mean %s? (train --list shows all)", where, section, near);
-    return ls_fail(LS_USAGE, "%s: no such key in [%s] (train --list shows all)", where, section);
+    char hint[LS_HINT_BYTES];
+    return ls_fail(LS_USAGE, "%s: no such key in [%s]%s (train --list shows all)", where, section,
+        hint_option(section, key, hint));
 }
 
 static ls_status fail_section(const char *where, const char *section) {
-    const char *near = nearest_section(section);
-    if (near) return ls_fail(LS_USAGE, "%s: no such section; did you mean [%s]? (train --list shows all)", where, near);
-    return ls_fail(LS_USAGE, "%s: no such section (train --list shows all)", where);
+    const char *sections[LS_OPTION_COUNT];
+    char hint[LS_HINT_BYTES];
+    int count = 0;
+    for (int i = 0; i < LS_OPTION_COUNT; i++)
+        if (is_first_of_section(i)) sections[count++] = options[i].section;
+    return ls_fail(LS_USAGE, "%s: no such section%s (train --list shows all)", where,
+        ls_hint(LS_ALIAS_SECTION, "", section, sections, count, "[]", hint));
 }
 
 static ls_status read_entries(ls_config *cfg, const ls_ini *ini) {
@@ -390,7 +438,7 @@ static ls_status read_entries(ls_config *cfg, const ls_ini *ini) {
         for (int e = section->first_entry; e < section->first_entry + section->entry_count; e++) {
             const ls_ini_entry *entry = &ini->entries[e];
             ls_ini_where(ini, entry, where, sizeof where);
-            int index = find_option(cfg, entry->section, entry->key);
+            int index = find_option(entry->section, entry->key);
             if (index < 0) return fail_key(where, entry->section, entry->key);
             if (cfg->line[index])
                 return ls_fail(
@@ -402,27 +450,49 @@ static ls_status read_entries(ls_config *cfg, const ls_ini *ini) {
     return LS_SUCCESS;
 }
 
-ls_status ls_config_read_file(ls_config *cfg, const char *path) {
-    char shipped[LS_TEXT_BYTES]; // configs/mnist.ini is there for whoever has installed the program, too
-    if (*path != '/' && ls_installed_path(path, shipped, sizeof shipped) && !ls_path_exists(path)) path = shipped;
-    if (strlen(path) >= LS_TEXT_BYTES)
-        return ls_fail(LS_USAGE, "%.100s...: a path of %zu characters; expected at most %d", path, strlen(path),
-            LS_TEXT_BYTES - 1);
-    strcpy(cfg->file, path);
-    strcpy(cfg->folder, path);
+// The file that `name` names, into path: the user's, or the program's.
+static ls_status find_file(const char *name, char *path, size_t bytes) {
+    char inside[LS_TEXT_BYTES], hint[LS_SHIPPED_HINT_BYTES];
+    *path = 0;
+    if (strlen(name) >= bytes)
+        return ls_fail(
+            LS_USAGE, "%.100s...: a path of %zu characters; expected at most %zu", name, strlen(name), bytes - 1);
+    if (ls_named_nearby(LS_SHIPPED_CONFIGURATION, "", name, path, bytes)) return LS_SUCCESS;
+    if (ls_named_shipped(LS_SHIPPED_CONFIGURATION, name, path, bytes)) return LS_SUCCESS;
+    strcpy(path, name);
+    if (!ls_path_exists(name))
+        return ls_fail(
+            LS_USAGE, "%s: is not there%s", name, ls_shipped_hint(LS_SHIPPED_CONFIGURATION, name, name, hint));
+    if (!ls_failed(ls_path_join(inside, sizeof inside, name, "config.ini")) && ls_path_exists(inside))
+        return ls_fail(LS_USAGE, "%s: is a folder; a configuration in it is %s", name, inside);
+    return LS_SUCCESS; // the function that reads it says what is wrong with it
+}
+
+ls_status ls_config_read_file(ls_config *cfg, const char *name) {
+    ls_status status = find_file(name, cfg->file, sizeof cfg->file);
+    strcpy(cfg->folder, cfg->file);
     char *slash = strrchr(cfg->folder, '/');
     if (slash == cfg->folder) slash++; // the root folder keeps its name
     *(slash ? slash : cfg->folder) = 0;
     ls_ini *ini = NULL;
-    ls_status status = ls_ini_read(path, &ini);
-    char inside[LS_TEXT_BYTES];
-    if (ls_failed(status) && !ls_failed(ls_path_join(inside, sizeof inside, path, "config.ini")) &&
-        ls_path_exists(inside))
-        return ls_fail(LS_USAGE, "%s: is a folder; a configuration in it is %s", path, inside);
     LS_TRY(status);
+    LS_TRY(ls_expect_content(cfg->file, 1u << LS_CONTENT_CONFIGURATION | 1u << LS_CONTENT_FOLDER,
+        "a configuration, an INI file whose model.file names a network"));
+    LS_TRY(ls_ini_read(cfg->file, &ini));
     status = read_entries(cfg, ini);
     ls_ini_free(ini);
     return status;
+}
+
+ls_status ls_config_network(const ls_config *cfg, char *path, size_t bytes) {
+    char where[2 * LS_TEXT_BYTES], hint[LS_SHIPPED_HINT_BYTES];
+    const int is_set = cfg->line[LS_OPTION_model_file] < 0;
+    if (ls_named_nearby(LS_SHIPPED_NETWORK, is_set ? "" : cfg->folder, cfg->model_file, path, bytes)) return LS_SUCCESS;
+    if (ls_named_shipped(LS_SHIPPED_NETWORK, cfg->model_file, path, bytes)) return LS_SUCCESS;
+    LS_TRY(ls_config_path(cfg, LS_OPTION_model_file, path, bytes));
+    if (ls_path_exists(path)) return LS_SUCCESS; // the function that reads it says what is wrong with it
+    return ls_fail(LS_USAGE, "%s: is not there%s", ls_config_where(cfg, LS_OPTION_model_file, where, sizeof where),
+        ls_shipped_hint(LS_SHIPPED_NETWORK, cfg->model_file, path, hint));
 }
 
 ls_status ls_config_set(ls_config *cfg, const char *assignment) {
@@ -436,14 +506,14 @@ ls_status ls_config_set(ls_config *cfg, const char *assignment) {
     char *name = ls_text_trim(copy), *dot = strchr(name, '.');
     value = ls_text_trim(value);
     if (!equals || !dot) {
-        const char *near = nearest_option("", name);
-        return ls_fail(LS_USAGE, "--set %s: expected section.key=value%s%s", assignment, near ? ", perhaps " : "",
-            near ? near : "");
+        char hint[LS_HINT_BYTES];
+        return ls_fail(
+            LS_USAGE, "--set %s: expected section.key=value%s", assignment, dot ? "" : ls_config_hint(name, hint));
     }
     snprintf(where, sizeof where, "--set %s=%s", name, value);
     *dot = 0;
     const char *section = name, *key = dot + 1;
-    int index = find_option(cfg, section, key);
+    int index = find_option(section, key);
     if (index < 0) return is_section(section) ? fail_key(where, section, key) : fail_section(where, section);
     LS_TRY(assign(cfg, index, where, value));
     cfg->line[index] = -1;

@@ -36,10 +36,6 @@ typedef struct {
 char *ls_option_help(int index, char *dst, size_t bytes);
 // The words of those kinds that read option `index`, as "linear, cosine", into dst; returns dst, which is "" where all do.
 char *ls_option_readers(int index, char *dst, size_t bytes);
-// former_names.def: the option that `key`, or the word that `word`, is the former name of, and cfg->former_names notes it;
-// -1, or `word` itself, where it is none.
-int ls_option_of_former(ls_config *cfg, const char *section, const char *key);
-const char *ls_word_of_former(ls_config *cfg, int option, const char *word);
 const ls_option *ls_option_at(int index); // 0 to LS_OPTION_COUNT - 1
 
 #endif

@@ -1,5 +1,6 @@
 #include "config/values.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -9,6 +10,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "config/aliases.h"
 #include "config/config.h"
 
 enum { LONGEST_SIDE = 65535 };
@@ -46,9 +48,34 @@ char *ls_real_text(char *dst, double value) {
     return dst;
 }
 
+// "; write 0.05 ...": what a text that is no number was probably meant to be, or "", into dst (LS_HINT_BYTES). whole: of an
+// integer.
+static char *hint_number(const char *text, int whole, char *dst) {
+    char copy[64];
+    int64_t plain;
+    double value;
+    *dst = 0;
+    if (strlen(text) >= sizeof copy) return dst;
+    strcpy(copy, text);
+    char *comma = strchr(copy, ',');
+    if (!comma) {
+        if (whole && !read_int(copy, &plain) && read_real(copy, &value) && value == floor(value) && fabs(value) < 1e15)
+            snprintf(dst, LS_HINT_BYTES, "; write %.0f", value);
+        return dst;
+    }
+    *comma = '.';
+    if (!whole && !strchr(text, '.') && !isspace((unsigned char)comma[1]) && read_real(copy, &value))
+        snprintf(dst, LS_HINT_BYTES, "; a decimal point, as %s? Several values are for 'train sweep'", copy);
+    else
+        snprintf(dst, LS_HINT_BYTES, "; several values are for 'train sweep'");
+    return dst;
+}
+
 ls_status ls_parse_int(const char *where, const char *text, int64_t minimum, int64_t maximum, int64_t *out) {
     if (read_int(text, out) && *out >= minimum && *out <= maximum) return LS_SUCCESS;
-    return ls_fail(LS_USAGE, "%s: expected an integer from %" PRId64 " to %" PRId64, where, minimum, maximum);
+    char hint[LS_HINT_BYTES];
+    return ls_fail(LS_USAGE, "%s: expected an integer from %" PRId64 " to %" PRId64 "%s", where, minimum, maximum,
+        hint_number(text, 1, hint));
 }
 
 ls_status ls_parse_int_or_auto(const char *where, const char *text, int64_t minimum, int64_t maximum, int64_t *out) {
@@ -57,21 +84,25 @@ ls_status ls_parse_int_or_auto(const char *where, const char *text, int64_t mini
         return LS_SUCCESS;
     }
     if (read_int(text, out) && *out >= minimum && *out <= maximum) return LS_SUCCESS;
-    return ls_fail(
-        LS_USAGE, "%s: expected an integer from %" PRId64 " to %" PRId64 ", or auto", where, minimum, maximum);
+    char hint[LS_HINT_BYTES];
+    return ls_fail(LS_USAGE, "%s: expected an integer from %" PRId64 " to %" PRId64 ", or auto%s", where, minimum,
+        maximum, hint_number(text, 1, hint));
 }
 
 ls_status ls_parse_real(const char *where, const char *text, double minimum, double maximum, double *out) {
     if (read_real(text, out) && *out >= minimum && *out <= maximum) return LS_SUCCESS;
-    char low[32], high[32];
-    return ls_fail(LS_USAGE, "%s: expected a number from %s to %s", where, ls_real_text(low, minimum),
-        ls_real_text(high, maximum));
+    char low[32], high[32], hint[LS_HINT_BYTES];
+    return ls_fail(LS_USAGE, "%s: expected a number from %s to %s%s", where, ls_real_text(low, minimum),
+        ls_real_text(high, maximum), hint_number(text, 0, hint));
 }
 
 ls_status ls_parse_bool(const char *where, const char *text, int *out) {
     *out = strcmp(text, "true") == 0;
     if (*out || strcmp(text, "false") == 0) return LS_SUCCESS;
-    return ls_fail(LS_USAGE, "%s: expected true or false", where);
+    static const char *const words[] = { "true", "false" };
+    char hint[LS_HINT_BYTES];
+    return ls_fail(
+        LS_USAGE, "%s: expected true or false%s", where, ls_hint(LS_ALIAS_VALUE, "bool", text, words, 2, "", hint));
 }
 
 // "AxBxC" into out[0..count).
@@ -179,12 +210,13 @@ static const struct {
     size_t at; // of ls_group, a double
     double most;
 } group_numbers[] = {
-    { "lr", offsetof(ls_group, lr), 1e6 }, { "decay", offsetof(ls_group, decay), 1e6 },
-    { "momentum", offsetof(ls_group, momentum), 0.9999999 }, { "end", offsetof(ls_group, end), 1e6 },
+    { "lr", offsetof(ls_group, lr), 1e6 },
+    { "decay", offsetof(ls_group, decay), 1e6 },
+    { "momentum", offsetof(ls_group, momentum), 0.9999999 },
+    { "end", offsetof(ls_group, end), 1e6 },
     { "frozen_after", offsetof(ls_group, frozen_after), 1e6 },
-    { "rate", offsetof(ls_group, lr), 1e6 }, // as the last release has it
 };
-enum { GROUP_NUMBERS = sizeof group_numbers / sizeof *group_numbers, FORMER_NUMBER = GROUP_NUMBERS - 1 };
+enum { GROUP_NUMBERS = sizeof group_numbers / sizeof *group_numbers };
 
 static const char *const group_kinds[] = {
 #define X(NAME, word, what, kept, reads) word,
@@ -192,7 +224,7 @@ static const char *const group_kinds[] = {
 };
 
 // "key=number", "kind=word" or "frozen" into the group; 0: it is none of these.
-static int read_group_word(const char *word, ls_groups *groups, ls_group *out) {
+static int read_group_word(const char *word, ls_group *out) {
     const size_t length = strcspn(word, "=");
     if (strcmp(word, "frozen") == 0) return out->frozen = 1;
     if (word[length] != '=') return 0;
@@ -205,13 +237,31 @@ static int read_group_word(const char *word, ls_groups *groups, ls_group *out) {
     for (int n = 0; n < GROUP_NUMBERS; n++) {
         if (strlen(group_numbers[n].key) != length || strncmp(word, group_numbers[n].key, length) != 0) continue;
         double *number = (double *)(void *)((char *)out + group_numbers[n].at);
-        groups->former |= n == FORMER_NUMBER;
         return read_real(value, number) && *number >= 0 && *number <= group_numbers[n].most;
     }
     return 0;
 }
 
 #define GROUP_WORDS "lr=, decay=, momentum=, end= or frozen_after= with a number, kind= with an optimizer, or frozen"
+
+// "; did you mean lr=?" about a word of a group, or "", into dst.
+static char *hint_group_word(const char *word, char *dst) {
+    const char *equals = strchr(word, '=');
+    char key[32] = "";
+    *dst = 0;
+    if (!equals) return dst;
+    snprintf(key, sizeof key, "%.*s", (int)(equals - word), word);
+    if (!strcmp(key, "kind"))
+        return ls_hint(LS_ALIAS_VALUE, "optimizer.kind", equals + 1, group_kinds,
+            sizeof group_kinds / sizeof *group_kinds, "", dst);
+    const ls_alias *alias = ls_alias_find(LS_ALIAS_OPTION, "", key);
+    const char *dot = alias ? strchr(alias->ours, '.') : NULL;
+    const char *own = dot ? dot + 1 : key;
+    for (int n = 0; n < GROUP_NUMBERS; n++)
+        if (!strcmp(group_numbers[n].key, own) && strcmp(own, key) != 0)
+            snprintf(dst, LS_HINT_BYTES, "; did you mean %s=?", own);
+    return dst;
+}
 
 // One group, "pattern lr=factor decay=value ...", in `text`, which is cut up.
 static ls_status parse_group(const char *where, char *text, ls_groups *groups) {
@@ -223,11 +273,13 @@ static ls_status parse_group(const char *where, char *text, ls_groups *groups) {
             "%s: '%s': expected a name pattern of at most %d characters, as *.bias, before lr= and the others", where,
             word, LS_GROUP_PATTERN_BYTES - 1);
     strcpy(out->pattern, word);
+    char hint[LS_HINT_BYTES];
     int given = 0;
     while ((word = strsep(&rest, " \t"))) {
         if (!*word) continue;
-        if (!read_group_word(word, groups, out))
-            return ls_fail(LS_USAGE, "%s: '%s' after '%s': expected " GROUP_WORDS, where, word, out->pattern);
+        if (!read_group_word(word, out))
+            return ls_fail(LS_USAGE, "%s: '%s' after '%s': expected " GROUP_WORDS "%s", where, word, out->pattern,
+                hint_group_word(word, hint));
         given++;
     }
     if (given) return LS_SUCCESS;
@@ -235,7 +287,7 @@ static ls_status parse_group(const char *where, char *text, ls_groups *groups) {
 }
 
 ls_status ls_parse_groups(const char *where, const char *text, ls_groups *out) {
-    out->count = out->former = 0;
+    out->count = 0;
     for (;;) {
         char one[256];
         size_t length = strcspn(text, ";");

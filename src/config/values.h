@@ -49,7 +49,6 @@ typedef struct {
 typedef struct {
     ls_group group[LS_GROUP_LIMIT];
     int count;
-    int former; // "rate=" of the last release was used for "lr="
 } ls_groups;
 LS_CHECKED ls_status ls_parse_groups(const char *where, const char *text, ls_groups *out);
 

@@ -371,18 +371,6 @@ char *ls_manifest_changes_text(const cJSON *changed, char *dst, size_t bytes) {
     return dst;
 }
 
-// Of option `index`, as the manifest has it, in today's words; NULL: not there.
-static const char *value_before(const cJSON *manifest, int index, const char *name) {
-    char former[64];
-    const char *key = ls_config_former_key(index);
-    const char *before = cJSON_GetStringValue(member(manifest, "config", name));
-    if (!before && key) {
-        snprintf(former, sizeof former, "%.*s%s", (int)(strchr(name, '.') + 1 - name), name, key);
-        before = cJSON_GetStringValue(member(manifest, "config", former));
-    }
-    return before ? ls_config_word_now(index, before) : NULL;
-}
-
 // An option that the version which made the manifest may not have had: it did as the default says.
 static int may_be_missing(int index) {
     return !is_fixed(index) || index == LS_OPTION_data_validation_fraction || index == LS_OPTION_average_kind;
@@ -394,7 +382,7 @@ static ls_status compare_options(const char *path, const cJSON *manifest, const 
     ls_config defaults;
     ls_config_defaults(&defaults);
     for (int i = 0; ls_config_value(info->cfg, i, &name, now, sizeof now); i++) {
-        const char *before = value_before(manifest, i, name);
+        const char *before = cJSON_GetStringValue(member(manifest, "config", name));
         if (!before && may_be_missing(i) && ls_config_value(&defaults, i, &name, preset, sizeof preset))
             before = preset;
         if (!before)

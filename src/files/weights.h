@@ -7,7 +7,9 @@
 #include "files/safetensors.h"
 #include "program/session.h"
 
-// The file that a user means by a path: itself, or weights.safetensors of a folder (a run's or a checkpoint's).
+#define LS_WEIGHTS_EXPECTED "weights: a .safetensors file, or the folder of a run or a checkpoint"
+// The file that a user means by a path: itself, or weights.safetensors of a folder (a run's or a checkpoint's). LS_USAGE: the
+// path is not there, or is something else, as a picture. LS_STORAGE: the folder has no weights.
 LS_CHECKED ls_status ls_weights_locate(const char *named, char *path, size_t bytes);
 // Name, type and shape; no data yet.
 void ls_weights_describe(const ls_param *param, ls_safetensors_tensor *tensor);

@@ -247,7 +247,7 @@ static ls_status find_data(void *context, ls_chw *shape, int *classes) {
 static ls_status configure(const ls_config *cfg, ls_weights_info *info) {
     char path[2 * LS_TEXT_BYTES];
     data_source source = { .cfg = cfg };
-    LS_TRY(ls_config_path(cfg, LS_OPTION_model_file, path, sizeof path));
+    LS_TRY(ls_config_network(cfg, path, sizeof path));
     ls_status status = ls_graph_read_for(path, &(ls_graph_data){ find_data, &source }, &info->graph);
     if (!source.dataset) LS_THEN(status, ls_dataset_open(cfg, LS_SPLIT_TRAIN, &source.dataset));
     LS_THEN(status, take_dataset(source.dataset, info));

@@ -3,6 +3,7 @@
 #include <string.h>
 #include "base/paragraph.h"
 #include "base/text.h"
+#include "config/aliases.h"
 #include "model/layer.h"
 
 enum { INDENT = 2, KEY_COLUMNS = 16, KIND_COLUMNS = 16 };
@@ -100,7 +101,7 @@ ls_status ls_layers_help(FILE *file, const char *kind) {
         return LS_SUCCESS;
     }
     if (!kind) return LS_SUCCESS;
-    const char *nearest = ls_text_nearest(kind, names, LS_LAYER_COUNT);
-    return ls_fail(LS_USAGE, "no kind of layer '%s'; %s%s%s", kind,
-        nearest ? "did you mean '" : "'train help layers' lists all", nearest ? nearest : "", nearest ? "'?" : "");
+    char hint[LS_HINT_BYTES];
+    ls_hint(LS_ALIAS_LAYER, "", kind, names, LS_LAYER_COUNT, "''", hint);
+    return ls_fail(LS_USAGE, "no kind of layer '%s'%s", kind, hint[0] ? hint : "; 'train help layers' lists all");
 }

@@ -6,7 +6,9 @@
 #include "base/atomic_file.h"
 #include "base/hash.h"
 #include "base/memory.h"
+#include "base/recognise.h"
 #include "base/text.h"
+#include "config/aliases.h"
 #include "config/ini.h"
 #include "model/layer.h"
 
@@ -27,7 +29,7 @@ typedef struct {
     ptrdiff_t grown; // graph->text is so much longer than the file's, up to the last word replaced
 } reader;
 
-// " (did you mean 'x'?)", or nothing.
+// "; did you mean 'x'?" about a name that a network file itself has given, or "" into dst.
 static const char *suggest(char *dst, size_t bytes, const char *word, const char *const *candidates, int count) {
     const char *nearest = ls_text_nearest(word, candidates, count);
     dst[0] = 0;
@@ -139,7 +141,7 @@ static ls_ini_entry *find_entry(const reader *r, const ls_ini_section *section, 
 
 static ls_status read_kind(const reader *r, const ls_ini_section *section, ls_layer *layer) {
     const char *names[LS_LAYER_COUNT];
-    char list[512] = "", hint[160];
+    char list[512] = "", hint[LS_HINT_BYTES];
     for (int k = 0; k < LS_LAYER_COUNT; k++) {
         names[k] = ls_layer_kind_name((ls_layer_kind)k);
         const size_t used = strlen(list);
@@ -156,7 +158,8 @@ static ls_status read_kind(const reader *r, const ls_ini_section *section, ls_la
         return LS_SUCCESS;
     }
     return ls_fail(LS_USAGE, "%s:%d: layer '%s': there is no kind '%s'%s (kinds: %s)", r->ini->path, entry->line,
-        section->name, entry->value, suggest(hint, sizeof hint, entry->value, names, LS_LAYER_COUNT), list);
+        section->name, entry->value, ls_hint(LS_ALIAS_LAYER, "", entry->value, names, LS_LAYER_COUNT, "''", hint),
+        list);
 }
 
 // Index of the earlier layer `name` for layer `index`; -1: the network's input.
@@ -250,7 +253,7 @@ static ls_status read_pair(
 // A word of initialisations.def or a number.
 static ls_status read_init(const reader *r, const ls_ini_entry *entry, const ls_layer_key *key, ls_init *out) {
     const char *words[LS_INIT_CONSTANT];
-    char list[160] = "", hint[160];
+    char list[160] = "", hint[LS_HINT_BYTES];
     ls_text_room room = { list, sizeof list };
     int count = 0;
     for (int kind = (int)key->minimum; kind <= (int)key->maximum; kind++) {
@@ -263,7 +266,7 @@ static ls_status read_init(const reader *r, const ls_ini_entry *entry, const ls_
     if (!ls_failed(ls_ini_real(r->ini, entry, -INIT_CONSTANT_MAX, INIT_CONSTANT_MAX, &out->value))) return LS_SUCCESS;
     return ls_fail(LS_USAGE, "%s:%d: %s.%s = %s: expected %sor a number from %d to %d%s", r->ini->path, entry->line,
         entry->section, entry->key, entry->value, list, -INIT_CONSTANT_MAX, INIT_CONSTANT_MAX,
-        suggest(hint, sizeof hint, entry->value, words, count));
+        ls_hint(LS_ALIAS_INIT, "", entry->value, words, count, "''", hint));
 }
 
 static ls_status read_value(reader *r, ls_ini_entry *entry, const ls_layer_key *key, ls_layer *layer) {
@@ -300,14 +303,15 @@ static ls_status read_value(reader *r, ls_ini_entry *entry, const ls_layer_key *
 static ls_status refuse_key(const reader *r, const ls_ini_entry *entry, const ls_layer *layer) {
     const ls_layer_type *type = ls_layer_type_of(layer->kind);
     const char *names[KEYS_MAX] = { "layer", "inputs" };
-    char list[512] = "layer, inputs", hint[160];
+    char list[512] = "layer, inputs", hint[LS_HINT_BYTES];
     for (int i = 0; i < type->key_count; i++) {
         names[2 + i] = type->keys[i].name;
         const size_t used = strlen(list);
         snprintf(list + used, sizeof list - used, ", %s", type->keys[i].name);
     }
     return ls_fail(LS_USAGE, "%s:%d: layer '%s' (%s) has no key '%s'%s (keys: %s)", r->ini->path, entry->line,
-        layer->name, type->name, entry->key, suggest(hint, sizeof hint, entry->key, names, 2 + type->key_count), list);
+        layer->name, type->name, entry->key,
+        ls_hint(LS_ALIAS_LAYER_KEY, "", entry->key, names, 2 + type->key_count, "''", hint), list);
 }
 
 static ls_status read_keys(reader *r, const ls_ini_section *section, ls_layer *layer) {
@@ -411,6 +415,8 @@ ls_status ls_graph_read(const char *path, ls_graph **out) {
 ls_status ls_graph_read_for(const char *path, const ls_graph_data *data, ls_graph **out) {
     char *text;
     size_t bytes;
+    LS_TRY(ls_expect_content(path, 1u << LS_CONTENT_NETWORK | 1u << LS_CONTENT_CONFIGURATION | 1u << LS_CONTENT_MISSING,
+        "a network file, which begins with [network]"));
     LS_TRY(ls_ini_read_text(path, &text, &bytes));
     ls_status status = parse(path, text, bytes, data, out);
     free(text);

@@ -382,6 +382,7 @@ static ls_verdict find_verdict(const ls_trainer *t, const run_state *run, const 
         .train_samples = t->facts.train_data->count,
         .parameters = t->facts.parameters,
         .room = t->facts.room,
+        .updates = t->done.updates - t->facts.resumed_at,
         .time = *time,
         .each = run->progress.times,
         .each_seconds = run->progress.time.seconds });

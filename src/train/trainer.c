@@ -226,7 +226,7 @@ static ls_status find_data(void *opening, ls_chw *shape, int *classes) {
 
 static ls_status open_network(ls_trainer *t, data_opening *train) {
     char path[PATH_BYTES];
-    LS_TRY(ls_config_path(t->cfg, LS_OPTION_model_file, path, sizeof path));
+    LS_TRY(ls_config_network(t->cfg, path, sizeof path));
     return ls_graph_read_for(path, &(ls_graph_data){ find_data, train }, &t->graph);
 }
 

@@ -56,10 +56,28 @@ static void lines_beside_another_ranks_bar(void **state) {
         "rank 1: warning: first\n" AWAY "rank 1: warning: second\n" AWAY "rank 1: warning: third\n");
 }
 
+// A bar of several lines goes whole, once: whether a bar or a line comes next.
+static void broken_bars_go_whole(void **state) {
+    (void)state;
+    int pipes[2];
+    ls_log_setup(0, 1, LS_LOG_INFO);
+    int before = catch_stderr(pipes);
+    ls_log_bar("long");
+    ls_log_bar_broken(2);
+    ls_log_bar("short");
+    ls_log_bar_broken(1);
+    ls_log(LS_LOG_WARNING, "line");
+    ls_log_bar("bar");
+    ls_log_bar("");
+    assert_string_equal(
+        written(pipes, before), "\rlong\033[K\r\033[2A\033[Jshort\033[K\r\033[1A\033[Jwarning: line\n\rbar\033[K" AWAY);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_take_a_bar_away),
         cmocka_unit_test(lines_beside_another_ranks_bar),
+        cmocka_unit_test(broken_bars_go_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,10 +19,12 @@ static const struct {
     { { "a.ini", "b.ini" },
         "two configuration files, a.ini and b.ini: a run has one (single options: --set section.key=value)" },
     { { "benhc", "a.ini" }, "unknown command 'benhc'; did you mean 'bench'?" },
-    { { "resume", "a.ini" }, "unknown command 'resume'; commands are bench, report, sweep, compare, eval, predict, "
-                             "export, augment, replay, ckpt, "
-                             "metrics, verify-resume, doctor, verdict, devices and help "
-                             "(if it is a configuration file, write ./resume)" },
+    { { "resume", "a.ini" },
+        "unknown command 'resume'; the command of the run goes on with its run, with --resume and its --run-dir" },
+    { { "xyzzy", "a.ini" }, "unknown command 'xyzzy'; commands are bench, report, sweep, compare, eval, predict, "
+                            "export, augment, replay, ckpt, "
+                            "metrics, verify-resume, doctor, verdict, devices and help "
+                            "(if it is a configuration file, write ./xyzzy)" },
     { { "predict" }, "no weights file: train predict WEIGHTS IMAGE... ('train predict --help' says more)" },
     { { "predict", "w" }, "no picture file: train predict WEIGHTS IMAGE... ('train predict --help' says more)" },
     { { "predict", "w", "a.png", "--run-dir", "d" },
@@ -34,7 +36,8 @@ static const struct {
     { { "export", "w", "o", "x" }, "'x' is one file too many: train export WEIGHTS OUT.onnx" },
     { { "export", "w", "o", "--logits" },
         "--logits: not an option of 'train export'; 'train export --help' lists them" },
-    { { "a.ini", "--config", "b.ini" }, "--config: not an option of 'train'; 'train --help' lists them" },
+    { { "a.ini", "--config", "b.ini" },
+        "--config: not an option of 'train'; a configuration is a word: train CONFIG.ini; 'train --help' lists them" },
     { { "augment", "--out", "a.png" },
         "no configuration file: train augment CONFIG.ini --out FILE ('train augment --help' says more)" },
     { { "augment", "a.ini" }, "no --out FILE: train augment CONFIG.ini --out FILE ('train augment --help' says more)" },
@@ -67,7 +70,7 @@ static const struct {
     { { "--rundir", "x", "a.ini" }, "unknown option --rundir; did you mean --run-dir?" },
     { { "--rundir=x", "a.ini" }, "unknown option --rundir; did you mean --run-dir?" },
     { { "--verbosity", "a.ini" }, "unknown option --verbosity; 'train --help' lists all" },
-    { { "-q", "a.ini" }, "unknown option -q; 'train --help' lists all" },
+    { { "-q", "a.ini" }, "unknown option -q; did you mean --quiet?" },
     { { "bench", "a.ini", "--dry-run" }, "--dry-run: not an option of 'train bench'; 'train bench --help' lists them" },
     { { "a.ini", "--seconds", "3" }, "--seconds: not an option of 'train'; 'train --help' lists them" },
     { { "eval", "a.ini", "w", "--run-dir", "d" },

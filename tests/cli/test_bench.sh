@@ -70,7 +70,7 @@ refused "a batch that does not divide" 2 "arrangement cpu x 2 micro_batch=32: " 
     ranks 2 20 "$train" bench tiny.ini --sweep micro_batch=16,32 --run-dir none
 refused "more ranks than there are" 2 "start it with mpirun -np 4" \
     ranks 2 20 "$train" bench tiny.ini --sweep ranks=2,4 --run-dir none
-refused "an unknown key" 2 "did you mean micro_batch?" "$train" bench tiny.ini --sweep micro_batsh=4 --run-dir none
+refused "an unknown key" 2 "did you mean train.micro_batch?" "$train" bench tiny.ini --sweep micro_batsh=4 --run-dir none
 # Weights that overflow after a few updates: a numerical failure, which all ranks of the arrangement decide alike.
 ranks 2 60 "$train" bench tiny.ini --seconds 0.1 --repeats 2 --sweep lr=1e-4,1e3 --sweep ranks=2 --run-dir left --quiet \
     --set optimizer.weight_decay=1000 >left.txt 2>left.err

@@ -25,7 +25,7 @@ check "verify a run: exit" $? 0
 check "verify a run: lines" "$(grep -c 'good$' <<<"$output")" 4
 check "verify a folder of checkpoints" "$("$train" ckpt verify a/checkpoints/ | wc -l)" 4
 check "verify two checkpoints" "$("$train" ckpt verify "$(at 3)" "$(at 4)/" | cut -f 2 | tr '\n' ' ')" "good good "
-refused "verify nothing" 7 "no-such: does not exist" "$train" ckpt verify no-such
+refused "verify nothing" 2 "no-such: is not there" "$train" ckpt verify no-such
 mkdir empty
 refused "verify an empty folder" 7 "empty: is no checkpoint, and has none in it" "$train" ckpt verify empty
 

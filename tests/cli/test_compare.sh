@@ -99,7 +99,7 @@ says "less of a run: results" "summary.json  complete  |  not complete" "$(secti
 head -n 1 g/metrics.jsonl >g/start && mv g/start g/metrics.jsonl
 cp -r g h
 refused "nothing computed" 7 "have nothing to compare" "$train" compare g h
-refused "no such folder" 7 "nothing: does not exist" "$train" compare a nothing
+refused "no such folder" 2 "nothing: is not there" "$train" compare a nothing
 mkdir empty
 refused "no run" 7 "empty: holds no run" "$train" compare empty a
 refused "one run" 2 "no second run's folder" "$train" compare a

@@ -152,7 +152,7 @@ check "left out: exit" $? 0
 check "left out" "$(field skip.json samples)" 41
 cp set/test/ant/0.pgm set/test/0.pgm
 refused "outside of its class" 3 "set/test/0.pgm: image outside a class folder" "$train" eval --quiet run-1 set/test
-refused "no folder" 3 "none: cannot list the folder" "$train" eval --quiet run-1 none
+refused "no folder" 2 "none: is not there" "$train" eval --quiet run-1 none
 refused "weights alone" 2 "w.safetensors: weights alone do not say what to evaluate them on: train eval WEIGHTS FOLDER" \
     "$train" eval --quiet w.safetensors
 refused "no configuration" 2 "none.ini" "$train" eval --quiet none.ini run-1

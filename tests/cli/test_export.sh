@@ -57,7 +57,7 @@ refused "a folder" 7 "../run: cannot write: is a folder" "$train" export --quiet
 rm pipe piped.onnx stdout.onnx stdout-pipe.onnx led-to.onnx link.onnx
 
 refused "no folder" 7 "none/w.onnx" "$train" export --quiet w.safetensors none/w.onnx
-refused "no weights" 7 "none.safetensors" "$train" export --quiet none.safetensors x.onnx
+refused "no weights" 2 "none.safetensors: is not there" "$train" export --quiet none.safetensors x.onnx
 head -c 1000 w.safetensors >cut.safetensors
 refused "cut weights" 7 "cut.safetensors" "$train" export --quiet cut.safetensors x.onnx
 check "refused: no files" "$(ls)" "again.onnx

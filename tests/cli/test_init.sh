@@ -120,7 +120,7 @@ eval_with() { "$train" eval tiny.ini --quiet --set "model.init=$1" --set "model.
 python3 convert.py $given less.safetensors F64 '' norm1.weight
 python3 convert.py $given whole.safetensors I32 ''
 refused "no weights at all" 2 "no weights: train eval CONFIG.ini WEIGHTS, or model.init in CONFIG.ini" "$train" eval tiny.ini
-refused "no file" 7 "nowhere" eval_with nowhere ''
+refused "no file" 2 "nowhere: is not there" eval_with nowhere ''
 refused "other names" 2 "F64.safetensors: has no tensor 'conv1.weight' (8x1x3x3), which the network" eval_with F64.safetensors ''
 refused "a tensor less" 2 "has no tensor 'norm1.weight' (8), which the network" eval_with less.safetensors ''
 sed 's/out_features = 4/out_features = 5/' net.ini >five.ini

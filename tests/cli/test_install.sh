@@ -27,7 +27,11 @@ mkdir empty && cd empty || exit 1
 PATH=$here/moved/bin:$PATH
 check "program" "$(lockstep-train --version | head -n 1)" "$("$train" --version | head -n 1)"
 check "a configuration that is installed" "$(lockstep-train configs/mnist.ini --print-config | grep -c '^dataset *= mnist')" 1
-refused "a configuration that is nowhere" 2 "configs/mnsit.ini" lockstep-train configs/mnsit.ini
+refused "a configuration that is nowhere" 2 "configs/mnsit.ini: is not there; did you mean mnist?" lockstep-train configs/mnsit.ini
+check "a configuration by its name" "$(lockstep-train mnist --print-config | grep -c '^dataset *= mnist')" 1
+printf '[data]\ndataset = synthetic\n[model]\nfile = resnet20\n' >own.ini
+check "one's own configuration, an installed network" "$(lockstep-train own.ini --dry-run 2>&1 | grep -c "^$here/moved/share/lockstep/configs/models/resnet20.ini: input")" 1
+rm own.ini
 refused "data that is missing" 3 "run $here/moved/share/lockstep/scripts/fetch-data.sh mnist" lockstep-train configs/mnist.ini
 mkdir configs && cp ../tiny.ini configs/mnist.ini && cp ../net.ini configs
 check "one's own comes first" "$(lockstep-train configs/mnist.ini --print-config | grep '^dataset')" "$(lockstep-train ../tiny.ini --print-config | grep '^dataset')"

@@ -105,7 +105,7 @@ check "hostile: no control characters" "$("$train" metrics "$hostile" --csv 2>/d
 check "hostile: rows" "$("$train" metrics "$hostile" --csv 2>/dev/null |
     python3 -c 'import csv, sys; rows = list(csv.reader(sys.stdin)); print(len(rows), len({len(row) for row in rows}))')" "3 1"
 
-refused "no folder" 7 "nowhere: cannot read: " "$train" metrics nowhere --csv
+refused "no folder" 2 "nowhere: is not there" "$train" metrics nowhere --csv
 mkdir empty
 refused "no metrics" 7 "empty/metrics.jsonl: " "$train" metrics empty --csv
 echo '{"event":1}' >empty/metrics.jsonl

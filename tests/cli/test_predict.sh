@@ -113,7 +113,7 @@ check "a list of names and a picture" "$("$train" predict --quiet w.safetensors 
 refused "no picture there" 3 "standard input: is empty, expected a picture" "$train" predict --quiet w.safetensors - </dev/null
 refused "no picture that is known there" 3 "standard input: no picture that is known" "$train" predict --quiet w.safetensors - <names
 refused "no names there" 3 "standard input: has no names of pictures" "$train" predict --quiet w.safetensors --files-from - </dev/null
-refused "no list" 3 "none: cannot read: open" "$train" predict --quiet w.safetensors --files-from none
+refused "no list" 2 "none: is not there" "$train" predict --quiet w.safetensors --files-from none
 refused "standard input twice" 2 "standard input ('-') is named 2 times, and can be read once" \
     "$train" predict --quiet w.safetensors - --files-from - <names
 refused "a missing picture of a list" 3 "missing.png: cannot open" "$train" predict --quiet w.safetensors --files-from - <<<missing.png
@@ -159,8 +159,8 @@ refused "another network" 7 "foreign.safetensors: has no tensor 'fc9.weight'; th
 refused "another data set" 2 "the network takes pictures of 3x12x12 and has 2 classes, but data.dataset = synthetic has" \
     "$train" predict --quiet foreign.safetensors --config ../folder.ini --set data.dataset=synthetic \
     --set model.file=../net3.ini "${above[0]}"
-refused "no weights" 7 "none.safetensors: cannot read" "$train" predict --quiet none.safetensors "${above[0]}"
-refused "no safetensors file" 7 "no safetensors file" "$train" predict --quiet "${above[0]}" "${above[0]}"
+refused "no weights" 2 "none.safetensors: is not there" "$train" predict --quiet none.safetensors "${above[0]}"
+refused "no safetensors file" 2 "is a picture; expected WEIGHTS" "$train" predict --quiet "${above[0]}" "${above[0]}"
 refused "a device that is not there" 2 "device.type" "$train" predict --quiet w.safetensors "${above[0]}" --set device.type=gpu
 if [ -w /dev/full ]; then
     refused "full disk" 7 "standard output: cannot be written" sh -c "'$train' predict --quiet w.safetensors '${above[0]}' >/dev/full"

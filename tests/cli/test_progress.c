@@ -151,11 +151,21 @@ static void choice(void **state) {
     }
 }
 
+// 100 columns are one line beyond the bar's own in a terminal of 60, two in one of 40.
+static void narrower_terminals_break_bars(void **state) {
+    (void)state;
+    static const int widths[][3] = { { 100, 120, 0 }, { 100, 100, 0 }, { 100, 99, 1 }, { 100, 60, 1 }, { 100, 50, 1 },
+        { 100, 49, 2 }, { 100, 40, 2 }, { 0, 60, 0 }, { 100, 0, 0 } };
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++)
+        assert_int_equal(ls_progress_broken(widths[i][0], widths[i][1]), widths[i][2]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(durations),
         cmocka_unit_test(texts),
         cmocka_unit_test(no_bar_wraps),
+        cmocka_unit_test(narrower_terminals_break_bars),
         cmocka_unit_test(evaluation),
         cmocka_unit_test(choice),
     };

@@ -31,7 +31,7 @@ refused "network of other classes" 2 "net5.ini" alone tiny.ini --set model.file=
 refused "network of --set: beside the configuration only" 2 \
     "--set model.file=models/other.ini: no such file in the current folder, where a path on the command line starts; there is elsewhere/models/other.ini" \
     alone elsewhere/tiny.ini --set model.file=models/other.ini
-refused "network of --set: nowhere" 2 "error: no/other.ini: cannot read" alone elsewhere/tiny.ini --set model.file=no/other.ini
+refused "network of --set: nowhere" 2 "error: --set model.file=no/other.ini: is not there" alone elsewhere/tiny.ini --set model.file=no/other.ini
 refused "data of --set: relative to here" 3 "looked in no/data or no/data/cifar-10-batches-bin for" \
     alone elsewhere/tiny.ini --set model.file=net.ini --set data.dataset=cifar10 --set data.path=no/data
 for samples in 33 49; do # full windows of 32; 1 sample left, or 16 + 1 on two ranks
@@ -59,8 +59,8 @@ refused "run folder is a file" 2 "is a file" alone tiny.ini --run-dir file
 refused "run folder below a file" 7 "file" alone tiny.ini --run-dir file/run
 refused "run folder on /proc" 7 "/proc/lockstep" alone tiny.ini --run-dir /proc/lockstep
 refused "eval without weights" 2 "no weights" alone eval tiny.ini
-refused "eval of missing weights" 7 "nothing.safetensors" alone eval tiny.ini nothing.safetensors
-refused "eval of what are no weights" 7 "tiny.ini" alone eval tiny.ini tiny.ini
+refused "eval of missing weights" 2 "nothing.safetensors" alone eval tiny.ini nothing.safetensors
+refused "eval of what are no weights" 2 "tiny.ini" alone eval tiny.ini tiny.ini
 refused "bench into a file" 7 "file" alone bench tiny.ini --run-dir file
 refused "trace in a folder that is not there" 7 "nowhere/t.json" alone tiny.ini --trace nowhere/t.json
 refused "trace into the configuration" 2 "is the configuration" alone tiny.ini --trace ./tiny.ini
@@ -87,7 +87,7 @@ refused "two ranks: unknown option" 2 "unknown option --quit; did you mean --qui
 refused "two ranks: misspelt key" 2 "epochs" two misspelt.ini
 refused "two ranks: missing data" 3 "$here/nodata" two tiny.ini --set data.dataset=cifar10 --set data.path="$here/nodata"
 refused "two ranks: run folder holds what no run has written" 2 "used holds a config.ini that no run has written" two tiny.ini --run-dir used
-refused "two ranks: eval of missing weights" 7 "nothing.safetensors" two eval tiny.ini nothing.safetensors
+refused "two ranks: eval of missing weights" 2 "nothing.safetensors" two eval tiny.ini nothing.safetensors
 refused "two ranks: trace in a folder that is not there" 7 "nowhere/t.json" two tiny.ini --trace nowhere/t.json
 refused "two ranks: trace of updates beyond the run" 2 "updates 0 to 15" two tiny.ini --trace t.json --trace-updates 10:17
 refused "global batch smaller than the ranks" 2 "global_batch" ranks 4 60 "$train" tiny.ini --set train.global_batch=2

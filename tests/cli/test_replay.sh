@@ -67,7 +67,7 @@ check "fp16: cause" "$(grep -c 'cause      fp16 overflow' out)" 1
 "$train" replay "$half" --set train.precision=fp32 >out 2>&1
 check "fp16, in fp32: all finite" "$(grep -c '^all finite' out)" 1
 
-refused "no folder" 2 "nowhere: no folder of a batch" "$train" replay nowhere
+refused "no folder" 2 "nowhere: is not there" "$train" replay nowhere
 refused "a run's folder" 7 "nonfinite.json" "$train" replay gone
 refused "two ranks" 2 "start it on one rank" ranks 2 60 "$train" replay elsewhere/moved
 refused "fp16 on cpu" 2 "fp16" "$train" replay "$half" --set device.type=cpu

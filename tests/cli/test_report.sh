@@ -83,9 +83,9 @@ check "a long run: lowest, highest, last update" \
 # --- refusals
 mkdir none empty
 echo "not ours" >notes.html
-refused "no such folder" 2 "runs/none: does not exist" "$train" report runs/none
+refused "no such folder" 2 "runs/none: is not there" "$train" report runs/none
 refused "no run's folder" 2 "empty: is no folder of a run" "$train" report empty
-refused "a file" 2 "tiny.ini: is no folder of a run" "$train" report tiny.ini
+refused "a file" 2 "tiny.ini: is a configuration; expected RUN" "$train" report tiny.ini
 refused "a page that is none of ours" 2 "notes.html: is there, and no page of this program" "$train" report runs -o notes.html
 check "a page that is none of ours: stays" "$(cat notes.html)" "not ours"
 refused "no folder for the page" 7 "nowhere/x.html" "$train" report runs/seed-1 -o nowhere/x.html

@@ -151,11 +151,11 @@ check "a network that is missing: exit" $? 2
 check "a network that is missing: nothing is made" "$(ls -d failing 2>/dev/null)" ""
 fails=("$train" sweep tiny.ini --seeds 1-4 --set device.type=cpu)
 output=$("${fails[@]}" --set 'model.init="","none"' --run-dir failing 2>&1)
-check "runs that fail: exit" $? 7
-says "runs that fail: which" "4 of 8 runs are complete, 4 failed: init=none,seed=1 failed (exit 7): none" "$output"
+check "runs that fail: exit" $? 2
+says "runs that fail: which" "4 of 8 runs are complete, 4 failed: init=none,seed=1 failed (exit 2): none" "$output"
 says "runs that fail: the table of the others" "init = none  0" "$output"
 output=$("${fails[@]}" --set 'model.init="none"' --run-dir failing2 2>&1)
-check "all runs fail: exit" $? 7
+check "all runs fail: exit" $? 2
 says "all runs fail: not all are tried" "0 of 4 runs are complete, 3 failed, and no more were started" "$output"
 
 # --- names

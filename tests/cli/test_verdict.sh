@@ -127,13 +127,13 @@ mkdir short
 cp alone/config.ini alone/network.ini short
 sed -E 's/("time_spent":\{"seconds":)[0-9.e-]+/\10.99/' alone/metrics.jsonl >short/metrics.jsonl
 check "a run too short" "$("$train" verdict short | tail -n 1)" "too short to say what binds it"
-refused "no folder" 7 "nowhere" "$train" verdict nowhere
+refused "no folder" 2 "nowhere: is not there" "$train" verdict nowhere
 mkdir old
 cp alone/config.ini alone/network.ini old
 sed 's/"time_spent":/"before":/' alone/metrics.jsonl >old/metrics.jsonl
 refused "a run of an earlier version" 7 "old: its metrics.jsonl has no record of where the time went" "$train" verdict old
 cp alone/metrics.jsonl old
 rm old/config.ini
-refused "no configuration" 2 "old/config.ini: cannot read" "$train" verdict old
+refused "no configuration" 2 "old/config.ini: is not there" "$train" verdict old
 refused "no run named" 2 "no run folder: train verdict RUN..." "$train" verdict
 finish

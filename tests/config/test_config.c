@@ -371,33 +371,6 @@ static void without_effect(void **state) {
     assert_string_equal(ls_config_unused(&cfg, unused, 10), "optimizer");
 }
 
-// Names of the last release are read, and hinted at; a file is written with today's.
-static void former_names_are_read(void **state) {
-    (void)state;
-    ls_config cfg;
-    char text[256];
-    const char *name;
-    temp_folder folder = temp_folder_new();
-    ls_config_defaults(&cfg);
-    must(ls_config_read_file(&cfg, temp_file(&folder, "x.ini", "[optimizer]\nrate = 0.25\n")));
-    temp_folder_remove(&folder);
-    assert_true(cfg.optimizer_lr == 0.25);
-    assert_string_equal(ls_config_renamed(&cfg, text, sizeof text), "optimizer.rate is now optimizer.lr");
-    must(ls_config_set(&cfg, "data.loader=ring"));
-    assert_int_equal(cfg.data_loader, LS_LOADER_STREAM);
-    assert_string_equal(ls_config_renamed(&cfg, text, sizeof text),
-        "optimizer.rate is now optimizer.lr; data.loader = ring is now stream");
-    ls_config_value(&cfg, LS_OPTION_optimizer_lr, &name, text, sizeof text);
-    assert_string_equal(name, "optimizer.lr");
-    assert_string_equal(ls_config_former_key(LS_OPTION_optimizer_lr), "rate");
-    assert_null(ls_config_former_key(LS_OPTION_data_loader));
-    assert_string_equal(ls_config_word_now(LS_OPTION_data_loader, "ring"), "stream");
-    assert_string_equal(ls_config_word_now(LS_OPTION_dist_backend, "ring"), "ring");
-    ls_config_defaults(&cfg);
-    must(ls_config_set(&cfg, "optimizer.lr=0.5"));
-    assert_string_equal(ls_config_renamed(&cfg, text, sizeof text), "");
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(choices_match_the_enums),
@@ -409,7 +382,6 @@ int main(void) {
         cmocka_unit_test(shipped_files_are_valid),
         cmocka_unit_test(lists),
         cmocka_unit_test(without_effect),
-        cmocka_unit_test(former_names_are_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

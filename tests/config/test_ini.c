@@ -181,8 +181,8 @@ static void typed_values(void **state) {
         { "int", "-6", 0, "m.ini:7: conv1.kernel = -6: expected an integer from -5 to 10" },
         { "int", "", 0, "m.ini:7: conv1.kernel = : expected an integer from -5 to 10" },
         { "int", "3x", 0, "m.ini:7: conv1.kernel = 3x: expected an integer from -5 to 10" },
-        { "int", "+3", 0, "m.ini:7: conv1.kernel = +3: expected an integer from -5 to 10" },
-        { "int", "3.0", 0, "m.ini:7: conv1.kernel = 3.0: expected an integer from -5 to 10" },
+        { "int", "+3", 0, "m.ini:7: conv1.kernel = +3: expected an integer from -5 to 10; write 3" },
+        { "int", "3.0", 0, "m.ini:7: conv1.kernel = 3.0: expected an integer from -5 to 10; write 3" },
         { "int", "99999999999999999999", 0,
             "m.ini:7: conv1.kernel = 99999999999999999999: expected an integer from -5 to 10" },
         { "real", "2.5", 2.5, NULL },
@@ -195,7 +195,7 @@ static void typed_values(void **state) {
         { "real", "1e", 0, "m.ini:7: conv1.kernel = 1e: expected a number from -5 to 1e30" },
         { "bool", "true", 1, NULL },
         { "bool", "false", 0, NULL },
-        { "bool", "yes", 0, "m.ini:7: conv1.kernel = yes: expected true or false" },
+        { "bool", "yes", 0, "m.ini:7: conv1.kernel = yes: expected true or false; did you mean true?" },
         { "bool", "", 0, "m.ini:7: conv1.kernel = : expected true or false" },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

@@ -105,7 +105,7 @@ static void groups(void **state) {
     assert_int_equal(ls_parse_groups("x", "", &got).code, LS_OK);
     assert_int_equal(got.count, 0);
     assert_int_equal(
-        ls_parse_groups("x", "*.bias decay=0;  head.* lr=10   decay=1e-4 ; conv? rate=0.5;", &got).code, LS_OK);
+        ls_parse_groups("x", "*.bias decay=0;  head.* lr=10   decay=1e-4 ; conv? lr=0.5;", &got).code, LS_OK);
     assert_int_equal(got.count, 3);
     assert_string_equal(got.group[0].pattern, "*.bias");
     assert_true(got.group[0].lr == 1 && got.group[0].decay == 0);
@@ -113,11 +113,11 @@ static void groups(void **state) {
     assert_true(got.group[1].lr == 10 && got.group[1].decay == 1e-4);
     assert_string_equal(got.group[2].pattern, "conv?");
     assert_true(got.group[2].lr == 0.5 && isnan(got.group[2].decay));
-    assert_true(got.former && got.group[2].kind == -1 && !got.group[2].frozen && isnan(got.group[2].end));
+    assert_true(got.group[2].kind == -1 && !got.group[2].frozen && isnan(got.group[2].end));
 
     const char *all = "a kind=adamw momentum=0.8 end=2.5; b frozen; c frozen_after=0.25";
     assert_int_equal(ls_parse_groups("x", all, &got).code, LS_OK);
-    assert_true(got.count == 3 && !got.former && got.group[0].kind == LS_OPTIMIZER_ADAMW && !got.group[0].frozen);
+    assert_true(got.count == 3 && got.group[0].kind == LS_OPTIMIZER_ADAMW && !got.group[0].frozen);
     assert_true(got.group[0].momentum == 0.8 && got.group[0].end == 2.5 && isnan(got.group[0].frozen_after));
     assert_true(got.group[1].frozen && got.group[2].frozen_after == 0.25 && got.group[2].lr == 1);
 
@@ -139,7 +139,9 @@ static void groups(void **state) {
         { "a rat=1", "'rat=1' after 'a': expected " GROUP_WORDS },
         { "a decay", "'decay' after 'a': expected " GROUP_WORDS },
         { "a momentum=1", "'momentum=1' after 'a': expected " GROUP_WORDS },
-        { "a kind=adam", "'kind=adam' after 'a': expected " GROUP_WORDS },
+        { "a kind=adam", "'kind=adam' after 'a': expected " GROUP_WORDS
+                         "; did you mean adamw? (Adam without decay is adamw with optimizer.weight_decay = 0)" },
+        { "a rate=2", "'rate=2' after 'a': expected " GROUP_WORDS "; did you mean lr=?" },
         { "a frozen=1", "'frozen=1' after 'a': expected " GROUP_WORDS },
         { "a decay=", "'decay=' after 'a': expected " GROUP_WORDS },
     };

@@ -37,7 +37,7 @@ static ls_status find_data(void *context, ls_chw *shape, int *classes) {
 static ls_status read_network(ls_cost_update *u) {
     char path[PATH_BYTES];
     ls_resolutions r;
-    LS_TRY(ls_config_path(u->cfg, LS_OPTION_model_file, path, sizeof path));
+    LS_TRY(ls_config_network(u->cfg, path, sizeof path));
     LS_TRY(ls_graph_read_for(path, &(ls_graph_data){ find_data, (void *)u->cfg }, &u->graph));
     u->parameters = ls_graph_trained_parameters(u->graph);
     u->picture = u->graph->input;

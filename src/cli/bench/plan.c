@@ -5,6 +5,7 @@
 #include <string.h>
 #include "base/memory.h"
 #include "base/text.h"
+#include "config/aliases.h"
 #include "data/sampler.h"
 
 enum { AXES_MAX = 10, VALUES_MAX = 32, TEXT_BYTES = 64, SAMPLES_WITHOUT_END = 1 << 30, EPOCHS_WITHOUT_END = 1000000 };
@@ -52,14 +53,13 @@ static ls_status split_values(const char *sweep, axis *a) {
 // Full name of an option from "section.key", or from "key" where one section alone has it.
 static ls_status find_option(const char *sweep, char name[TEXT_BYTES]) {
     char word[TEXT_BYTES], unused[LS_TEXT_BYTES];
-    const char *full, *found = NULL, *known[LS_OPTION_COUNT + 1] = { "ranks" };
+    const char *full, *found = NULL;
     int length = (int)strcspn(sweep, "="), matches = 0;
     snprintf(word, sizeof word, "%.*s", length < TEXT_BYTES ? length : TEXT_BYTES - 1, sweep);
     ls_config defaults;
     ls_config_defaults(&defaults);
     for (int i = 0; ls_config_value(&defaults, i, &full, unused, sizeof unused); i++) {
         const char *key = strchr(full, '.') + 1;
-        known[i + 1] = strchr(word, '.') ? full : key;
         if (strcmp(word, full) != 0 && strcmp(word, key) != 0) continue;
         found = full;
         matches++;
@@ -68,9 +68,13 @@ static ls_status find_option(const char *sweep, char name[TEXT_BYTES]) {
         return ls_fail(
             LS_USAGE, "--sweep %s: several sections have the key %s; write section.%s=...", sweep, word, word);
     if (!found) {
-        const char *nearest = ls_text_nearest(word, known, LS_OPTION_COUNT + 1);
-        return ls_fail(LS_USAGE, "--sweep %s: unknown option %s; %s%s%s", sweep, word,
-            nearest ? "did you mean " : "'train --list' shows all", nearest ? nearest : "", nearest ? "?" : "");
+        char hint[LS_HINT_BYTES];
+        const char *ranks = "ranks";
+        if (ls_text_nearest(word, &ranks, 1))
+            return ls_fail(LS_USAGE, "--sweep %s: unknown option %s; did you mean ranks?", sweep, word);
+        ls_config_hint(word, hint);
+        return ls_fail(
+            LS_USAGE, "--sweep %s: unknown option %s%s", sweep, word, hint[0] ? hint : "; 'train --list' shows all");
     }
     snprintf(name, TEXT_BYTES, "%s", found);
     return LS_SUCCESS;

@@ -5,6 +5,9 @@
 #include <string.h>
 #include "base/paragraph.h"
 #include "base/text.h"
+#include "config/aliases.h"
+#include "config/config.h"
+#include "model/graph.h"
 
 enum { INDENT = 2, OPTION_COLUMNS = 26, COMMAND_COLUMNS = 15, CODE_COLUMNS = 4, TOPIC_COLUMNS = 24 };
 
@@ -146,14 +149,45 @@ static void print_prose(FILE *file, const ls_help_topic *topic, const char *prog
         ls_paragraph_row(file, ls_help_named(row->left, program, left), row->right, INDENT, columns + 2);
 }
 
+static int is_section(const char *word) {
+    const char *name;
+    char value[LS_TEXT_BYTES];
+    const size_t length = strlen(word);
+    ls_config cfg;
+    ls_config_defaults(&cfg);
+    for (int i = 0; ls_config_value(&cfg, i, &name, value, sizeof value); i++)
+        if (strncmp(name, word, length) == 0 && name[length] == '.') return 1;
+    return 0;
+}
+
+// The kind of layer that a word means, in any spelling and by other programs' words; NULL: none.
+static const char *find_layer(const char *word) {
+    const ls_alias *alias = ls_alias_find(LS_ALIAS_LAYER, "", word);
+    for (int k = 0; k < LS_LAYER_COUNT; k++)
+        if (ls_text_same_letters(ls_layer_kind_name((ls_layer_kind)k), word))
+            return ls_layer_kind_name((ls_layer_kind)k);
+    return alias && alias->ours[0] ? alias->ours : NULL;
+}
+
 static ls_status unknown_topic(const char *word) {
-    const char *known[LS_COMMAND_COUNT + LS_HELP_TOPICS_MAX];
+    const char *known[LS_COMMAND_COUNT + LS_HELP_TOPICS_MAX], *ours;
+    char hint[LS_HINT_BYTES];
     int count = 0, topic_count;
     const ls_help_topic *topics = ls_help_topics(&topic_count);
     for (; count < LS_COMMAND_COUNT; count++) known[count] = ls_command_at((ls_command)count)->word;
     for (int i = 0; i < topic_count; i++) known[count++] = topics[i].word;
-    const char *nearest = ls_text_nearest(word, known, count);
-    if (nearest) return ls_fail(LS_USAGE, "no help about '%s'; did you mean '%s'?", word, nearest);
+    if (is_section(word))
+        return ls_fail(LS_USAGE, "no help about '%s'; did you mean 'train help options %s'?", word, word);
+    const char *layer = find_layer(word);
+    if (layer) return ls_fail(LS_USAGE, "no help about '%s'; did you mean 'train help layers %s'?", word, layer);
+    if (*ls_hint(LS_ALIAS_COMMAND, "", word, known, count, "''", hint))
+        return ls_fail(LS_USAGE, "no help about '%s'%s", word, hint);
+    const char *option = ls_config_option_of_word(word, &ours);
+    if (option)
+        return ls_fail(LS_USAGE, "no help about '%s'; %s = %s is explained by 'train help options %s'", word, option,
+            ours, option);
+    option = ls_config_meant(word);
+    if (option) return ls_fail(LS_USAGE, "no help about '%s'; did you mean 'train help options %s'?", word, option);
     return ls_fail(LS_USAGE, "no help about '%s'; 'train help' lists commands and topics", word);
 }
 

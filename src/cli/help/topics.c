@@ -1,9 +1,9 @@
 // topics.c - what `train help` is about besides the commands.
 #include <ctype.h>
 #include <string.h>
-#include "base/text.h"
 #include "base/version.h"
 #include "cli/help/help.h"
+#include "config/aliases.h"
 #include "config/config.h"
 #include "dist/comm.h"
 #include "model/layers_help.h"
@@ -50,22 +50,13 @@ static const ls_help_row exit_rows[] = {
 };
 
 static ls_status no_such_option(const char *word) {
-    enum { NAME_BYTES = 64 };
-    static char section[LS_OPTION_COUNT][NAME_BYTES];
-    const char *known[2 * LS_OPTION_COUNT];
-    int count = 0;
-    char value[LS_TEXT_BYTES];
-    ls_config cfg;
-    ls_config_defaults(&cfg);
-    for (int i = 0; i < LS_OPTION_COUNT; i++) {
-        ls_config_value(&cfg, i, &known[count], value, sizeof value);
-        snprintf(section[i], NAME_BYTES, "%.*s", (int)strcspn(known[count], "."), known[count]);
-        known[count + 1] = section[i];
-        count += 2;
-    }
-    const char *nearest = ls_text_nearest(word, known, count);
-    if (nearest) return ls_fail(LS_USAGE, "no option or section '%s'; did you mean '%s'?", word, nearest);
-    return ls_fail(LS_USAGE, "no option or section '%s'; 'train help options' lists all", word);
+    char hint[LS_HINT_BYTES];
+    const ls_alias *section = ls_alias_find(LS_ALIAS_SECTION, "", word);
+    if (section)
+        ls_hint_of(section, "", hint);
+    else
+        ls_config_hint(word, hint);
+    return ls_fail(LS_USAGE, "no option or section '%s'%s", word, hint[0] ? hint : "; 'train help options' lists all");
 }
 
 static ls_status print_config_options(FILE *file, const char *const *words, int count) {
@@ -121,7 +112,8 @@ static const ls_help_topic topics[] = {
                 "created.\n"
                 "A path in a configuration is relative to that file; on the command line, also behind --set, it is "
                 "relative to the "
-                "current folder.",
+                "current folder. Configurations and networks that come with the program have names: mnist is a "
+                "configuration, and model.file = resnet20 a network.",
         .rows = config_rows },
     { .word = "options",
         .usage = "[SECTION|SECTION.KEY]",

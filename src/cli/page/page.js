@@ -29,7 +29,8 @@ const el = (name, attributes, ...children) => fill(document.createElement(name),
 const svg = (name, attributes, ...children) => fill(document.createElementNS('http://www.w3.org/2000/svg', name), attributes, children);
 
 const DASH = '–', THIN = '\u202f', TIMES = '×';
-const group = text => text.replace(/\B(?=(\d{3})+(?!\d))/g, THIN);
+// Thousands are grouped before the decimal point alone.
+const group = text => text.replace(/^-?\d+/, whole => whole.replace(/\B(?=(\d{3})+(?!\d))/g, THIN));
 const count = v => known(v) ? group(v.toFixed(0)) : DASH;
 const percent = (v, digits = 2) => known(v) ? `${(100 * v).toFixed(digits)}${THIN}%` : DASH;
 const plural = (n, word) => `${count(n)} ${word}${n === 1 ? '' : 's'}`;
@@ -175,6 +176,9 @@ function chart(spec) {
       e.currentTarget.setAttribute('aria-pressed', state.log);
       draw();
     } }, 'log'));
+  const save = (kind, make) => el('button', { class: 'tool', type: 'button', title: `save as ${kind}`, 'aria-label': `save ${spec.title} as ${kind}`, disabled: all.length ? null : '',
+    onclick: () => save_file(`${file_name(`${document.title} ${spec.title}`)}.${kind.toLowerCase()}`, kind === 'SVG' ? 'image/svg+xml' : 'text/csv', make()) }, kind);
+  head.append(el('span', { class: 'save' }, save('SVG', () => svg_of(drawing, spec)), save('CSV', () => csv_of(spec))));
   const shown = spec.lines.filter(l => !l.quiet && l.name);
   if (shown.length > 1 && spec.key !== false) figure.append(key_of(shown));
   figure.append(holder);
@@ -309,6 +313,43 @@ function chart(spec) {
   else holder.append(el('p', { class: 'soft small' }, 'no values'));
   return figure;
 }
+// --- saving a chart ------------------------------------------------------------------------------
+
+const file_name = text => text.replace(/[^A-Za-z0-9.-]+/g, '-').replace(/^-+|-+$/g, '').slice(0, 80);
+function save_file(name, type, text) {
+  const address = URL.createObjectURL(new Blob([text], { type }));
+  el('a', { href: address, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 1000);
+}
+// All points of a chart, a row each. Text of a spreadsheet that would be a formula begins with an apostrophe.
+function csv_of(spec) {
+  const cell = v => {
+    const text = known(v) ? String(v) : String(v ?? '').replace(/^[=+@-]/, "'$&");
+    return /[",\r\n]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
+  };
+  const rows = spec.lines.flatMap(l => l.points.filter(p => known(p[0]) && known(p[1])).map(p => [l.name || spec.title, p[0], p[1], known(p[2]) ? p[2] : '', known(p[3]) ? p[3] : '']));
+  return [['line', spec.x.label, spec.title, 'standard deviation', 'runs'], ...rows].map(row => row.map(cell).join(',')).join('\r\n') + '\r\n';
+}
+const KEPT = ['fill', 'stroke', 'stroke-width', 'stroke-dasharray', 'stroke-linejoin', 'stroke-linecap', 'opacity', 'font-size', 'font-family', 'font-weight', 'visibility'];
+// The drawing with its title and key, and with the styles that the page gives it, as a file of its own.
+function svg_of(drawing, spec) {
+  const copy = drawing.cloneNode(true), from = [drawing, ...drawing.querySelectorAll('*')], style = getComputedStyle(drawing.closest('figure'));
+  [copy, ...copy.querySelectorAll('*')].forEach((node, i) => {
+    const of = getComputedStyle(from[i]);
+    for (const name of KEPT) if (of.getPropertyValue(name)) node.setAttribute(name, of.getPropertyValue(name));
+    for (const name of ['class', 'tabindex', 'style']) node.removeAttribute(name);
+  });
+  const [, , width, height] = drawing.getAttribute('viewBox').split(' ').map(Number), text = getComputedStyle(drawing.querySelector('text') || drawing);
+  const named = spec.lines.filter(l => !l.quiet && l.name), keys = named.length > 1 ? named.slice(0, 24) : [], top = 28 + 16 * keys.length;
+  const write = (x, y, words, more) => svg('text', { x, y, fill: style.color, 'font-size': '12px', 'font-family': text.fontFamily, ...more }, words);
+  const color = l => getComputedStyle(drawing).getPropertyValue((/var\((.*)\)/.exec(l.color) || [])[1] || '') || l.color;
+  copy.setAttribute('y', top);
+  copy.setAttribute('width', width);
+  const root = svg('svg', { width, height: height + top, viewBox: `0 0 ${width} ${height + top}` }, svg('rect', { width, height: height + top, fill: style.backgroundColor }),
+    write(8, 18, spec.title, { 'font-weight': 600 }), keys.map((l, i) => [svg('line', { x1: 8, x2: 30, y1: 32 + 16 * i, y2: 32 + 16 * i, stroke: color(l), 'stroke-width': 2, 'stroke-dasharray': l.dash }), write(36, 36 + 16 * i, l.name)]), copy);
+  return new XMLSerializer().serializeToString(root);
+}
+
 // Where most of a linear axis would be empty.
 function spans_decades(spec) {
   const values = spec.logs ? spec.lines.filter(l => !l.thin).flatMap(l => l.points.map(p => p[1])).filter(known) : [];
@@ -405,21 +446,24 @@ function view(raw, index) {
       wall_seconds: record.seconds, updates: record.update, epochs: record.epoch, samples_seen: record.samples_seen,
       train_images_per_second: record.seconds > 0 ? record.samples_seen / record.seconds : undefined }[name];
   const sorted = Object.keys(run.options).sort().filter(name => !OF_THE_RUN.includes(name));
-  run.kind = sorted.length ? JSON.stringify([sorted.map(name => [name, run.options[name]]), run.network]) : `alone ${index}`;
+  run.place = [plural(run.info.world_size, 'rank'), run.info.device, run.info.device_name];
+  run.kind = sorted.length ? JSON.stringify([sorted.map(name => [name, run.options[name]]), run.network, run.place]) : `alone ${index}`;
   return run;
 }
 const runs = list(data.runs).map(view);
 const option_names = unique(runs.flatMap(r => Object.keys(r.options)));
 const differs = (of, get) => unique(of.map(r => String(get(r) ?? ''))).length > 1;
 
+// What the runs of a group differ in: "seed", or "run" where a seed was run again.
+const repeats = of => of.every(g => unique(g.runs.map(r => String(r.seed))).length === g.runs.length) ? 'seed' : 'run';
 function make_groups() {
   const groups = unique(runs.map(r => r.kind)).map(kind => ({ runs: runs.filter(r => r.kind === kind) }));
-  const names = option_names.filter(name => !OF_THE_RUN.includes(name) && differs(runs, r => r.options[name]));
+  const names = option_names.filter(name => !OF_THE_RUN.includes(name) && differs(runs, r => r.options[name])), places = [0, 1, 2].filter(i => differs(runs, r => r.place[i]));
   groups.forEach((g, i) => {
     const first = g.runs[0], short = name => names.filter(n => n.split('.')[1] === name.split('.')[1]).length > 1 ? name : name.split('.')[1];
-    g.label = names.map(name => `${short(name)} ${first.options[name] || '(empty)'}`).join(', ');
+    g.label = names.map(name => `${short(name)} ${first.options[name] || '(empty)'}`).concat(places.map(i => first.place[i] || '')).filter(Boolean).join(', ');
     if (groups.length === 1 || !g.label || g.label.length > 60) g.label = first.name + (g.runs.length > 1 && groups.length > 1 ? ' and others' : '');
-    if (groups.length === 1 && g.runs.length > 1) g.label = `${g.runs.length} seeds`;
+    if (groups.length === 1 && g.runs.length > 1) g.label = plural(g.runs.length, repeats([g]));
     g.color = color_of(i);
     g.dash = dash_of(i);
     g.shown = true;
@@ -489,7 +533,7 @@ function show_title() {
   const title = one ? one.name : runs.length ? `${runs.length} runs` : benches.length === 1 ? 'Training throughput' : `${benches.length} benchmarks`;
   document.title = `${title} · Lockstep`;
   page.append(el('h1', { id: 'top' }, title, one ? [' ', chip(one)] : null),
-    el('p', { class: 'soft' }, one ? subtitle(one) : runs.length ? [plural(groups.length, 'configuration') + (groups.length < runs.length ? ', several seeds' : ''), ...(differs(runs, subtitle) ? [] : [subtitle(runs[0])])].join(' · ') : benches.map(b => short_path(b.bench.config)).join(', ')),
+    el('p', { class: 'soft' }, one ? subtitle(one) : runs.length ? [plural(groups.length, 'configuration') + (groups.length < runs.length ? `, several ${repeats(groups)}s` : ''), ...(differs(runs, subtitle) ? [] : [subtitle(runs[0])])].join(' · ') : benches.map(b => short_path(b.bench.config)).join(', ')),
     el('p', { class: 'soft small' }, `Made ${date(data.made)} by lockstep ${data.version}`));
 }
 function show_one_result(run) {
@@ -507,7 +551,7 @@ function show_results() {
   };
   const node = section('result', 'Result');
   if (groups.some(g => g.runs.length > 1))
-    node.append(table('Mean ± standard deviation over seeds', ['configuration', 'runs', ...RESULTS.slice(0, 4).map(r => r[1]), '95 % interval of test accuracy'],
+    node.append(table(`Mean ± standard deviation over ${repeats(groups)}s`, ['configuration', 'runs', ...RESULTS.slice(0, 4).map(r => r[1]), '95 % interval of test accuracy'],
       groups.map(g => {
         const of = counted(g), m = mean_of(of.map(r => r.value('test_accuracy')).filter(known)), complete = of.length === g.runs.length;
         return [[swatch({ color: g.color, dash: g.dash }), ` ${g.label}`], complete ? `${count(of.length)}${of[0].summary.status ? '' : ', so far'}` : `${count(of.length)} of ${count(g.runs.length)}, complete`, ...RESULTS.slice(0, 4).map(([name, , show]) => spread(g, name, show)),
@@ -623,7 +667,7 @@ function show_curves() {
       e.currentTarget.setAttribute('aria-pressed', g.shown);
       draw_curves(figures, axis);
     } }, swatch({ color: g.color, dash: g.dash }), g.label))));
-  if (groups.some(g => g.runs.length > 1)) node.append(el('p', { class: 'soft small' }, 'Thick: mean over seeds; band: ± one standard deviation; thin: each seed.'));
+  if (groups.some(g => g.runs.length > 1)) node.append(el('p', { class: 'soft small' }, `Thick: mean over ${repeats(groups)}s; band: ± one standard deviation; thin: each ${repeats(groups)}.`));
   node.append(figures);
   const events = runs.flatMap(run => run.events.filter(e => event_kind(e) || e.event === 'end').map(e => ({ run, e })));
   const shown = events.slice(0, 300);

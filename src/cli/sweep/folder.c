@@ -48,7 +48,7 @@ static ls_status hash_network(const ls_sweep_plan *plan, int setting, uint64_t *
     size_t bytes = 0;
     ls_config cfg;
     LS_TRY(ls_sweep_config(plan, setting, -1, &cfg));
-    LS_TRY(ls_config_path(&cfg, LS_OPTION_model_file, path, sizeof path));
+    LS_TRY(ls_config_network(&cfg, path, sizeof path));
     LS_TRY(ls_ini_read_text(path, &text, &bytes));
     *hash = ls_hash(text, bytes);
     free(text);

@@ -34,7 +34,7 @@ static ls_status check_own(const char *set, int option) {
     return LS_SUCCESS;
 }
 
-// The option of "section.key" (also by its former name), and the value as a configuration writes it.
+// The option of "section.key" and the value as a configuration writes it.
 static ls_status look_up(const char *key, const char *value, ls_sweep_axis *axis, char text[LS_TEXT_BYTES]) {
     char assignment[2 * LS_TEXT_BYTES];
     ls_config cfg;
@@ -97,6 +97,9 @@ static ls_status split(const char *set, const char *key, char *list, ls_sweep_ax
         char *value = rest;
         int quoted;
         LS_TRY(next_value(set, &rest, &value, &quoted));
+        if (!quoted && value[0] == '0' && isdigit((unsigned char)value[1]))
+            return ls_fail(
+                LS_USAGE, "--set %s: the value '%s' begins with 0; a decimal point is a dot: 0.%s", set, value, value);
         if (!*value && !quoted && (rest || axis->count))
             return ls_fail(LS_USAGE, "--set %s: value %d is empty", set, axis->count + 1);
         LS_TRY(add_value(set, key, value, axis));

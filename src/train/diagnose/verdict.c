@@ -411,7 +411,7 @@ static void put_setting(const situation *s, const setting *c, ls_text_room *out)
 
 ls_verdict ls_verdict_find(const ls_verdict_facts *facts) {
     ls_verdict verdict = { .text = "" };
-    if (!(facts->time.seconds >= SHORT_SECONDS)) return verdict;
+    if (!(facts->time.seconds >= SHORT_SECONDS) || facts->updates < LS_VERDICT_UPDATES_MIN) return verdict;
     situation s = look(facts);
     verdict.binds = s.binds = what_binds(&s);
     const setting best = best_of(&s);

@@ -21,12 +21,15 @@ typedef struct {
     int ranks, threads; // threads: of a rank
     int64_t train_samples, parameters;
     ls_run_room room;
+    int64_t updates;          // of this part of the run
     ls_run_time time;         // rank 0's
     const ls_rank_time *each; // of all ranks, while each_seconds went by; NULL: one rank
     double each_seconds;
 } ls_verdict_facts;
 
-// With verdict.text = "" where the run is too short to say: less than a second behind its first update.
+// With verdict.text = "" where the run is too short to say: less than a second after its first update, or fewer than
+// LS_VERDICT_UPDATES_MIN updates.
+enum { LS_VERDICT_UPDATES_MIN = 10 };
 ls_verdict ls_verdict_find(const ls_verdict_facts *facts);
 // "compute 61 % (convolution 40, norm 12, ...), loader 2 %, evaluation 5 %, other 1 %" into dst; returns dst.
 enum { LS_VERDICT_SHARES_BYTES = 512 };

@@ -158,6 +158,7 @@ static ls_verdict verdict_of(const row *r, double seconds, ls_config *cfg) {
         .threads = r->threads ? r->threads : 2,
         .train_samples = r->samples ? r->samples : 60000,
         .parameters = r->parameters,
+        .updates = LS_VERDICT_UPDATES_MIN,
         .room = { .cores = r->cores > 0 ? r->cores : 2,
             .threads = r->room_threads ? r->room_threads : 2,
             .memory_bytes = r->memory,
@@ -205,6 +206,16 @@ static void too_short(void **state) {
     ls_config cfg;
     assert_string_equal(verdict_of(&rows[0], 0.99, &cfg).text, "");
     assert_string_equal(ls_verdict_find(&(ls_verdict_facts){ .cfg = &cfg, .ranks = 1 }).text, "");
+    assert_string_equal(
+        ls_verdict_find(
+            &(ls_verdict_facts){ .cfg = &cfg, .ranks = 1, .updates = 9, .time.seconds = 60, .time.compute = 60 })
+            .text,
+        "");
+    assert_string_not_equal(
+        ls_verdict_find(
+            &(ls_verdict_facts){ .cfg = &cfg, .ranks = 1, .updates = 10, .time.seconds = 60, .time.compute = 60 })
+            .text,
+        "");
 }
 
 // Whatever is recommended, the configuration takes: it would not refuse to start.

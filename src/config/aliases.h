@@ -1,0 +1,36 @@
+// aliases.h - "did you mean": other programs' words (aliases.def), the same word in another spelling, or the nearest word.
+#ifndef LS_CONFIG_ALIASES_H
+#define LS_CONFIG_ALIASES_H
+
+#include <stddef.h>
+
+typedef enum {
+    LS_ALIAS_ARGUMENT,
+    LS_ALIAS_COMMAND,
+    LS_ALIAS_OUTPUT,
+    LS_ALIAS_SECTION,
+    LS_ALIAS_OPTION,
+    LS_ALIAS_VALUE,
+    LS_ALIAS_LAYER,
+    LS_ALIAS_LAYER_KEY,
+    LS_ALIAS_INIT
+} ls_alias_kind;
+
+typedef struct {
+    ls_alias_kind kind;
+    const char *scope, *theirs, *ours, *note; // as in aliases.def
+} ls_alias;
+
+const ls_alias *ls_alias_at(int index); // NULL: there is no such row
+// The row of `word`; scope: "" but of VALUE. NULL: none.
+const ls_alias *ls_alias_find(ls_alias_kind kind, const char *scope, const char *word);
+
+enum { LS_HINT_BYTES = 512 };
+// What was meant by `word`, as the end of a message: "; did you mean 'relu'? (NOTE)", "; NOTE", or "" into dst (LS_HINT_BYTES).
+// candidates: the words that are right here; an alias whose word is not among them is passed over. quotes: "''", "[]" or "". Returns dst.
+char *ls_hint(ls_alias_kind kind, const char *scope, const char *word, const char *const *candidates, int count,
+    const char *quotes, char *dst);
+// The same of one alias.
+char *ls_hint_of(const ls_alias *alias, const char *quotes, char *dst);
+
+#endif
