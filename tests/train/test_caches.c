@@ -57,7 +57,9 @@ typedef struct {
 
 static int open_pictures(const char *folder, opened *o) {
     static const uint64_t stamps[COUNT] = { 1, 2, 3, 4, 5, 6, 7, 8 };
-    const ls_picture_cache_options options = { folder, 7, stamps, COUNT, BYTES, 1 };
+    static uint64_t contents[COUNT]; // as after verification: all are known
+    for (int i = 0; i < COUNT; i++) contents[i] = 1000 + stamps[i];
+    const ls_picture_cache_options options = { folder, 7, stamps, contents, COUNT, BYTES, 1 };
     return !ls_failed(ls_picture_cache_open(&options, &o->pictures));
 }
 
@@ -76,7 +78,7 @@ static void make_pictures(opened *o) {
     uint8_t pixels[BYTES];
     for (int i = 0; i < COUNT; i++) {
         fill(i, pixels);
-        ls_picture_cache_put(o->pictures, i, pixels);
+        ls_picture_cache_put(o->pictures, i, (uint64_t)i + 1, pixels);
     }
     ls_picture_cache_settle(o->pictures);
 }
