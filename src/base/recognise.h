@@ -31,12 +31,14 @@ typedef enum {
 ls_content ls_recognise(const char *path);
 const char *ls_content_text(ls_content content); // "a picture"
 
-// Refuses a path that is not there, or that is recognisably something else than what is `accepted` (1u << LS_CONTENT_* of
+// Refuses a path that is not there, or that is recognisably something else than what is `accepted` (1u << LS_CONTENT_*
+// of
 // all that are right). A file of an unknown kind passes: the function that reads it says what is wrong with it.
 // expected: "weights (a .safetensors file, or the folder of a run or checkpoint)". Returns LS_USAGE.
 LS_CHECKED ls_status ls_expect_content(const char *path, unsigned accepted, const char *expected);
 
-// The path that was probably meant: each part that is not there is replaced by the nearest name in its folder. Returns 0,
+// The path that was probably meant: each part that is not there is replaced by the nearest name in its folder. Returns
+// 0,
 // with "" in dst, if no such path exists.
 int ls_nearest_path(const char *path, char *dst, size_t bytes);
 

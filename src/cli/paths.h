@@ -4,8 +4,10 @@
 
 #include "cli/args.h"
 
-// By what the words of the command's usage accept (commands.def). LS_USAGE: a path is not there, is something else, or two
-// words are swapped. A configuration, whose name may be a shipped one, and pictures are left to the command where they are not
+// By what the words of the command's usage accept (commands.def). LS_USAGE: a path is not there, is something else, or
+// two
+// words are swapped. A configuration, whose name may be a shipped one, and pictures are left to the command where they
+// are not
 // there. Of rank 0 alone: other hosts need not have the files.
 LS_CHECKED ls_status ls_paths_check(const ls_args *args);
 

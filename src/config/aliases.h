@@ -1,4 +1,5 @@
-// aliases.h - "did you mean": other programs' words (aliases.def), the same word in another spelling, or the nearest word.
+// aliases.h - "did you mean": other programs' words (aliases.def), the same word in another spelling, or the nearest
+// word.
 #ifndef LS_CONFIG_ALIASES_H
 #define LS_CONFIG_ALIASES_H
 
@@ -26,8 +27,10 @@ const ls_alias *ls_alias_at(int index); // NULL: there is no such row
 const ls_alias *ls_alias_find(ls_alias_kind kind, const char *scope, const char *word);
 
 enum { LS_HINT_BYTES = 512 };
-// What was meant by `word`, as the end of a message: "; did you mean 'relu'? (NOTE)", "; NOTE", or "" into dst (LS_HINT_BYTES).
-// candidates: the words that are right here; an alias whose word is not among them is passed over. quotes: "''", "[]" or "". Returns dst.
+// What was meant by `word`, as the end of a message: "; did you mean 'relu'? (NOTE)", "; NOTE", or "" into dst
+// (LS_HINT_BYTES).
+// candidates: the words that are right here; an alias whose word is not among them is passed over. quotes: "''", "[]"
+// or "". Returns dst.
 char *ls_hint(ls_alias_kind kind, const char *scope, const char *word, const char *const *candidates, int count,
     const char *quotes, char *dst);
 // The same of one alias.
