@@ -47,6 +47,7 @@ typedef struct {
     int components, id[4], quantisation[4];
     uint64_t blocks[4], all;
     int progressive, scans;
+    int adobe;        // the transform that Adobe's marker names; -1: there is no such marker
     uint64_t visited; // blocks, by the scans so far
     unsigned huffman_tables, quantisation_tables;
 } jpeg_frame;
@@ -134,12 +135,26 @@ static ls_status count_scan(const char *path, const uint8_t *segment, size_t byt
         path, frame->scans, passes, passes == 1 ? "" : "s");
 }
 
-static const uint8_t exif_mark[] = { 'E', 'x', 'i', 'f', 0, 0 };
+// What is before the first scan decides how colours are meant. Source: libjpeg's default_decompress_parms.
+static void note_first_scan(size_t marker_at, const jpeg_frame *frame, ls_image_notes *notes) {
+    if (notes->scan_at > 0) return;
+    notes->scan_at = marker_at;
+    notes->is_cmyk = frame->components == 4;
+    notes->is_ycck = notes->is_cmyk && frame->adobe > 0;
+}
 
 // One marker segment, its length left out.
 static ls_status take_segment(const char *path, int marker, const uint8_t *bytes, size_t begin, size_t end,
     jpeg_frame *frame, ls_image_notes *notes) {
-    enum { SEQUENTIAL = 0xc0, EXTENDED = 0xc1, PROGRESSIVE = 0xc2, TABLES = 0xc4, SCAN = 0xda, APP1 = 0xe1 };
+    enum {
+        SEQUENTIAL = 0xc0,
+        EXTENDED = 0xc1,
+        PROGRESSIVE = 0xc2,
+        TABLES = 0xc4,
+        SCAN = 0xda,
+        APP1 = 0xe1,
+        APP14 = 0xee
+    };
     enum { QUANTISATION = 0xdb };
     enum { LOSSLESS = 0xc3, HIERARCHICAL = 0xc5, EXTENSION = 0xc8, CONDITIONING = 0xcc, LAST = 0xcf };
     const uint8_t *segment = bytes + begin;
@@ -156,10 +171,15 @@ static ls_status take_segment(const char *path, int marker, const uint8_t *bytes
         note_quantisation(segment, length, frame);
         return LS_SUCCESS;
     case SCAN:
+        note_first_scan(begin - 4, frame, notes);
         return count_scan(path, segment, length, frame);
     case APP1:
-        if (length > sizeof exif_mark && notes->orientation == 0 && memcmp(segment, exif_mark, sizeof exif_mark) == 0)
-            notes->orientation = ls_exif_orientation(segment + sizeof exif_mark, length - sizeof exif_mark);
+        if (length > LS_EXIF_MARK_BYTES && notes->orientation == 0 && frame->scans == 0 &&
+            memcmp(segment, LS_EXIF_MARK, LS_EXIF_MARK_BYTES) == 0)
+            notes->orientation = ls_exif_orientation(segment, length);
+        return LS_SUCCESS;
+    case APP14:
+        if (length >= 12 && memcmp(segment, "Adobe", 5) == 0) frame->adobe = segment[11];
         return LS_SUCCESS;
     default:
         if (marker != LOSSLESS &&
@@ -175,7 +195,7 @@ static ls_status take_segment(const char *path, int marker, const uint8_t *bytes
 // annex B.
 static ls_status check_jpeg(const char *path, const uint8_t *bytes, size_t count, ls_image_notes *notes) {
     enum { STUFFED = 0, RESTART = 0xd0, RESTART_LAST = 0xd7, END = 0xd9, FILL = 0xff };
-    jpeg_frame frame = { 0 };
+    jpeg_frame frame = { .adobe = -1 };
     notes->pixels_max = (uint64_t)count * JPEG_PIXELS_PER_BYTE;
     notes->is_jpeg = 1;
     for (size_t at = 2; at + 2 <= count;) {

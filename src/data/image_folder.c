@@ -348,7 +348,7 @@ static void leave_out(ls_dataset *dataset, const uint8_t *broken) {
 
 // Another version of what makes pixels of files has another number.
 static uint64_t hash_kind(const char *root, const ls_dataset *dataset) {
-    enum { PIXELS_VERSION = 1 };
+    enum { PIXELS_VERSION = 2 };
     const ls_dataset_info *facts = &dataset->facts;
     const int64_t numbers[] = { PIXELS_VERSION, dataset->split, facts->shape.c, facts->shape.h, facts->shape.w,
         facts->resize };

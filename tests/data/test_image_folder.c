@@ -440,7 +440,7 @@ static void resizing(void **state) {
         ls_chw size = { 3, rows[r][2], rows[r][3] };
         uint8_t src[3 * 64 * 50], dst[3 * 40 * 40];
         for (int i = 0; i < 3 * h * w; i++) src[i] = (uint8_t)(i * 7919 >> 3);
-        const ls_picture picture = ls_picture_turned(src, h, w, 1);
+        const ls_picture picture = ls_picture_turned(src, h, w, 1, 1);
         require_ok(ls_image_resize(&picture, LS_RESIZE_STRETCH, size, dst), "resize");
         for (int c = 0; c < 3; c++) {
             for (int y = 0; y < size.h; y++) {
@@ -471,7 +471,7 @@ static void resizing_as_pillow(void **state) {
         const ls_chw size = { 3, rows[r].to_h, rows[r].to_w };
         uint8_t src[3 * 64 * 50], dst[3 * 60 * 60];
         for (int i = 0; i < 3 * rows[r].h * rows[r].w; i++) src[i] = (uint8_t)(i * 7919 >> 3);
-        const ls_picture picture = ls_picture_turned(src, rows[r].h, rows[r].w, 1);
+        const ls_picture picture = ls_picture_turned(src, rows[r].h, rows[r].w, 1, 1);
         require_ok(ls_image_resize(&picture, LS_RESIZE_STRETCH, size, dst), "resize");
         const uint32_t crc = (uint32_t)crc32(0, dst, (uInt)ls_chw_count(size));
         if (crc != rows[r].crc) fail_msg("row %zu: %08x, Pillow has %08x", r, crc, rows[r].crc);
