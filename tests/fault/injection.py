@@ -134,7 +134,7 @@ TOLERATED = [
     ("ls_read_beginning", "close", "nothing was written"),
     ("ls_live_file_put", "fstat", "asked only where a line cannot be written"),
     ("ls_held_look", "", "says nothing about where the folder is"),
-    ("ls_check_room", "open fstatvfs close", "writing says what is wrong"),
+    ("ls_path_room", "open fstatvfs close", "writing says what is wrong"),
     ("check_room", "stat", "checkpoints/ is taken for no other disk; writing says what is wrong"),
     ("ls_make_folders", "close", "that of a folder, which was synced"),
     ("ls_sync_folder", "close", "that of a folder, which was synced"),
