@@ -177,9 +177,62 @@ static void names_do_not_matter(void **state) {
         int is;
     } names[] = { { "a.jpg", 1 }, { "a.JPEG", 1 }, { "a.png", 1 }, { "a.Bmp", 1 }, { "a.gif", 1 }, { "a.pnm", 1 },
         { "a.pgm", 1 }, { "a.ppm", 1 }, { "a.tga", 1 }, { "a.b.png", 1 }, { "a", 0 }, { "png", 0 }, { "a.", 0 },
-        { "a.p", 0 }, { "a.jp", 0 }, { "a.pngx", 0 }, { "a.pbm", 0 }, { "a.png.txt", 0 }, { "a.jpg.jpeg.", 0 } };
+        { "a.jpe", 1 }, { "a.JFIF", 1 }, { "a.webp", 1 }, { "a.heic", 1 }, { "a.avif", 1 }, { "a.tiff", 1 },
+        { "a.svg", 1 }, { "a.p", 0 }, { "a.jp", 0 }, { "a.pngx", 0 }, { "a.pbm", 0 }, { "a.png.txt", 0 },
+        { "a.jpg.jpeg.", 0 } };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (ls_image_is_named(names[i].name) != names[i].is) fail_msg("%s", names[i].name);
+}
+
+// Whatever their names are, files of other kinds are named, with a way to convert them.
+static void other_kinds_are_named(void **state) {
+    (void)state;
+#define BYTES(text) text, sizeof text - 1
+    static const struct {
+        const char *bytes;
+        size_t count;
+        const char *parts[MAX_PARTS];
+    } rows[] = {
+        { BYTES("RIFF\x24\0\0\0WEBPVP8 "), { "a WebP picture", "dwebp" } },
+        { BYTES("\0\0\0\x1c"
+                "ftypavif\0\0\0\0"),
+            { "an AVIF picture", "avifdec" } },
+        { BYTES("\0\0\0\x1c"
+                "ftypavis\0\0\0\0"),
+            { "an AVIF picture" } },
+        { BYTES("\0\0\0\x18"
+                "ftypheic\0\0\0\0"),
+            { "an HEIC picture", "heif-convert" } },
+        { BYTES("\0\0\0\x18"
+                "ftyphevc\0\0\0\0"),
+            { "an HEIC picture" } },
+        { BYTES("\0\0\0\x18"
+                "ftypmif1\0\0\0\0"),
+            { "an HEIF picture" } },
+        { BYTES("\xff\x0a\xfa\x1f"), { "a JPEG XL picture", "djxl" } },
+        { BYTES("\0\0\0\x0cJXL \r\n\x87\n"), { "a JPEG XL picture" } },
+        { BYTES("\0\0\0\x0cjP  \r\n\x87\n"), { "a JPEG 2000 picture" } },
+        { BYTES("\xff\x4f\xff\x51\0"), { "a JPEG 2000 picture" } },
+        { BYTES("II*\0\x08\0\0\0"), { "a TIFF picture", "ImageMagick" } },
+        { BYTES("MM\0*\0\0\0\x08"), { "a TIFF picture" } },
+        { BYTES("<svg xmlns="), { "an SVG picture", "rsvg-convert" } },
+        { BYTES("<?xml version="), { "an XML file, as SVG pictures are" } },
+        { BYTES("<!DOCTYPE html>"), { "a web page", "anew" } },
+        { BYTES("\0\0\1\0\1\0"), { "an icon" } },
+        { BYTES("8BPS\0\1"), { "a PSD picture" } },
+        { BYTES("%PDF-1.4"), { "a PDF file" } },
+        { BYTES("version https://git-lfs.github.com/spec/v1"), { "Git LFS", "git lfs pull" } },
+    };
+    static const char *const names[] = { "x.jpg", "x.webp", "x.tga", "x" };
+    const char *folder = new_folder();
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++)
+        for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+            uint8_t pixels[3 * 16];
+            put_file(folder, names[i], rows[r].bytes, rows[r].count);
+            const ls_status status = decode(path_of(folder, names[i]), (ls_chw){ 3, 4, 4 }, pixels);
+            require_failure(names[i], status, LS_DATA, rows[r].parts);
+            require_failure(names[i], status, LS_DATA, (const char *[MAX_PARTS]){ names[i], "which is not read" });
+        }
 }
 
 // Sides, places and checksums of Pillow 13's resize(BILINEAR) and crop, as torchvision's Resize and CenterCrop call them.
@@ -482,6 +535,7 @@ int main(void) {
         cmocka_unit_test_teardown(transparency_of_gif_is_ignored, remove_folders),
         cmocka_unit_test_teardown(cmyk_without_adobe, remove_folders),
         cmocka_unit_test(orientation_of_any_type),
+        cmocka_unit_test_teardown(other_kinds_are_named, remove_folders),
         cmocka_unit_test(kinds_give_the_same_pixels),
         cmocka_unit_test_teardown(damaged_files_are_refused, remove_folders),
         cmocka_unit_test_teardown(small_files_that_promise_much_are_refused, remove_folders),
