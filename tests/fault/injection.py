@@ -130,6 +130,8 @@ TOLERATED = [
     ("ls_powercap_start", "opendir open read close", "energy is not reported where no meter can be read"),
     ("ls_cmd_eval", "stat", "what is no folder is a file; opening says what is wrong"),
     ("ls_picture_list_add", "stat", "what is no folder is a picture; opening says what is wrong"),
+    ("mention_folders", "stat", "what cannot be looked at is not mentioned as a folder"),
+    ("in_utf8", "", "names that look alike are then told as any others"),
     ("ls_input_close", "close", "nothing was written"),
     ("ls_read_beginning", "close", "nothing was written"),
     ("ls_live_file_put", "fstat", "asked only where a line cannot be written"),
