@@ -27,10 +27,11 @@ typedef struct {
 } ls_image_notes;
 
 // A file is of the kind that its first bytes say, whatever its name ends with; but TGA has no mark and goes by its name.
-// LS_DATA: path and what is wrong. A picture of a known kind that is not read (WebP, HEIC, TIFF...): what it is and what to do.
+// LS_DATA: path and what is wrong. A picture of a known kind that is not read (WebP, HEIC, TIFF...): what it is and
+// what to do.
 LS_CHECKED ls_status ls_image_check(const char *path, const uint8_t *bytes, size_t count, ls_image_notes *notes);
-// The end of its name, in any case, is that of a picture: one of LS_IMAGE_ENDINGS, or of a kind that is not read. Such a file
-// counts as a picture, so that it is named where it cannot be decoded, and not left out.
+// The end of its name, in any case, is that of a picture: one of LS_IMAGE_ENDINGS, or of a kind that is not read. Such
+// a file counts as a picture, so that it is named where it cannot be decoded, and not left out.
 int ls_image_is_named(const char *name);
 
 // The checks of the kinds that have files of their own.

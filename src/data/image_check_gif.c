@@ -63,7 +63,8 @@ static uint64_t count_pixels(code_reader *r, int root_bits, uint64_t most) {
     return pixels;
 }
 
-// Returns where the first picture's descriptor begins; 0: there is none. *control: where its control extension does; 0: none.
+// Returns where the first picture's descriptor begins; 0: there is none. *control: where its control extension does; 0:
+// none.
 static size_t find_picture(const uint8_t *bytes, size_t count, size_t *control) {
     enum { EXTENSION = 0x21, CONTROL = 0xf9, CONTROL_BYTES = 4, PICTURE = 0x2c };
     size_t at = SCREEN + table_bytes(bytes[10]);

@@ -63,8 +63,8 @@ static ls_status decode_by_stb(const char *path, const uint8_t *bytes, size_t co
     return picture->pixels ? LS_SUCCESS : cannot_decode(path);
 }
 
-// A JPEG of four colours tells its colour space by Adobe's marker, and without one it is CMYK. stb_image takes YCbCr then, so it
-// gets a copy that has the marker before its first scan. Source: libjpeg's default_decompress_parms.
+// A JPEG of four colours tells its colour space by Adobe's marker, and without one it is CMYK. stb_image takes YCbCr
+// then, so it gets a copy that has the marker before its first scan. Source: libjpeg's default_decompress_parms.
 static ls_status decode_cmyk(
     const char *path, const uint8_t *bytes, size_t count, const ls_image_notes *notes, decoded *picture) {
     uint8_t marker[] = { 0xff, 0xee, 0, 14, 'A', 'd', 'o', 'b', 'e', 0, 100, 0, 0, 0, 0, notes->is_ycck ? 2 : 0 };
@@ -78,8 +78,9 @@ static ls_status decode_cmyk(
     return status;
 }
 
-// What is transparent in a GIF has the colour that the file gives it, as in all other kinds of file. stb_image does not draw such
-// pixels, so it gets a copy that has none; and it does not draw around a first picture that is smaller than the GIF.
+// What is transparent in a GIF has the colour that the file gives it, as in all other kinds of file. stb_image does not
+// draw such pixels, so it gets a copy that has none; and it does not draw around a first picture that is smaller than
+// the GIF.
 static ls_status decode_gif(
     const char *path, const uint8_t *bytes, size_t count, const ls_image_notes *notes, decoded *picture) {
     const ls_gif_notes *gif = &notes->gif;
