@@ -192,24 +192,32 @@ ls_status ls_make_folders(const char *path) {
     return status;
 }
 
-ls_status ls_check_room(const char *folder, const char *path, const char *what, size_t bytes, size_t largest) {
+int ls_path_room(const char *folder, uint64_t *unused, uint64_t *all) {
     struct statvfs info;
+    int fd = ls_held_open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    int answered = fd >= 0 && fstatvfs(fd, &info) == 0;
+    if (fd >= 0) close(fd);
+    const uint64_t block = !answered ? 0 : info.f_frsize ? info.f_frsize : info.f_bsize;
+    if (block == 0 || info.f_blocks == 0) return 0;
+    *unused = block * info.f_bavail;
+    *all = block * info.f_blocks;
+    return 1;
+}
+
+ls_status ls_check_room(const char *folder, const char *path, const char *what, size_t bytes, size_t largest) {
+    uint64_t unused, all;
     struct rlimit limit;
     char needs[32], has[32];
     double needed = (double)bytes * 1.01 + 65536; // with what a file system adds
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < largest)
         return ls_fail(LS_STORAGE, "%s: %s a file of %s, but files have at most %s (ulimit -f): raise that limit", path,
             what, ls_text_bytes(needs, largest), ls_text_bytes(has, limit.rlim_cur));
-    int fd = ls_held_open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-    int known = fd >= 0 && fstatvfs(fd, &info) == 0;
-    if (fd >= 0) close(fd);
-    if (!known) return LS_SUCCESS; // writing will fail
-    double unused = (double)info.f_bavail * (double)info.f_frsize;
-    if (unused >= needed) return LS_SUCCESS;
+    if (!ls_path_room(folder, &unused, &all) || (double)unused >= needed)
+        return LS_SUCCESS; // unknown: writing will tell
     return ls_fail(LS_STORAGE,
         "%s: %s %s, but only %s are free on that file system: free some space, or move the run elsewhere by "
         "--run-dir",
-        path, what, ls_text_bytes(needs, (uint64_t)needed), ls_text_bytes(has, (uint64_t)unused));
+        path, what, ls_text_bytes(needs, (uint64_t)needed), ls_text_bytes(has, unused));
 }
 
 // --- paths

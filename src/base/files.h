@@ -3,6 +3,7 @@
 #define LS_BASE_FILES_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/stat.h>
 #include "base/status.h"
 
@@ -42,8 +43,13 @@ LS_CHECKED ls_status ls_make_folders(const char *path); // mkdir -p
 LS_CHECKED ls_status ls_sync_folder(const char *path);
 // The same of the folder that `path` lies in.
 LS_CHECKED ls_status ls_sync_folder_of(const char *path);
+// Bytes on the folder's file system: those that an ordinary user may still write, and all. Returns 0 if they are
+// unknown: there is no such folder, or the file system reports no blocks at all (some of FUSE and of networks, a tmpfs
+// without a limit).
+int ls_path_room(const char *folder, uint64_t *unused, uint64_t *all);
 // Is there room in that folder for files of so many bytes together, the largest of which has `largest`? LS_STORAGE:
-// "PATH: WHAT 12 MiB, but only 3 MiB are free..." (what: "a checkpoint needs"). A quota is not seen.
+// "PATH: WHAT 12 MiB, but only 3 MiB are free..." (what: "a checkpoint needs"). A quota is not seen; unknown room
+// suffices.
 LS_CHECKED ls_status ls_check_room(
     const char *folder, const char *path, const char *what, size_t bytes, size_t largest);
 int ls_path_exists(const char *path);

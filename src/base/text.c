@@ -1,10 +1,12 @@
 #include "base/text.h"
 
 #include <ctype.h>
+#include <locale.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <wchar.h>
 
 enum { LONGEST_WORD = 127 };
 
@@ -160,6 +162,68 @@ void ls_text_print(FILE *file, const char *text) {
             for (int i = 0; i < whole; i++) fprintf(file, "\\x%02x", at[i]);
         text += whole;
     }
+}
+
+char *ls_text_escape(char *dst, size_t bytes, const char *text) {
+    ls_text_room room = { dst, bytes };
+    dst[0] = 0;
+    for (; *text; text++) ls_text_put(&room, *text >= ' ' && *text <= '~' ? "%c" : "\\x%02x", (unsigned char)*text);
+    return dst;
+}
+
+// Returns the end of the letter at `at` with the marks behind it, which take no width. *parts: of how many characters
+// it is.
+static const char *letter_end(const char *at, int *parts) {
+    mbstate_t state = { 0 };
+    wchar_t character;
+    for (*parts = 0; *at; ++*parts) {
+        const size_t length = mbrtowc(&character, at, strlen(at), &state);
+        if (length == 0 || length > strlen(at)) return *parts > 0 ? at : at + 1; // not UTF-8
+        if (*parts > 0 && wcwidth(character) != 0) break;
+        at += length;
+    }
+    return at;
+}
+
+static int looks_alike(const char *a, const char *b) {
+    while (*a && *b) {
+        int a_parts, b_parts;
+        const char *a_end = letter_end(a, &a_parts), *b_end = letter_end(b, &b_parts);
+        const int same = a_end - a == b_end - b && memcmp(a, b, (size_t)(a_end - a)) == 0;
+        if (!same && !(a_parts == 1 && b_parts > 1 && (*a & 0x80)) && !(b_parts == 1 && a_parts > 1 && (*b & 0x80)))
+            return 0;
+        a = a_end;
+        b = b_end;
+    }
+    return !*a && !*b;
+}
+
+static int is_decomposed(const char *text, const char *unused) {
+    (void)unused;
+    for (int parts; *text;) {
+        text = letter_end(text, &parts);
+        if (parts > 1) return 1;
+    }
+    return 0;
+}
+
+// 0 where the system has no locale of UTF-8.
+static int in_utf8(int (*question)(const char *a, const char *b), const char *a, const char *b) {
+    locale_t utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+    if (!utf8) return 0;
+    const locale_t before = uselocale(utf8);
+    const int answer = question(a, b);
+    uselocale(before);
+    freelocale(utf8);
+    return answer;
+}
+
+int ls_text_looks_alike(const char *a, const char *b) {
+    return strcmp(a, b) != 0 && in_utf8(looks_alike, a, b);
+}
+
+int ls_text_is_decomposed(const char *text) {
+    return in_utf8(is_decomposed, text, "");
 }
 
 char *ls_text_base64(const void *data, size_t bytes) {

@@ -29,6 +29,14 @@ void ls_text_print(FILE *file, const char *text);
 // Every control character becomes '?', in place. Names and values in a message are often from a file, which may hold
 // line ends that would forge a second message, or escape sequences that a terminal obeys.
 void ls_text_replace_controls(char *text);
+// The text with every byte that is not printable ASCII as \xNN, cut off at `bytes`, into dst; returns dst.
+char *ls_text_escape(char *dst, size_t bytes, const char *text);
+// Two names that differ look the same: one has letters with marks in one piece (Unicode's NFC), the other one has the
+// marks behind the letters (NFD, as macOS writes names). By the C library's widths of characters, so it does not see
+// which mark it is.
+int ls_text_looks_alike(const char *a, const char *b);
+// The text has a letter whose marks are behind it.
+int ls_text_is_decomposed(const char *text);
 // RFC 4648, with padding. free() it; NULL: no memory.
 char *ls_text_base64(const void *data, size_t bytes);
 // "12.3 MiB" into dst (at least 24 bytes); returns dst.

@@ -54,6 +54,21 @@ static ls_status check_augmentation(const ls_config *cfg, ls_chw picture) {
     return LS_SUCCESS;
 }
 
+// data.mean or data.std: nothing, or a number a channel within what pixels divided by 255 have.
+static ls_status check_normalisation(const ls_config *cfg, int index, const char *text, int channels, int may_be_0) {
+    double number[MAX_NUMBERS];
+    int count;
+    LS_TRY(parse_reals(cfg, index, text, number, &count));
+    if (count && count != channels)
+        return refuse(cfg, index, "%d numbers; expected %d, one a channel of %s", count, channels,
+            ls_config_choice("data.dataset", cfg->data_dataset));
+    for (int i = 0; i < count; i++)
+        if (!(number[i] > 0 || (may_be_0 && number[i] == 0)) || number[i] > 1)
+            return refuse(cfg, index, "%g; expected numbers %s, for pixels are divided by 255 before%s", number[i],
+                may_be_0 ? "from 0 to 1" : "above 0 and at most 1", number[i] > 1 ? "; divide it by 255, too" : "");
+    return LS_SUCCESS;
+}
+
 static ls_status check_data(const ls_config *cfg) {
     ls_chw shape;
     if (!cfg->data_cache[0]) return refuse(cfg, LS_OPTION_data_cache, "expected off, auto, or a folder");
@@ -63,18 +78,8 @@ static ls_status check_data(const ls_config *cfg) {
         return refuse(cfg, LS_OPTION_eval_tta,
             "pictures of %d x %d have nothing beside the edge that a shift by a pixel could show; expected off or flip",
             shape.h, shape.w);
-    double number[MAX_NUMBERS];
-    int count;
-    LS_TRY(parse_reals(cfg, LS_OPTION_data_mean, cfg->data_mean, number, &count));
-    if (count && count != shape.c)
-        return refuse(cfg, LS_OPTION_data_mean, "%d numbers; expected %d, one a channel of %s", count, shape.c,
-            ls_config_choice("data.dataset", cfg->data_dataset));
-    LS_TRY(parse_reals(cfg, LS_OPTION_data_std, cfg->data_std, number, &count));
-    if (count && count != shape.c)
-        return refuse(cfg, LS_OPTION_data_std, "%d numbers; expected %d, one a channel of %s", count, shape.c,
-            ls_config_choice("data.dataset", cfg->data_dataset));
-    for (int i = 0; i < count; i++)
-        if (!(number[i] > 0)) return refuse(cfg, LS_OPTION_data_std, "it divides; expected numbers above 0");
+    LS_TRY(check_normalisation(cfg, LS_OPTION_data_mean, cfg->data_mean, shape.c, 1));
+    LS_TRY(check_normalisation(cfg, LS_OPTION_data_std, cfg->data_std, shape.c, 0));
     if (cfg->data_drop_last && cfg->data_train_samples && cfg->data_train_samples < cfg->train_global_batch)
         return refuse(cfg, LS_OPTION_data_drop_last,
             "an epoch of data.train_samples = %" PRId64 " samples has no full window of train.global_batch = %" PRId64

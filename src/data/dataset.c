@@ -67,6 +67,19 @@ static ls_status fill_normalisation(const ls_config *cfg, ls_dataset *dataset) {
     return LS_SUCCESS;
 }
 
+// What is added to normalised pixels must not be larger than all that they can differ by.
+static ls_status check_brightness(const ls_config *cfg, const ls_dataset_info *facts) {
+    double widest = 0;
+    for (int c = 0; c < facts->shape.c; c++)
+        if (1 / (double)facts->std[c] > widest) widest = 1 / (double)facts->std[c];
+    if (cfg->data_brightness <= widest) return LS_SUCCESS;
+    return ls_fail(LS_USAGE,
+        "data.brightness = %g: expected at most %.3g, from black to white in normalised pixels (1/data.std); divide a "
+        "number "
+        "for pixels from 0 to 255 by 255 and by data.std",
+        cfg->data_brightness, widest);
+}
+
 static ls_status name_classes(ls_dataset *dataset) {
     if (!dataset->class_names) dataset->class_names = dataset->format->class_names;
     if (dataset->class_names) return LS_SUCCESS;
@@ -88,6 +101,7 @@ static ls_status open_format(const ls_config *cfg, ls_dataset *dataset) {
     LS_TRY(dataset->format->open(cfg, dataset));
     LS_TRY(fill_normalisation(cfg, dataset));
     dataset->facts.source = dataset->facts.checksum;
+    LS_TRY(check_brightness(cfg, &dataset->facts));
     return ls_dataset_prepare(dataset);
 }
 

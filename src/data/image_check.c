@@ -47,6 +47,7 @@ typedef struct {
     int components, id[4], quantisation[4];
     uint64_t blocks[4], all;
     int progressive, scans;
+    int adobe;        // the transform that Adobe's marker names; -1: there is no such marker
     uint64_t visited; // blocks, by the scans so far
     unsigned huffman_tables, quantisation_tables;
 } jpeg_frame;
@@ -134,12 +135,26 @@ static ls_status count_scan(const char *path, const uint8_t *segment, size_t byt
         path, frame->scans, passes, passes == 1 ? "" : "s");
 }
 
-static const uint8_t exif_mark[] = { 'E', 'x', 'i', 'f', 0, 0 };
+// What is before the first scan decides how colours are meant. Source: libjpeg's default_decompress_parms.
+static void note_first_scan(size_t marker_at, const jpeg_frame *frame, ls_image_notes *notes) {
+    if (notes->scan_at > 0) return;
+    notes->scan_at = marker_at;
+    notes->is_cmyk = frame->components == 4;
+    notes->is_ycck = notes->is_cmyk && frame->adobe > 0;
+}
 
 // One marker segment, its length left out.
 static ls_status take_segment(const char *path, int marker, const uint8_t *bytes, size_t begin, size_t end,
     jpeg_frame *frame, ls_image_notes *notes) {
-    enum { SEQUENTIAL = 0xc0, EXTENDED = 0xc1, PROGRESSIVE = 0xc2, TABLES = 0xc4, SCAN = 0xda, APP1 = 0xe1 };
+    enum {
+        SEQUENTIAL = 0xc0,
+        EXTENDED = 0xc1,
+        PROGRESSIVE = 0xc2,
+        TABLES = 0xc4,
+        SCAN = 0xda,
+        APP1 = 0xe1,
+        APP14 = 0xee
+    };
     enum { QUANTISATION = 0xdb };
     enum { LOSSLESS = 0xc3, HIERARCHICAL = 0xc5, EXTENSION = 0xc8, CONDITIONING = 0xcc, LAST = 0xcf };
     const uint8_t *segment = bytes + begin;
@@ -156,10 +171,15 @@ static ls_status take_segment(const char *path, int marker, const uint8_t *bytes
         note_quantisation(segment, length, frame);
         return LS_SUCCESS;
     case SCAN:
+        note_first_scan(begin - 4, frame, notes);
         return count_scan(path, segment, length, frame);
     case APP1:
-        if (length > sizeof exif_mark && notes->orientation == 0 && memcmp(segment, exif_mark, sizeof exif_mark) == 0)
-            notes->orientation = ls_exif_orientation(segment + sizeof exif_mark, length - sizeof exif_mark);
+        if (length > LS_EXIF_MARK_BYTES && notes->orientation == 0 && frame->scans == 0 &&
+            memcmp(segment, LS_EXIF_MARK, LS_EXIF_MARK_BYTES) == 0)
+            notes->orientation = ls_exif_orientation(segment, length);
+        return LS_SUCCESS;
+    case APP14:
+        if (length >= 12 && memcmp(segment, "Adobe", 5) == 0) frame->adobe = segment[11];
         return LS_SUCCESS;
     default:
         if (marker != LOSSLESS &&
@@ -175,7 +195,7 @@ static ls_status take_segment(const char *path, int marker, const uint8_t *bytes
 // annex B.
 static ls_status check_jpeg(const char *path, const uint8_t *bytes, size_t count, ls_image_notes *notes) {
     enum { STUFFED = 0, RESTART = 0xd0, RESTART_LAST = 0xd7, END = 0xd9, FILL = 0xff };
-    jpeg_frame frame = { 0 };
+    jpeg_frame frame = { .adobe = -1 };
     notes->pixels_max = (uint64_t)count * JPEG_PIXELS_PER_BYTE;
     notes->is_jpeg = 1;
     for (size_t at = 2; at + 2 <= count;) {
@@ -200,18 +220,45 @@ static ls_status check_jpeg(const char *path, const uint8_t *bytes, size_t count
 
 // --- all kinds
 
+#define BY_IMAGEMAGICK "make a PNG of it (ImageMagick: convert IN OUT.png)"
+#define BY_RSVG "make a PNG of it (rsvg-convert IN -o OUT.png)"
+#define MARK(text) text, sizeof text - 1
 static const struct {
     const char *endings; // each with a point before it and one behind it
-    const char *mark;    // the first bytes; NULL: none
+    size_t mark_at;
+    const char *mark; // bytes from mark_at on; NULL: none
     size_t mark_bytes;
     ls_status (*check)(const char *path, const uint8_t *bytes, size_t count, ls_image_notes *notes);
+    const char *what, *advice; // where check is NULL: the kind is not read
 } kinds[] = {
-    { ".jpg.jpeg.", "\xff\xd8", 2, check_jpeg },
-    { ".png.", "\x89PNG\r\n\x1a\n", PNG_SIGNATURE, check_png },
-    { ".bmp.", "BM", 2, ls_image_check_bmp },
-    { ".gif.", "GIF8", 4, ls_image_check_gif },
-    { ".pnm.pgm.ppm.", "P", 2, ls_image_check_pnm },
-    { ".tga.", NULL, 0, ls_image_check_tga },
+    { ".jpg.jpeg.jpe.jfif.", 0, MARK("\xff\xd8"), check_jpeg, NULL, NULL },
+    { ".png.", 0, MARK("\x89PNG\r\n\x1a\n"), check_png, NULL, NULL },
+    { ".bmp.", 0, MARK("BM"), ls_image_check_bmp, NULL, NULL },
+    { ".gif.", 0, MARK("GIF8"), ls_image_check_gif, NULL, NULL },
+    { ".pnm.pgm.ppm.", 0, "P", 2, ls_image_check_pnm, NULL, NULL },
+    { ".webp.", 8, MARK("WEBP"), NULL, "a WebP picture", "make a PNG of it (dwebp IN -o OUT.png)" },
+    { ".avif.", 4, MARK("ftypavi"), NULL, "an AVIF picture", "make a PNG of it (avifdec IN OUT.png)" },
+    { ".heic.heif.hif.", 4, MARK("ftyphe"), NULL, "an HEIC picture", "make a PNG of it (heif-convert IN OUT.png)" },
+    { "", 4, MARK("ftypmif1"), NULL, "an HEIF picture", "make a PNG of it (heif-convert IN OUT.png)" },
+    { "", 4, MARK("ftypmsf1"), NULL, "an HEIF picture", "make a PNG of it (heif-convert IN OUT.png)" },
+    { ".jxl.", 0, MARK("\xff\x0a"), NULL, "a JPEG XL picture", "make a PNG of it (djxl IN OUT.png)" },
+    { "", 4, MARK("JXL \r\n"), NULL, "a JPEG XL picture", "make a PNG of it (djxl IN OUT.png)" },
+    { ".jp2.j2k.jpx.", 4, MARK("jP  \r\n"), NULL, "a JPEG 2000 picture", BY_IMAGEMAGICK },
+    { "", 0, MARK("\xff\x4f\xff\x51"), NULL, "a JPEG 2000 picture", BY_IMAGEMAGICK },
+    { ".tif.tiff.", 0, MARK("II*\0"), NULL, "a TIFF picture", BY_IMAGEMAGICK },
+    { "", 0, MARK("MM\0*"), NULL, "a TIFF picture", BY_IMAGEMAGICK },
+    { "", 0, MARK("II+\0"), NULL, "a TIFF picture", BY_IMAGEMAGICK },
+    { "", 0, MARK("MM\0+"), NULL, "a TIFF picture", BY_IMAGEMAGICK },
+    { ".ico.", 0, MARK("\0\0\1\0"), NULL, "an icon of Windows", BY_IMAGEMAGICK },
+    { ".psd.", 0, MARK("8BPS"), NULL, "a PSD picture", BY_IMAGEMAGICK },
+    { ".exr.", 0, MARK("v/1\1"), NULL, "an OpenEXR picture", BY_IMAGEMAGICK },
+    { "", 0, MARK("%PDF"), NULL, "a PDF file", BY_IMAGEMAGICK },
+    { ".svg.", 0, MARK("<svg"), NULL, "an SVG picture", BY_RSVG },
+    { "", 0, MARK("<?xml"), NULL, "an XML file, as SVG pictures are", BY_RSVG },
+    { "", 0, MARK("<!"), NULL, "a web page", "download the picture anew" },
+    { "", 0, MARK("<html"), NULL, "a web page", "download the picture anew" },
+    { "", 0, MARK("version https://git-lfs"), NULL, "a pointer of Git LFS", "fetch its content (git lfs pull)" },
+    { ".tga.", 0, NULL, 0, ls_image_check_tga, NULL, NULL },
 };
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
@@ -230,9 +277,9 @@ int ls_image_is_named(const char *name) {
 }
 
 static int has_mark(const uint8_t *bytes, size_t count, int kind) {
-    if (!kinds[kind].mark || count < kinds[kind].mark_bytes) return 0;
+    if (!kinds[kind].mark || count < kinds[kind].mark_at + kinds[kind].mark_bytes) return 0;
     if (kinds[kind].check == ls_image_check_pnm) return bytes[0] == 'P' && bytes[1] >= '1' && bytes[1] <= '7';
-    return memcmp(bytes, kinds[kind].mark, kinds[kind].mark_bytes) == 0;
+    return memcmp(bytes + kinds[kind].mark_at, kinds[kind].mark, kinds[kind].mark_bytes) == 0;
 }
 
 static int find_kind(const char *path, const uint8_t *bytes, size_t count) {
@@ -249,6 +296,9 @@ ls_status ls_image_check(const char *path, const uint8_t *bytes, size_t count, l
             "%s: no picture that is known: it begins with bytes %02x %02x, as no JPEG, PNG, BMP, GIF or PNM does; "
             "replace it or move it away",
             path, bytes[0], count > 1 ? bytes[1] : 0);
+    if (!kinds[kind].check)
+        return ls_fail(
+            LS_DATA, "%s: %s, which is not read; %s, or move it away", path, kinds[kind].what, kinds[kind].advice);
     LS_TRY(kinds[kind].check(path, bytes, count, notes));
     if (notes->orientation == 0) notes->orientation = 1;
     return LS_SUCCESS;

@@ -9,18 +9,29 @@
 #include <stdint.h>
 #include "base/status.h"
 
-#define LS_IMAGE_ENDINGS ".jpg, .jpeg, .png, .bmp, .gif, .pnm, .pgm, .ppm or .tga"
+#define LS_IMAGE_ENDINGS ".jpg, .jpeg, .jpe, .jfif, .png, .bmp, .gif, .pnm, .pgm, .ppm or .tga"
 
 typedef struct {
-    uint64_t pixels_max; // that so many bytes can hold
-    int orientation;     // exif.h
-    int is_jpeg;
+    int left, top, w, h;    // of the first picture, within the GIF
+    size_t transparency_at; // byte of the file whose lowest bit says that one colour is transparent; 0: there is none
+    uint8_t around[3];      // colour of what the first picture leaves: the transparent one, or the palette's first
+} ls_gif_notes;
+
+typedef struct {
+    uint64_t pixels_max;  // that so many bytes can hold
+    int orientation;      // exif.h
+    int is_jpeg, is_gif;  // is_gif: gif is filled
+    int is_cmyk, is_ycck; // JPEG: has four colours; YCbCr and black are meant instead of CMYK
+    size_t scan_at;       // JPEG: where the marker of the first scan begins
+    ls_gif_notes gif;
 } ls_image_notes;
 
 // A file is of the kind that its first bytes say, whatever its name ends with; but TGA has no mark and goes by its name.
-// LS_DATA: path and what is wrong.
+// LS_DATA: path and what is wrong. A picture of a known kind that is not read (WebP, HEIC, TIFF...): what it is and
+// what to do.
 LS_CHECKED ls_status ls_image_check(const char *path, const uint8_t *bytes, size_t count, ls_image_notes *notes);
-// By the end of its name, in any case: one of LS_IMAGE_ENDINGS.
+// The end of its name, in any case, is that of a picture: one of LS_IMAGE_ENDINGS, or of a kind that is not read. Such
+// a file counts as a picture, so that it is named where it cannot be decoded, and not left out.
 int ls_image_is_named(const char *name);
 
 // The checks of the kinds that have files of their own.

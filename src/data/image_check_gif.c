@@ -63,22 +63,42 @@ static uint64_t count_pixels(code_reader *r, int root_bits, uint64_t most) {
     return pixels;
 }
 
-// Where the first picture's descriptor begins; 0: there is none.
-static size_t find_picture(const uint8_t *bytes, size_t count) {
-    enum { EXTENSION = 0x21, PICTURE = 0x2c };
+// Returns where the first picture's descriptor begins; 0: there is none. *control: where its control extension does; 0:
+// none.
+static size_t find_picture(const uint8_t *bytes, size_t count, size_t *control) {
+    enum { EXTENSION = 0x21, CONTROL = 0xf9, CONTROL_BYTES = 4, PICTURE = 0x2c };
     size_t at = SCREEN + table_bytes(bytes[10]);
-    while (at + 2 < count && bytes[at] == EXTENSION)
+    *control = 0;
+    while (at + 2 < count && bytes[at] == EXTENSION) {
+        if (bytes[at + 1] == CONTROL && bytes[at + 2] == CONTROL_BYTES && at + 3 + CONTROL_BYTES < count) *control = at;
         for (at += 2; at < count; at += 1 + (size_t)bytes[at])
             if (bytes[at] == 0) {
                 at++;
                 break;
             }
+    }
     return at < count && bytes[at] == PICTURE ? at : 0;
+}
+
+static void note_layout(
+    const uint8_t *bytes, size_t count, size_t picture, size_t control, size_t codes, ls_gif_notes *gif) {
+    const uint8_t *descriptor = bytes + picture;
+    gif->left = (int)number(descriptor + 1);
+    gif->top = (int)number(descriptor + 3);
+    gif->w = (int)number(descriptor + 5);
+    gif->h = (int)number(descriptor + 7);
+    const int transparent = control && (bytes[control + 3] & 1) ? bytes[control + 6] : -1;
+    gif->transparency_at = transparent >= 0 ? control + 3 : 0;
+    const size_t local = table_bytes(descriptor[9]), table = local ? local : table_bytes(bytes[10]);
+    const size_t colour = (local ? codes - local : SCREEN) + 3 * (size_t)(transparent > 0 ? transparent : 0);
+    if (3 * (size_t)(transparent > 0 ? transparent : 0) < table && colour + 3 <= count)
+        for (int c = 0; c < 3; c++) gif->around[c] = bytes[colour + (size_t)c];
 }
 
 ls_status ls_image_check_gif(const char *path, const uint8_t *bytes, size_t count, ls_image_notes *notes) {
     enum { DESCRIPTOR = 10, ROOT_MAX = 11 };
-    const size_t picture = count > SCREEN ? find_picture(bytes, count) : 0;
+    size_t control = 0;
+    const size_t picture = count > SCREEN ? find_picture(bytes, count, &control) : 0;
     const size_t codes = picture && picture + DESCRIPTOR < count
                              ? picture + DESCRIPTOR + table_bytes(bytes[picture + DESCRIPTOR - 1])
                              : count;
@@ -97,5 +117,7 @@ ls_status ls_image_check_gif(const char *path, const uint8_t *bytes, size_t coun
             path, (unsigned long long)width, (unsigned long long)height, found > pixels ? "more than " : "",
             (unsigned long long)(found > pixels ? pixels : found));
     notes->pixels_max = (uint64_t)count * PIXELS_PER_BYTE;
+    notes->is_gif = 1;
+    note_layout(bytes, count, picture, control, codes, &notes->gif);
     return LS_SUCCESS;
 }

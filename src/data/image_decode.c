@@ -15,10 +15,10 @@
 
 enum { MAX_PIXELS = 1 << 28 };
 
-// A picture decoded, as it lies in the file.
+// A picture of the file, not turned.
 typedef struct {
-    uint8_t *pixels; // (h, w, 3)
-    int h, w;
+    uint8_t *pixels; // of libjpeg-turbo and stb_image, both by malloc: (h / scale, w / scale, 3), sides rounded up
+    int h, w, scale;
 } decoded;
 
 static ls_status cannot_decode(const char *path) {
@@ -58,8 +58,55 @@ static int choose_scale(const decoded *picture, int orientation, const ls_image_
 
 static ls_status decode_by_stb(const char *path, const uint8_t *bytes, size_t count, decoded *picture) {
     int channels = 0;
+    picture->scale = 1;
     picture->pixels = stbi_load_from_memory(bytes, (int)count, &picture->w, &picture->h, &channels, 3);
     return picture->pixels ? LS_SUCCESS : cannot_decode(path);
+}
+
+// A JPEG of four colours tells its colour space by Adobe's marker, and without one it is CMYK. stb_image takes YCbCr
+// then, so it gets a copy that has the marker before its first scan. Source: libjpeg's default_decompress_parms.
+static ls_status decode_cmyk(
+    const char *path, const uint8_t *bytes, size_t count, const ls_image_notes *notes, decoded *picture) {
+    uint8_t marker[] = { 0xff, 0xee, 0, 14, 'A', 'd', 'o', 'b', 'e', 0, 100, 0, 0, 0, 0, notes->is_ycck ? 2 : 0 };
+    uint8_t *copy;
+    LS_TRY(LS_NEW(copy, count + sizeof marker, "%s", path));
+    memcpy(copy, bytes, notes->scan_at);
+    memcpy(copy + notes->scan_at, marker, sizeof marker);
+    memcpy(copy + notes->scan_at + sizeof marker, bytes + notes->scan_at, count - notes->scan_at);
+    ls_status status = decode_by_stb(path, copy, count + sizeof marker, picture);
+    free(copy);
+    return status;
+}
+
+// What is transparent in a GIF has the colour that the file gives it, as in all other kinds of file. stb_image does not
+// draw such pixels, so it gets a copy that has none; and it does not draw around a first picture that is smaller than
+// the GIF.
+static ls_status decode_gif(
+    const char *path, const uint8_t *bytes, size_t count, const ls_image_notes *notes, decoded *picture) {
+    const ls_gif_notes *gif = &notes->gif;
+    uint8_t *copy;
+    LS_TRY(LS_NEW(copy, count, "%s", path));
+    memcpy(copy, bytes, count);
+    if (gif->transparency_at > 0) copy[gif->transparency_at] &= 0xfe;
+    ls_status status = decode_by_stb(path, copy, count, picture);
+    free(copy);
+    LS_TRY(status);
+    uint8_t *pixel = picture->pixels;
+    for (int y = 0; y < picture->h; y++)
+        for (int x = 0; x < picture->w; x++, pixel += 3)
+            if (y < gif->top || y >= gif->top + gif->h || x < gif->left || x >= gif->left + gif->w)
+                memcpy(pixel, gif->around, 3);
+    return LS_SUCCESS;
+}
+
+static ls_status decode(const char *path, const uint8_t *bytes, size_t count, const ls_image_notes *notes,
+    const ls_image_options *options, decoded *picture) {
+    if (notes->is_gif) return decode_gif(path, bytes, count, notes, picture);
+    if (notes->is_cmyk) return decode_cmyk(path, bytes, count, notes, picture);
+    if (!notes->is_jpeg || options->decoder == LS_DECODER_STB || !ls_jpeg_turbo_version())
+        return decode_by_stb(path, bytes, count, picture);
+    picture->scale = choose_scale(picture, notes->orientation, options);
+    return ls_jpeg_turbo_decode(path, bytes, count, picture->scale, &picture->pixels, &picture->h, &picture->w);
 }
 
 ls_status ls_image_decode_bytes(
@@ -68,14 +115,11 @@ ls_status ls_image_decode_bytes(
     decoded picture = { 0 };
     LS_TRY(ls_image_check(path, bytes, count, &notes));
     LS_TRY(check_size(path, bytes, count, &notes, &picture));
-    if (notes.is_jpeg && options->decoder != LS_DECODER_STB && ls_jpeg_turbo_version()) {
-        const int scale = choose_scale(&picture, notes.orientation, options);
-        LS_TRY(ls_jpeg_turbo_decode(path, bytes, count, scale, &picture.pixels, &picture.h, &picture.w));
-    }
-    if (!picture.pixels) LS_TRY(decode_by_stb(path, bytes, count, &picture));
-    const ls_picture upright = ls_picture_turned(picture.pixels, picture.h, picture.w, notes.orientation);
+    LS_TRY(decode(path, bytes, count, &notes, options, &picture));
+    const ls_picture upright =
+        ls_picture_turned(picture.pixels, picture.h, picture.w, picture.scale, notes.orientation);
     ls_status status = ls_image_resize(&upright, options->resize, options->size, dst);
-    free(picture.pixels); // stb_image's, too, is of malloc
+    free(picture.pixels);
     return status;
 }
 
@@ -92,7 +136,7 @@ const char *ls_image_decoder(int decoder) {
     static _Thread_local char turbo[64];
     if (decoder == LS_DECODER_STB) return stb;
     if (!ls_jpeg_turbo_version()) return decoder == LS_DECODER_AUTO ? stb : NULL;
-    snprintf(turbo, sizeof turbo, "libjpeg-turbo %s, scaled", ls_jpeg_turbo_version());
+    snprintf(turbo, sizeof turbo, "libjpeg-turbo %s, scaled to true sides", ls_jpeg_turbo_version());
     return turbo;
 }
 

@@ -1,7 +1,7 @@
 // image_folder.c - class-named folders of picture files, decoded when they are read.
 //
 // Either root/train/<class>/<file> and root/test/<class>/<file> (root/val/ where there is no root/test/; where there is, it is for
-// validation), or
+// validation; split_names has other names of these three), or
 // root/<class>/<file>, of which data.test_fraction of each class is the test set: the files of a class whose names have
 // the smallest hashes, so that the split neither depends on the order of listing nor puts one end of a sorted series
 // aside. Classes are sorted by name (bytes). Sample
@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 #include "base/hash.h"
@@ -22,7 +23,12 @@
 #include "data/image_check.h"
 #include "data/image_decode.h"
 
-enum { MAX_CLASSES = 65536, PATH_BYTES = LS_FILE_PATH_BYTES };
+enum { MAX_CLASSES = 65536, PATH_BYTES = LS_FILE_PATH_BYTES, NAME_BYTES = 1100 }; // NAME_BYTES: of a name, each byte as \xNN
+
+#define LAYOUTS \
+    "root/<class>/<image>, or root/train/<class>/<image> and root/test/<class>/<image> (or root/val/; valid/ and " \
+    "validation/ " \
+    "are val/)"
 
 typedef struct {
     char *name; // of the file in its class folder
@@ -34,7 +40,7 @@ typedef struct {
 } image;
 
 typedef struct {
-    char root[LS_TEXT_BYTES + 8]; // holds the class folders
+    char root[LS_TEXT_BYTES + 16]; // holds the class folders
     char **classes;
     int class_count;
     image *images;
@@ -120,8 +126,8 @@ static ls_status add_other(folder *f, const char *path, const char *class_name, 
         return ls_fail(LS_DATA,
             "%s: %s, expected only pictures in a class folder (" LS_IMAGE_ENDINGS
             "); move it away, or leave such files "
-            "out by data.broken = skip",
-            path, is_folder ? "is a folder" : "is no image");
+            "out by data.broken = skip%s",
+            path, is_folder ? "is a folder" : "is no image", is_folder ? "; layouts: " LAYOUTS : "");
     if (f->others++ == 0) snprintf(f->other, sizeof f->other, "%s/%s", class_name, name);
     return LS_SUCCESS;
 }
@@ -166,6 +172,29 @@ static ls_status list_class(folder *f, const char *class_name, int label) {
     return LS_SUCCESS;
 }
 
+static int is_ascii(const char *text) {
+    while (*text && !(*text & 0x80)) text++;
+    return !*text;
+}
+
+// Two folders whose names look the same would be two classes that nobody can tell apart.
+static ls_status check_twins(const char *root, char *const *names, int count) {
+    enum { ASCII, COMPOSED, DECOMPOSED };
+    char a[NAME_BYTES], b[NAME_BYTES], *form;
+    ls_status status = LS_NEW(form, count, "%s", root);
+    for (int i = 0; i < count && !ls_failed(status); i++) {
+        form[i] = is_ascii(names[i]) ? ASCII : ls_text_is_decomposed(names[i]) ? DECOMPOSED : COMPOSED;
+        for (int k = form[i] ? 0 : i; k < i; k++)
+            if (form[k] + form[i] == COMPOSED + DECOMPOSED && ls_text_looks_alike(names[i], names[k]))
+                status = ls_fail(LS_DATA,
+                    "%s: has two class folders whose names look the same, '%s' and '%s': Unicode writes letters with "
+                    "marks in two forms (NFC and NFD); join the two folders, or rename one",
+                    root, ls_text_escape(a, sizeof a, names[k]), ls_text_escape(b, sizeof b, names[i]));
+    }
+    free(form);
+    return status;
+}
+
 // The class folders below root. Other files may stand beside them (a README),
 // but no images, which would be left out silently.
 static ls_status list_classes(const char *root, char ***classes, int *count) {
@@ -185,11 +214,10 @@ static ls_status list_classes(const char *root, char ***classes, int *count) {
         }
     }
     if (!ls_failed(status) && (kept < 2 || kept > MAX_CLASSES)) {
-        status = ls_fail(LS_DATA,
-            "%s: %d class folder%s, expected 2 to %d: root/<class>/<image>, or root/train/<class>/<image> and "
-            "root/test/<class>/<image> (or root/val/)",
-            root, kept, kept == 1 ? "" : "s", MAX_CLASSES);
+        status = ls_fail(LS_DATA, "%s: %d class folder%s, expected 2 to %d: " LAYOUTS, root, kept, kept == 1 ? "" : "s",
+            MAX_CLASSES);
     }
+    LS_THEN(status, check_twins(root, names, kept));
     if (ls_failed(status)) {
         free_names(names, found);
         return status;
@@ -242,6 +270,21 @@ static ls_status list_images(folder *f, int is_split, double test_fraction, ls_s
     return LS_SUCCESS;
 }
 
+// A name that looks like that of a training class gets the reason: it is in another form of Unicode.
+static ls_status refuse_class(const folder *f, const char *name, const char *train_root) {
+    char here[NAME_BYTES], there[NAME_BYTES];
+    ls_text_escape(here, sizeof here, name);
+    for (int i = 0; i < f->class_count; i++)
+        if (ls_text_looks_alike(name, f->classes[i]))
+            return ls_fail(LS_DATA,
+                "%s/%s: class that %s does not have: its name is '%s' here and '%s' there, which look the same, for "
+                "Unicode "
+                "writes letters with marks in two forms (NFC and NFD); rename one of the folders",
+                f->root, name, train_root, here, ls_text_escape(there, sizeof there, f->classes[i]));
+    return ls_fail(LS_DATA, "%s/%s: class that %s does not have%s%s%s; rename it or move it away", f->root, name,
+        train_root, is_ascii(name) ? "" : " (its bytes are '", is_ascii(name) ? "" : here, is_ascii(name) ? "" : "')");
+}
+
 // The training folder's classes number the labels of both splits.
 static ls_status check_test_classes(const folder *f, const char *train_root) {
     char **classes;
@@ -250,46 +293,112 @@ static ls_status check_test_classes(const folder *f, const char *train_root) {
     ls_status status = LS_SUCCESS;
     for (int i = 0; i < count && !ls_failed(status); i++) {
         if (bsearch(&classes[i], f->classes, (size_t)f->class_count, sizeof *f->classes, compare_names)) continue;
-        status = ls_fail(
-            LS_DATA, "%s/%s: class that %s does not have; rename it or move it away", f->root, classes[i], train_root);
+        status = refuse_class(f, classes[i], train_root);
     }
     free_names(classes, count);
     return status;
 }
 
-// Where the class folders of both splits are, relative to the root.
+// Names of the folders of a split, in small or capital letters.
+static const struct {
+    const char *name;
+    ls_split split;
+} split_names[] = { { "train", LS_SPLIT_TRAIN }, { "training", LS_SPLIT_TRAIN }, { "test", LS_SPLIT_TEST },
+    { "testing", LS_SPLIT_TEST }, { "val", LS_SPLIT_VALIDATION }, { "valid", LS_SPLIT_VALIDATION },
+    { "validation", LS_SPLIT_VALIDATION } };
+enum { SPLITS = 3, SPLIT_NAMES = sizeof split_names / sizeof split_names[0] };
+
+// Where the class folders of each split are, relative to the root.
 typedef struct {
-    const char *train, *test; // both "": one tree, to be split
-    const char *validation;   // "": none
+    char part[SPLITS][16]; // "/train"; all "": one tree, to be split; of validation "": none
+    char beside[160];      // what else is in the root and not used, for a message
 } layout;
 
-static ls_status find_layout(const ls_config *cfg, ls_dataset *dataset, char *root, layout *out) {
-    static const char *const anything[] = { "." }, *const names[] = { "train", "test", "val" };
-    LS_TRY(ls_dataset_find(cfg, dataset, anything, 1, root));
-    int there[3];
-    for (int i = 0; i < 3; i++) {
-        char path[PATH_BYTES];
-        LS_TRY(join(path, root, names[i]));
-        LS_TRY(look(path, &there[i]));
+static int split_of(const char *name) {
+    for (int i = 0; i < SPLIT_NAMES; i++)
+        if (strcasecmp(name, split_names[i].name) == 0) return split_names[i].split;
+    return -1;
+}
+
+static ls_status take_part(const char *root, const char *name, layout *found, ls_text_room *beside) {
+    char path[PATH_BYTES];
+    int is_folder = 0;
+    const int split = split_of(name);
+    LS_TRY(join(path, root, name));
+    LS_TRY(look(path, &is_folder));
+    if (split < 0 || !is_folder) {
+        if (is_folder || ls_image_is_named(name))
+            ls_text_put(beside, "%s%s%s", found->beside[0] ? ", " : "", name, is_folder ? "/" : "");
+        return LS_SUCCESS;
     }
-    *out = (layout){ "", "", "" };
-    if (there[0] && (there[1] || there[2]))
-        *out = (layout){ "/train", there[1] ? "/test" : "/val", there[1] && there[2] ? "/val" : "" };
+    if (found->part[split][0])
+        return ls_fail(LS_DATA, "%s: both %s/ and %s/ are for %s pictures; join them, or move one away", root,
+            found->part[split] + 1, name, ls_split_name((ls_split)split));
+    snprintf(found->part[split], sizeof found->part[split], "/%.14s", name);
+    return LS_SUCCESS;
+}
+
+// A folder that is named like a split, and holds folders, is no class.
+static ls_status check_one_tree(const char *root, const layout *found) {
+    for (int split = 0; split < SPLITS; split++) {
+        char part[PATH_BYTES], path[PATH_BYTES], **names;
+        int count = 0, is_folder = 0;
+        if (!found->part[split][0]) continue;
+        LS_TRY(join(part, root, found->part[split] + 1));
+        ls_status status = list_names(part, &names, &count);
+        for (int i = 0; i < count && !is_folder && !ls_failed(status); i++) {
+            status = join(path, part, names[i]);
+            LS_THEN(status, look(path, &is_folder));
+        }
+        free_names(names, count);
+        LS_TRY(status);
+        if (is_folder)
+            return ls_fail(LS_DATA, "%s: there is %s/ with folders in it, but no %s beside it; expected " LAYOUTS, root,
+                found->part[split] + 1, split == LS_SPLIT_TRAIN ? "test/ or val/" : "train/");
+    }
+    return LS_SUCCESS;
+}
+
+static ls_status find_layout(const ls_config *cfg, ls_dataset *dataset, char *root, layout *out) {
+    static const char *const anything[] = { "." };
+    LS_TRY(ls_dataset_find(cfg, dataset, anything, 1, root));
+    *out = (layout){ 0 };
+    ls_text_room beside = { out->beside, sizeof out->beside };
+    char **names;
+    int count = 0;
+    ls_status status = list_names(root, &names, &count);
+    for (int i = 0; i < count; i++) LS_THEN(status, take_part(root, names[i], out, &beside));
+    free_names(names, count);
+    LS_TRY(status);
+    char *train = out->part[LS_SPLIT_TRAIN], *test = out->part[LS_SPLIT_TEST], *val = out->part[LS_SPLIT_VALIDATION];
+    if (!train[0] || !(test[0] || val[0])) {
+        LS_TRY(check_one_tree(root, out));
+        *out = (layout){ 0 };
+        return LS_SUCCESS;
+    }
+    if (!test[0]) {
+        memcpy(test, val, sizeof out->part[0]);
+        val[0] = 0;
+    }
     return LS_SUCCESS;
 }
 
 // What a user may have meant otherwise.
 static void write_note(const ls_config *cfg, const layout *found, const folder *f, ls_dataset_info *facts) {
     ls_text_room note = { facts->note, sizeof facts->note };
-    const int is_split = found->test[0] != 0;
-    if (found->validation[0] && cfg->data_validation_fraction > 0)
-        ls_text_put(&note, "data.validation_fraction has no effect, for there is val/");
-    if (is_split && cfg->line[LS_OPTION_data_test_fraction])
-        ls_text_put(
-            &note, "%sdata.test_fraction has no effect, for there is %s/", facts->note[0] ? "; " : "", found->test + 1);
+    const char *test = found->part[LS_SPLIT_TEST], *val = found->part[LS_SPLIT_VALIDATION];
+    if (val[0] && cfg->data_validation_fraction > 0)
+        ls_text_put(&note, "data.validation_fraction has no effect, for there is %s/; ", val + 1);
+    if (test[0] && cfg->line[LS_OPTION_data_test_fraction])
+        ls_text_put(&note, "data.test_fraction has no effect, for there is %s/; ", test + 1);
     if (f->others > 0)
-        ls_text_put(&note, "%s%lld in class folders are no pictures and left out, as %s", facts->note[0] ? "; " : "",
-            (long long)f->others, f->other);
+        ls_text_put(
+            &note, "%lld in class folders are no pictures and left out, as %s; ", (long long)f->others, f->other);
+    if (found->beside[0])
+        ls_text_put(&note, "beside %s/ and %s/ these are not used: %s; ", found->part[LS_SPLIT_TRAIN] + 1, test + 1,
+            found->beside);
+    const size_t length = strlen(facts->note);
+    if (length > 2 && facts->note[length - 2] == ';') facts->note[length - 2] = 0;
 }
 
 static ls_status load_image(const ls_dataset *dataset, int64_t index, char *path, ls_file_content *out) {
@@ -348,7 +457,7 @@ static void leave_out(ls_dataset *dataset, const uint8_t *broken) {
 
 // Another version of what makes pixels of files has another number.
 static uint64_t hash_kind(const char *root, const ls_dataset *dataset) {
-    enum { PIXELS_VERSION = 1 };
+    enum { PIXELS_VERSION = 2 };
     const ls_dataset_info *facts = &dataset->facts;
     const int64_t numbers[] = { PIXELS_VERSION, dataset->split, facts->shape.c, facts->shape.h, facts->shape.w,
         facts->resize };
@@ -380,7 +489,7 @@ ls_status ls_folder_open(const ls_config *cfg, ls_dataset *dataset) {
     char root[LS_TEXT_BYTES], train_root[PATH_BYTES];
     layout found;
     LS_TRY(find_layout(cfg, dataset, root, &found));
-    const int is_split = found.test[0] != 0;
+    const int is_split = found.part[LS_SPLIT_TEST][0] != 0;
     folder *f;
     LS_TRY(LS_NEW(f, 1, "%s", root));
     f->options = (ls_image_options){ facts->shape, cfg->data_resize, cfg->data_decoder };
@@ -396,13 +505,10 @@ ls_status ls_folder_open(const ls_config *cfg, ls_dataset *dataset) {
     dataset->file = file_of_image;
     dataset->leave_out = leave_out;
     dataset->kind = hash_kind(root, dataset);
-    const char *const parts[] = {
-        [LS_SPLIT_TRAIN] = found.train, [LS_SPLIT_TEST] = found.test, [LS_SPLIT_VALIDATION] = found.validation
-    };
     const int training = dataset->split == LS_SPLIT_TRAIN;
-    dataset->has_validation = training && found.validation[0] != 0;
-    snprintf(f->root, sizeof f->root, "%s%s", root, parts[dataset->split]);
-    snprintf(train_root, sizeof train_root, "%s%s", root, found.train);
+    dataset->has_validation = training && found.part[LS_SPLIT_VALIDATION][0] != 0;
+    snprintf(f->root, sizeof f->root, "%s%s", root, found.part[dataset->split]);
+    snprintf(train_root, sizeof train_root, "%s%s", root, found.part[LS_SPLIT_TRAIN]);
     LS_TRY(list_classes(train_root, &f->classes, &f->class_count));
     if (is_split && !training) LS_TRY(check_test_classes(f, train_root));
     facts->classes = f->class_count;

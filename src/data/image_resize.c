@@ -23,9 +23,22 @@ static double triangle(double x) {
     return x < 1 ? 1 - x : 0;
 }
 
-// From src pixels to dst, of which there are `seen` from `begin` on.
-static ls_status make_filter(int src, int64_t dst, int64_t begin, int seen, filter *f) {
-    double scale = (double)src / (double)dst, widened = scale < 1 ? 1 : scale; // enlarging: plain interpolation
+// One axis of the source: `pixels` of them, of which the picture takes up `length` from `begin` on.
+typedef struct {
+    int pixels;
+    double begin, length;
+} source_axis;
+
+// A picture that was decoded smaller ends within its last pixel. Turned around, it begins within its first one.
+static source_axis axis_of(int pixels, int full, int scale, ptrdiff_t step) {
+    const double length = (double)full / scale;
+    return (source_axis){ pixels, step < 0 ? pixels - length : 0, length };
+}
+
+// Makes `seen` of the `dst` pixels that the source becomes, from pixel `begin` on.
+static ls_status make_filter(source_axis source, int64_t dst, int64_t begin, int seen, filter *f) {
+    const int src = source.pixels;
+    double scale = source.length / (double)dst, widened = scale < 1 ? 1 : scale; // enlarging: plain interpolation
     int reach = (int)widened + 1;
     f->taps = 2 * reach + 1;
     size_t cells = (size_t)seen * (size_t)f->taps;
@@ -35,7 +48,7 @@ static ls_status make_filter(int src, int64_t dst, int64_t begin, int seen, filt
     LS_TRY(LS_NEW(f->weights, cells, "resizing of a picture"));
     LS_TRY(LS_NEW(exact, f->taps, "resizing of a picture"));
     for (int i = 0; i < seen; i++) {
-        double centre = ((double)(begin + i) + 0.5) * scale, sum = 0;
+        double centre = source.begin + ((double)(begin + i) + 0.5) * scale, sum = 0;
         int first = (int)(centre - widened + 0.5), end = (int)(centre + widened + 0.5);
         if (centre - widened + 0.5 < 0) first = 0;
         if (end > src) end = src;
@@ -56,15 +69,16 @@ static uint8_t round_and_clip(int64_t sum) {
     return (uint8_t)(value > 255 ? 255 : value); // weights are not negative
 }
 
-ls_picture ls_picture_turned(const uint8_t *pixels, int h, int w, int orientation) {
+ls_picture ls_picture_turned(const uint8_t *pixels, int full_h, int full_w, int scale, int orientation) {
+    const int h = (full_h + scale - 1) / scale, w = (full_w + scale - 1) / scale;
     const int exchanged = orientation >= 5;
     const int from_right = orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
     const int from_below = orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
     ptrdiff_t down = 3 * (ptrdiff_t)w, across = 3;
     if (from_right) pixels += (w - 1) * across, across = -across;
     if (from_below) pixels += (h - 1) * down, down = -down;
-    if (exchanged) return (ls_picture){ pixels, w, h, across, down };
-    return (ls_picture){ pixels, h, w, down, across };
+    if (exchanged) return (ls_picture){ pixels, w, h, across, down, full_w, full_h, scale };
+    return (ls_picture){ pixels, h, w, down, across, full_h, full_w, scale };
 }
 
 // src to (src->h, 3, w): rows get their new width, channels come apart.
@@ -121,9 +135,10 @@ ls_resized ls_image_resized(int how, int h, int w, ls_chw size) {
 
 // Columns first is the picture with its sides exchanged, rows first.
 ls_status ls_image_resize(const ls_picture *src, int how, ls_chw size, uint8_t *dst) {
-    const ls_resized whole = ls_image_resized(how, src->h, src->w, size);
+    const ls_resized whole = ls_image_resized(how, src->full_h, src->full_w, size);
     const int columns_first = src->h > whole.h && src->h - whole.h > 2 * (src->w - whole.w);
-    const ls_picture exchanged = { src->first, src->w, src->h, src->across, src->down };
+    const ls_picture exchanged = { src->first, src->w, src->h, src->across, src->down, src->full_w, src->full_h,
+        src->scale };
     const ls_resized turned = { whole.w, whole.h, whole.left, whole.top };
     const ls_picture *from = columns_first ? &exchanged : src;
     const ls_resized *to = columns_first ? &turned : &whole;
@@ -133,8 +148,10 @@ ls_status ls_image_resize(const ls_picture *src, int how, ls_chw size, uint8_t *
     uint8_t *narrow;
     ls_status status;
     LS_TRY_GOTO(LS_NEW(narrow, (size_t)from->h * 3 * (size_t)seen.w, "resizing of a picture"));
-    LS_TRY_GOTO(make_filter(from->w, to->w, to->left, seen.w, &across));
-    LS_TRY_GOTO(make_filter(from->h, to->h, to->top, seen.h, &down));
+    const source_axis columns = axis_of(from->w, from->full_w, from->scale, from->across);
+    const source_axis rows = axis_of(from->h, from->full_h, from->scale, from->down);
+    LS_TRY_GOTO(make_filter(columns, to->w, to->left, seen.w, &across));
+    LS_TRY_GOTO(make_filter(rows, to->h, to->top, seen.h, &down));
     resize_rows(from, &across, seen.w, narrow);
     resize_columns(narrow, &down, seen, columns_first ? 1 : row, columns_first ? row : 1, dst);
 done:

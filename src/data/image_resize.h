@@ -19,6 +19,9 @@ typedef struct {
     const uint8_t *first;
     int h, w;
     ptrdiff_t down, across; // bytes
+    // The picture has full_h x full_w pixels and was decoded at 1/scale of that. Its sides h and w are rounded up, so
+    // they show a little more than the picture; resizing takes the picture alone (Pillow's draft and resize(box=)).
+    int full_h, full_w, scale;
 } ls_picture;
 
 // The whole picture becomes (h, w), of which the wanted size is seen, from (top, left) on. `how` is what data.resize has:
@@ -29,8 +32,10 @@ typedef struct {
 } ls_resized;
 ls_resized ls_image_resized(int how, int h, int w, ls_chw size);
 
-// pixels (h, w, 3), borrowed, seen as Exif's orientation (1 to 8) has it: from 5 on, sides are exchanged.
-ls_picture ls_picture_turned(const uint8_t *pixels, int h, int w, int orientation);
+// A picture of full_h x full_w pixels, decoded at 1/scale (1: not scaled), seen as Exif's orientation (1 to 8) says;
+// from 5 on, its sides are exchanged. pixels is (full_h / scale, full_w / scale, 3), both sides rounded up, and
+// borrowed.
+ls_picture ls_picture_turned(const uint8_t *pixels, int full_h, int full_w, int scale, int orientation);
 // src to dst (3, size.h, size.w) planar. LS_DEVICE when there is no memory.
 LS_CHECKED ls_status ls_image_resize(const ls_picture *src, int how, ls_chw size, uint8_t *dst);
 

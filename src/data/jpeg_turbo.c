@@ -54,7 +54,6 @@ static void hear(j_common_ptr context, int level) {
 
 // *pixels is set as soon as there is memory, so that the caller frees it wherever libjpeg gives up.
 static int decode(struct jpeg_decompress_struct *jpeg, unsigned scale, uint8_t **pixels) {
-    if (jpeg->jpeg_color_space == JCS_CMYK || jpeg->jpeg_color_space == JCS_YCCK) return 1;
     jpeg->out_color_space = JCS_RGB;
     jpeg->dct_method = JDCT_ISLOW; // the same bits with and without vector instructions
     jpeg->scale_num = 1;
@@ -91,8 +90,8 @@ ls_status ls_jpeg_turbo_decode(
     jpeg_mem_src(&jpeg, bytes, count);
     jpeg_read_header(&jpeg, TRUE);
     const int decoded = decode(&jpeg, (unsigned)scale, pixels);
-    *h = (int)jpeg.output_height;
-    *w = (int)jpeg.output_width;
+    *h = (int)jpeg.image_height;
+    *w = (int)jpeg.image_width;
     const size_t needed = (size_t)jpeg.output_height * jpeg.output_width * 3;
     jpeg_destroy_decompress(&jpeg);
     return decoded ? LS_SUCCESS : ls_no_memory(needed, "%s", path);

@@ -8,8 +8,9 @@
 
 // Its version, as "2.1.5"; NULL: built without it.
 const char *ls_jpeg_turbo_version(void);
-// Decodes at 1/scale (1, 2, 4 or 8) of the size of a file that image_check.h finds no fault with: *pixels (h, w, 3), to be
-// freed; NULL, which is no failure: its colours (CMYK) are left to stb. LS_DATA: path and libjpeg's reason.
+// Decodes a file that image_check.h finds no fault with, of gray or three colours, at 1/scale (1, 2, 4 or 8) of its
+// size *h x *w: *pixels (*h / scale, *w / scale, 3), both sides rounded up; free() them. LS_DATA: path and libjpeg's
+// reason.
 LS_CHECKED ls_status ls_jpeg_turbo_decode(
     const char *path, const uint8_t *bytes, size_t count, int scale, uint8_t **pixels, int *h, int *w);
 

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include "base/files.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "data/image_check.h"
@@ -44,6 +45,10 @@ static int is_picture(const struct dirent *entry) {
     return is_visible(entry) && ls_image_is_named(entry->d_name);
 }
 
+static int is_other(const struct dirent *entry) {
+    return is_visible(entry) && !ls_image_is_named(entry->d_name);
+}
+
 static int by_name(const struct dirent **a, const struct dirent **b) {
     return strcmp((*a)->d_name, (*b)->d_name);
 }
@@ -77,12 +82,33 @@ static void free_listing(listing *l) {
     free(l->at);
 }
 
+// Folders in a folder are not looked into, which must not go unsaid.
+static ls_status mention_folders(const char *folder) {
+    listing found;
+    const char *first = NULL;
+    int count = 0;
+    LS_TRY(list_folder(folder, is_other, &found));
+    ls_status status = LS_SUCCESS;
+    for (int i = 0; i < found.count && !ls_failed(status); i++) {
+        char *path = path_in(folder, found.at[i]->d_name);
+        if (!path) status = ls_no_memory(0, "list of pictures");
+        if (path && is_folder(path) && count++ == 0) first = found.at[i]->d_name;
+        free(path);
+    }
+    if (first)
+        ls_warn("%s: %d folder%s in it %s not looked into, as %s/", folder, count, count == 1 ? "" : "s",
+            count == 1 ? "is" : "are", first);
+    free_listing(&found);
+    return status;
+}
+
 static ls_status add_folder(ls_picture_list *list, const char *folder, int label) {
     listing found;
     LS_TRY(list_folder(folder, is_picture, &found));
     ls_status status = LS_SUCCESS;
     for (int i = 0; i < found.count; i++) LS_THEN(status, add_path(list, path_in(folder, found.at[i]->d_name), label));
     free_listing(&found);
+    if (found.count > 0) LS_THEN(status, mention_folders(folder));
     return status;
 }
 
@@ -145,6 +171,16 @@ static const char *const *find_class(const class_folders *c, const char *folder_
     return at;
 }
 
+// A name that looks like that of a class gets its bytes: it is in another form of Unicode.
+static void put_unknown(class_folders *c, const char *name) {
+    char here[NAMES_BYTES], there[NAMES_BYTES];
+    ls_text_put(&c->room, "%s'%s'", c->unknown[0] ? ", " : "", name);
+    for (int k = 0; k < c->count; k++)
+        if (ls_text_looks_alike(name, c->classes[k]))
+            ls_text_put(&c->room, " (which looks like a class, but Unicode writes it as '%s' here and as '%s' there)",
+                ls_text_escape(here, sizeof here, name), ls_text_escape(there, sizeof there, c->classes[k]));
+}
+
 static ls_status take_entry(class_folders *c, const char *folder, const char *name) {
     char *path = path_in(folder, name);
     if (!path) return ls_no_memory(0, "list of pictures");
@@ -155,7 +191,7 @@ static ls_status take_entry(class_folders *c, const char *folder, const char *na
     }
     ls_status status = LS_SUCCESS;
     if (is_folder(path))
-        ls_text_put(&c->room, "%s'%s'", c->unknown[0] ? ", " : "", name);
+        put_unknown(c, name);
     else if (ls_image_is_named(name))
         status = ls_fail(LS_DATA, "%s: image outside a class folder; move it into the folder of its class", path);
     free(path);
@@ -179,6 +215,14 @@ static ls_status check_classes(const class_folders *c, const char *folder) {
         ls_text_put(
             &room, "; missing: %s (put their pictures there; an empty folder says that there are none)", missing);
     if (c->unknown[0]) ls_text_put(&room, "; unknown: %s (rename them or move them away)", c->unknown);
+    static const char *const splits[] = { "test", "val", "valid", "validation", "train" };
+    for (size_t i = 0; i < sizeof splits / sizeof splits[0]; i++) {
+        char *path = path_in(folder, splits[i]);
+        const int there = path && is_folder(path);
+        if (there) ls_text_put(&room, "; perhaps %s is meant", path);
+        free(path);
+        if (there) break;
+    }
     return ls_fail(
         LS_DATA, "%s: expected a folder for each of the %d classes of the weights%s", folder, c->count, text);
 }

@@ -11,7 +11,8 @@ typedef struct { // {0}: none; free by ls_picture_list_free, also after a failur
     int64_t count;
 } ls_picture_list;
 
-// A file as it is named; of a folder the pictures in it, by name (bytes), hidden ones and those in folders below left out.
+// A file as it is named; of a folder the pictures in it, by name (bytes), hidden ones and those in folders below left
+// out, which a warning says.
 // LS_DATA: the folder has none, or cannot be listed.
 LS_CHECKED ls_status ls_picture_list_add(ls_picture_list *list, const char *named);
 // The same of each name in a file or pipe, or by "-" in standard input: one a line, or, where there is a 0 byte, each ended by one

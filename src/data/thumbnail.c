@@ -15,7 +15,7 @@ static ls_status resize(ls_chw from, const uint8_t *pixels, ls_chw to, uint8_t *
     uint8_t *rgb;
     LS_TRY(LS_NEW(rgb, 3 * plane, "picture of %d x %d pixels", from.w, from.h));
     for (size_t i = 0; i < 3 * plane; i++) rgb[i] = pixels[i / 3 + (from.c == 3 ? i % 3 * plane : 0)];
-    const ls_picture upright = ls_picture_turned(rgb, from.h, from.w, 1);
+    const ls_picture upright = ls_picture_turned(rgb, from.h, from.w, 1, 1);
     ls_status status = ls_image_resize(&upright, LS_RESIZE_STRETCH, to, dst);
     free(rgb);
     return status;

@@ -208,6 +208,40 @@ static void hashes(void **state) {
     assert_true(ls_hash_more(ls_hash("a", 1), "b", 1) != ls_hash_more(ls_hash("b", 1), "a", 1));
 }
 
+// Names as Linux (NFC) and macOS (NFD) write them: Latin, two marks, Hangul, kana, Cyrillic.
+static void names_that_look_alike(void **state) {
+    (void)state;
+    static const struct {
+        const char *a, *b;
+        int alike;
+    } rows[] = {
+        { "caf\xc3\xa9", "cafe\xcc\x81", 1 },
+        { "\xc3\xa9t\xc3\xa9", "e\xcc\x81te\xcc\x81", 1 },
+        { "\xe1\xba\xbf", "e\xcc\x82\xcc\x81", 1 },
+        { "\xea\xb0\x81", "\xe1\x84\x80\xe1\x85\xa1\xe1\x86\xa8", 1 },
+        { "\xe3\x81\x8c", "\xe3\x81\x8b\xe3\x82\x99", 1 },
+        { "\xd0\xb9", "\xd0\xb8\xcc\x86", 1 },
+        { "cafe", "cafe\xcc\x81", 0 },
+        { "cafe", "caf\xc3\xa9", 0 },
+        { "caf\xc3\xa9", "caf\xc3\xa9", 0 },
+        { "caf\xc3\xa9", "caf\xc3\xa8", 0 },
+        { "cafe\xcc\x81", "cafe\xcc\x80", 0 },
+        { "caf\xc3\xa9s", "cafe\xcc\x81", 0 },
+        { "caf\xc3\xa9", "thee\xcc\x81", 0 },
+        { "\xff\xfe", "\xff\xcc\x81", 0 },
+        { "", "\xcc\x81", 0 },
+    };
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+        if (ls_text_looks_alike(rows[r].a, rows[r].b) != rows[r].alike) fail_msg("row %zu", r);
+        if (ls_text_looks_alike(rows[r].b, rows[r].a) != rows[r].alike) fail_msg("row %zu, exchanged", r);
+        if (rows[r].alike) assert_true(ls_text_is_decomposed(rows[r].b) && !ls_text_is_decomposed(rows[r].a));
+    }
+    char text[16];
+    assert_string_equal("a\\xc3\\xa9 ~\\x7f", ls_text_escape(text, sizeof text, "a\xc3\xa9 ~\x7f"));
+    assert_string_equal("", ls_text_escape(text, sizeof text, ""));
+    assert_string_equal("abcd", ls_text_escape(text, 5, "abcdefgh"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(distances),
@@ -218,6 +252,7 @@ int main(void) {
         cmocka_unit_test(texts_from_elsewhere),
         cmocka_unit_test(base64),
         cmocka_unit_test(hashes),
+        cmocka_unit_test(names_that_look_alike),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -179,6 +179,13 @@ static int in_a_container(ls_facts *all) {
     all[0].reads_peers = 0;
     return 1;
 }
+// File systems that report no blocks.
+static int unknown_room(ls_facts *all) {
+    all[0] = good_host();
+    all[0].shm = all[0].shm_free = LS_FACTS_UNLIMITED;
+    all[0].disk_free = LS_FACTS_UNKNOWN;
+    return 1;
+}
 static int full_disk(ls_facts *all) {
     all[0] = good_host();
     all[0].is_writable = 0;
@@ -310,6 +317,7 @@ static const situation situations[] = {
             "HOST:CONTAINER) and name it by --run-dir" },
         ALONE "mpirun -np 2 --map-by numa:PE=4 --bind-to core --mca btl_vader_single_copy_mechanism none ./train "
               "config.ini\n" },
+    { "file systems that report no size", unknown_room, NULL, { NULL }, NULL },
     { "a full disk", full_disk, NULL,
         { "problem|run folder||. cannot be written by this user: start elsewhere, or name a folder by --run-dir",
             "problem|run folder||. has 1.0 MiB free: make room for checkpoints, or name another folder by --run-dir" },

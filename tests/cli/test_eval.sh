@@ -133,6 +133,7 @@ check "folder: text" "$("$train" eval --quiet run-1 set/test | head -n 5 | cut -
 check "folder: accuracy" "$("$train" eval --quiet run-1 set/test | awk 'NR == 1 { print $2 }')" "$(printf %.6f "$(field run-1 test_accuracy)")"
 check "folder: 2 ranks" "$(ranks 2 60 "$train" eval --quiet --json run-1 set/test/)" "$(cat folder.json)"
 check "folder: tta" "$("$train" eval --quiet run-1 set/test --set eval.tta=flip | head -n 1 | cut -d ' ' -f 1)" "tta_accuracy"
+refused "a folder of splits" 3 "; perhaps set/test is meant" "$train" eval --quiet run-1 set
 mv set/test/cat set/test/Cat
 refused "missing and unknown" 3 "set/test: expected a folder for each of the 7 classes of the weights; missing: 'cat' (put their pictures there; an empty folder says that there are none); unknown: 'Cat' (rename them or move them away)" \
     "$train" eval --quiet run-1 set/test

@@ -55,9 +55,18 @@ check "predict: names and order" "$(awk -F '\t' '$3 < $5 || ($2 != "dark above" 
 echo "no picture" >test/dark_below/README
 echo "no picture" >test/dark_below/.hidden.png
 check "predict, folders of pictures" "$("$train" predict --quiet w.safetensors 'test/dark above' test/dark_below/ 2>&1)" "$(cat classes.txt)"
-refused "a folder without pictures" 3 "test: a folder without pictures (.jpg, .jpeg, .png, .bmp, .gif, .pnm, .pgm, .ppm or .tga; folders in it are not looked into)" \
+refused "a folder without pictures" 3 "test: a folder without pictures (.jpg, .jpeg, .jpe, .jfif, .png, .bmp, .gif, .pnm, .pgm, .ppm or .tga; folders in it are not looked into)" \
     "$train" predict --quiet w.safetensors test
 rm test/dark_below/README test/dark_below/.hidden.png
+mkdir -p mixed/more webp
+cp "${above[0]}" mixed/a.png
+printf 'RIFF\x1a\0\0\0WEBPVP8L' | tee mixed/b.jpg >webp/a.webp
+"$train" predict w.safetensors mixed >/dev/null 2>mixed.log
+check "a WebP named .jpg: its kind" "$(grep -c 'mixed/b.jpg: a WebP picture, which is not read; make a PNG of it (dwebp' mixed.log)" 1
+check "folders that are not looked into" "$(grep -c 'warning: mixed: 1 folder in it is not looked into, as more/' mixed.log)" 1
+"$train" predict --quiet w.safetensors webp >/dev/null 2>webp.log
+check "a folder of WebP: exit" $? 3
+check "a folder of WebP: its kind" "$(grep -c 'webp/a.webp: a WebP picture, which is not read' webp.log)" 1
 refused "a folder without weights" 7 "../run: a folder without weights.safetensors; name a weights file, the folder of a run that is complete, or" \
     "$train" predict --quiet ../run "${above[0]}"
 refused "export, a folder without weights" 7 "../run: a folder without weights.safetensors" "$train" export --quiet ../run x.onnx

@@ -445,8 +445,21 @@ static void normalisation(void **state) {
         ls_config cfg = config_for(C10, folder);
         snprintf(cfg.data_mean, sizeof cfg.data_mean, "%s", bad[i].mean);
         snprintf(cfg.data_std, sizeof cfg.data_std, "%s", bad[i].std);
-        ls_dataset *dataset;
+        ls_dataset *dataset = NULL;
         require_failure("normalisation", ls_dataset_open(&cfg, LS_SPLIT_TRAIN, &dataset), LS_USAGE, bad[i].parts);
+    }
+    for (int i = 0; i < 2; i++) { // of 1 / 0.25 at most
+        ls_config cfg = config_for(C10, folder);
+        snprintf(cfg.data_std, sizeof cfg.data_std, "0.5,0.25,0.5");
+        cfg.data_brightness = i ? 4.5 : 4;
+        ls_dataset *dataset = NULL;
+        const ls_status status = ls_dataset_open(&cfg, LS_SPLIT_TRAIN, &dataset);
+        if (i)
+            require_failure("brightness", status, LS_USAGE,
+                (const char *[MAX_PARTS]){ "data.brightness = 4.5", "at most 4", "divide", "255" });
+        else
+            require_ok(status, "brightness");
+        ls_dataset_free(dataset);
     }
 }
 

@@ -250,7 +250,70 @@ static void layouts_with_val(void **state) {
     ls_dataset_free(train);
 }
 
-typedef enum { NOTHING, PUT, MAKE_FOLDER, CLEAR } damage_kind;
+// Every name that a split's folder may have, what is beside them, and what is no layout.
+static void names_of_splits(void **state) {
+    (void)state;
+    static const struct {
+        const char *folders[4]; // with class folders
+        int tested, validated;  // pictures; -1: refused
+        const char *part;       // of the note or message
+    } rows[] = {
+        { { "train", "valid", "test" }, 4, 4, "" },
+        { { "train", "validation", "test" }, 4, 4, "" },
+        { { "train", "valid" }, 4, 0, "" },
+        { { "train", "validation" }, 4, 0, "" },
+        { { "Train", "Test" }, 4, 0, "" },
+        { { "training", "testing" }, 4, 0, "" },
+        { { "TRAIN", "VAL", "TEST" }, 4, 4, "" },
+        { { "train", "test", "unlabeled" }, 4, 0, "beside train/ and test/ these are not used: unlabeled/" },
+        { { "train", "valid", "extra", "more" }, 4, 0, "beside train/ and valid/ these are not used: extra/, more/" },
+        { { "train", "test", "val", "valid" }, -1, 0, "both val/ and valid/ are for validation pictures" },
+        { { "train", "Train", "test" }, -1, 0, "both Train/ and train/ are for training pictures" },
+        { { "train" }, -1, 0, "there is train/ with folders in it, but no test/ or val/ beside it" },
+        { { "train", "dev" }, -1, 0, "root/train/<class>/<image> and root/test/<class>/<image> (or root/val/" },
+        { { "test", "valid" }, -1, 0, "but no train/ beside it" },
+        { { "images", "labels" }, -1, 0, "root/train/<class>/<image> and root/test/<class>/<image> (or root/val/" },
+    };
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+        const char *folder = new_folder();
+        char name[64];
+        for (int i = 0; i < 4 && rows[r].folders[i]; i++)
+            for (int c = 0; c < 2; c++) {
+                snprintf(name, sizeof name, "%s/%s", rows[r].folders[i], c ? "a" : "b");
+                put_class(folder, name, i == 0 ? 3 : 2);
+            }
+        ls_config cfg = folder_config(folder);
+        ls_dataset *train = NULL;
+        if (rows[r].tested < 0) {
+            for (cfg.data_broken = LS_BROKEN_ERROR; cfg.data_broken <= LS_BROKEN_SKIP; cfg.data_broken++) {
+                if (cfg.data_broken == LS_BROKEN_SKIP && strcmp(rows[r].folders[0], "images") == 0) continue;
+                require_failure(rows[r].folders[0], ls_dataset_open(&cfg, LS_SPLIT_TRAIN, &train), LS_DATA,
+                    (const char *[MAX_PARTS]){ rows[r].part });
+            }
+            continue;
+        }
+        train = open_split(&cfg, LS_SPLIT_TRAIN);
+        ls_dataset *test = open_split(&cfg, LS_SPLIT_TEST);
+        const ls_dataset *held = ls_dataset_held_out(train);
+        assert_int_equal(6, ls_dataset_get_info(train)->count);
+        assert_int_equal(rows[r].tested, ls_dataset_get_info(test)->count);
+        assert_int_equal(rows[r].validated, held ? ls_dataset_get_info(held)->count : 0);
+        assert_string_equal(rows[r].part, ls_dataset_get_info(train)->note);
+        ls_dataset_free(train);
+        ls_dataset_free(test);
+    }
+    const char *folder = new_folder();
+    put_class(folder, "train/caf\xc3\xa9", 3);
+    put_class(folder, "train/tea", 3);
+    put_class(folder, "test/cafe\xcc\x81", 3);
+    put_class(folder, "test/tea", 3);
+    ls_config cfg = folder_config(folder);
+    ls_dataset *test;
+    require_failure("NFC and NFD", ls_dataset_open(&cfg, LS_SPLIT_TEST, &test), LS_DATA,
+        (const char *[MAX_PARTS]){ "does not have", "'cafe\\xcc\\x81' here", "'caf\\xc3\\xa9' there", "Unicode" });
+}
+
+typedef enum { NOTHING, PUT, MAKE_FOLDER, CLEAR, TWINS, TWINS_HANGUL } damage_kind;
 
 static void bad_folders_are_refused(void **state) {
     (void)state;
@@ -261,8 +324,11 @@ static void bad_folders_are_refused(void **state) {
     } rows[] = {
         { "text in a class", PUT, "cat/notes.txt", { "cat/notes.txt", "no image", ".png" } },
         { "no ending", PUT, "cat/picture", { "cat/picture", "no image" } },
-        { "WebP", PUT, "cat/picture.webp", { "cat/picture.webp", "no image", "data.broken = skip" } },
-        { "folder in a class", MAKE_FOLDER, "dog/more", { "dog/more", "is a folder" } },
+        { "another kind of file", PUT, "cat/picture.mp4", { "cat/picture.mp4", "no image", "data.broken = skip" } },
+        { "folder in a class", MAKE_FOLDER, "dog/more",
+            { "dog/more", "is a folder", "root/train/<class>", "root/val/" } },
+        { "names in NFC and NFD", TWINS, "", { "look the same", "'caf\\xc3\\xa9'", "'cafe\\xcc\\x81'", "Unicode" } },
+        { "names in NFC and NFD, Hangul", TWINS_HANGUL, "", { "look the same", "'\\xea\\xb0\\x80'", "Unicode" } },
         { "folder called image", MAKE_FOLDER, "dog/more.png", { "dog/more.png", "is a folder", "move it away" } },
         { "empty class", MAKE_FOLDER, "emu", { "emu", "without images" } },
         { "image beside classes", PUT, "stray.jpg", { "stray.jpg", "outside a class folder" } },
@@ -282,6 +348,14 @@ static void bad_folders_are_refused(void **state) {
             break;
         case CLEAR:
             folder = new_folder();
+            break;
+        case TWINS:
+            put_class(folder, "caf\xc3\xa9", 2);
+            put_class(folder, "cafe\xcc\x81", 2);
+            break;
+        case TWINS_HANGUL:
+            put_class(folder, "\xea\xb0\x80", 2);
+            put_class(folder, "\xe1\x84\x80\xe1\x85\xa1", 2);
             break;
         default:
             break;
@@ -440,7 +514,7 @@ static void resizing(void **state) {
         ls_chw size = { 3, rows[r][2], rows[r][3] };
         uint8_t src[3 * 64 * 50], dst[3 * 40 * 40];
         for (int i = 0; i < 3 * h * w; i++) src[i] = (uint8_t)(i * 7919 >> 3);
-        const ls_picture picture = ls_picture_turned(src, h, w, 1);
+        const ls_picture picture = ls_picture_turned(src, h, w, 1, 1);
         require_ok(ls_image_resize(&picture, LS_RESIZE_STRETCH, size, dst), "resize");
         for (int c = 0; c < 3; c++) {
             for (int y = 0; y < size.h; y++) {
@@ -471,7 +545,7 @@ static void resizing_as_pillow(void **state) {
         const ls_chw size = { 3, rows[r].to_h, rows[r].to_w };
         uint8_t src[3 * 64 * 50], dst[3 * 60 * 60];
         for (int i = 0; i < 3 * rows[r].h * rows[r].w; i++) src[i] = (uint8_t)(i * 7919 >> 3);
-        const ls_picture picture = ls_picture_turned(src, rows[r].h, rows[r].w, 1);
+        const ls_picture picture = ls_picture_turned(src, rows[r].h, rows[r].w, 1, 1);
         require_ok(ls_image_resize(&picture, LS_RESIZE_STRETCH, size, dst), "resize");
         const uint32_t crc = (uint32_t)crc32(0, dst, (uInt)ls_chw_count(size));
         if (crc != rows[r].crc) fail_msg("row %zu: %08x, Pillow has %08x", r, crc, rows[r].crc);
@@ -967,6 +1041,7 @@ int main(void) {
         cmocka_unit_test_teardown(one_tree_is_split, remove_folders),
         cmocka_unit_test_teardown(two_trees, remove_folders),
         cmocka_unit_test_teardown(layouts_with_val, remove_folders),
+        cmocka_unit_test_teardown(names_of_splits, remove_folders),
         cmocka_unit_test_teardown(bad_folders_are_refused, remove_folders),
         cmocka_unit_test_teardown(others_are_left_out, remove_folders),
         cmocka_unit_test_teardown(broken_images_are_refused, remove_folders),

@@ -173,7 +173,7 @@ static void pictures_are_small(void **state) {
         must(ls_dataset_read(set, 3, pixels, &label));
         const int plane = shape.h * shape.w;
         for (int i = 0; i < 3 * plane; i++) rgb[i] = pixels[i / 3 + (shape.c == 3 ? i % 3 * plane : 0)];
-        const ls_picture upright = ls_picture_turned(rgb, shape.h, shape.w, 1);
+        const ls_picture upright = ls_picture_turned(rgb, shape.h, shape.w, 1, 1);
         must(ls_image_resize(&upright, LS_RESIZE_STRETCH, rows[r].size, want));
         assert_int_equal(png[16 + 3] + 256 * png[16 + 2], rows[r].size.w); // IHDR
         assert_int_equal(png[20 + 3] + 256 * png[20 + 2], rows[r].size.h);

@@ -14,7 +14,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/statvfs.h>
 #include <sys/uio.h>
 #include <sys/utsname.h>
 #include <sys/vfs.h>
@@ -201,15 +200,16 @@ static int64_t number_after(const char *text, const char *name) {
 
 static void look_at_memory(ls_facts *facts) {
     char text[ANSWER_BYTES];
-    struct statvfs shm;
+    uint64_t unused, all;
     read_some("/proc/meminfo", text, sizeof text);
     facts->memory = number_after(text, "MemTotal:") << 10;
     facts->memory_available = number_after(text, "MemAvailable:") << 10;
     double limit = ls_cpus_memory_limit("");
     facts->memory_limit = limit > 0 && limit < (double)facts->memory ? (int64_t)limit : LS_FACTS_UNLIMITED;
-    int there = statvfs("/dev/shm", &shm) == 0;
-    facts->shm = there ? (int64_t)(shm.f_blocks * shm.f_frsize) : LS_FACTS_UNKNOWN;
-    facts->shm_free = there ? (int64_t)(shm.f_bavail * shm.f_frsize) : LS_FACTS_UNKNOWN;
+    facts->shm = facts->shm_free = ls_path_exists("/dev/shm") ? LS_FACTS_UNLIMITED : LS_FACTS_UNKNOWN;
+    if (!ls_path_room("/dev/shm", &unused, &all)) return;
+    facts->shm = (int64_t)all;
+    facts->shm_free = (int64_t)unused;
 }
 
 // Source: statfs(2).
@@ -233,9 +233,9 @@ static void look_at_disk(const char *folder, ls_facts *facts) {
             *slash = 0;
     }
     facts->is_writable = access(facts->folder, W_OK) == 0;
-    facts->disk_free = LS_FACTS_UNKNOWN;
+    uint64_t unused, all;
+    facts->disk_free = ls_path_room(facts->folder, &unused, &all) ? (int64_t)unused : LS_FACTS_UNKNOWN;
     if (statfs(facts->folder, &system) != 0) return;
-    facts->disk_free = (int64_t)system.f_bavail * (int64_t)system.f_bsize;
     const unsigned long type = (unsigned long)system.f_type & 0xffffffff;
     ls_text_cut(facts->file_system, sizeof facts->file_system, "%#lx", type);
     for (size_t i = 0; i < sizeof file_systems / sizeof *file_systems; i++)

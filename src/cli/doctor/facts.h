@@ -63,7 +63,7 @@ typedef struct {
     char near[128];     // processors by memory node: "0-7; 8-15"
     // memory, bytes
     int64_t memory, memory_available, memory_limit; // limit: of the cgroup; LS_FACTS_UNLIMITED
-    int64_t shm, shm_free;                          // /dev/shm; LS_FACTS_UNKNOWN: there is none
+    int64_t shm, shm_free;                          // /dev/shm; LS_FACTS_UNKNOWN: none; _UNLIMITED: it has no size
     // the file system that runs would be written to
     char folder[LS_FACTS_PATH_BYTES], file_system[16];
     int64_t disk_free;

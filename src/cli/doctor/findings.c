@@ -142,6 +142,10 @@ static void look_at_shm(look *l) {
             "there is none: ranks of a host exchange through files in /tmp, which is slower; mount a tmpfs there");
         return;
     }
+    if (f->shm == LS_FACTS_UNLIMITED) {
+        OK("/dev/shm", "reports no size");
+        return;
+    }
     ls_text_bytes(free, (uint64_t)f->shm_free);
     ls_text_bytes(need, (uint64_t)(f->local_size > 1 ? needed : 2 * shm_a_rank));
     if (f->local_size > 1 && f->shm_free < needed)

@@ -64,11 +64,12 @@ static void print_host(const ls_doctor_report *r, FILE *file) {
         quota, f->numa_nodes, f->numa_nodes == 1 ? "" : "s", f->near[0] ? " (" : "", f->near, f->near[0] ? ")" : "");
     row(file, "memory", "%s, %s available", size_text(f->memory, a), size_text(f->memory_available, b));
     row(file, "", "limit of the cgroup: %s", f->memory_limit >= 0 ? size_text(f->memory_limit, a) : "none");
-    if (f->shm >= 0)
+    if (f->shm != LS_FACTS_UNKNOWN)
         row(file, "/dev/shm", "%s, %s free", size_text(f->shm, a), size_text(f->shm_free, b));
     else
         row(file, "/dev/shm", "none");
-    row(file, "run folder", "%s (%s), %s free", f->folder, f->file_system, size_text(f->disk_free, a));
+    row(file, "run folder", "%s (%s), %s free", f->folder, f->file_system,
+        f->disk_free < 0 ? "an unknown number of bytes" : size_text(f->disk_free, a));
     print_limits(f, file);
     row(file, "MPI", "%s%s%s", f->mpi, f->started_by[0] ? ", started by " : ", started by hand", f->started_by);
     print_launchers(f, file);
