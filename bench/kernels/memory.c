@@ -273,7 +273,7 @@ static ls_status optimizer_operands(bench_operands *o, int arrays, ls_nchw count
 
 static ls_status optimizer(bench *b, memory_case *c, ls_nchw count, ls_op op) {
     const int arrays = op == LS_OP_SGD ? SGD_ARRAYS : ADAMW_ARRAYS;
-    const ls_step_segment segment = { ls_nchw_count(count), 1, 5e-4F, 0.9F, 0, NULL };
+    const ls_step_segment segment = { ls_nchw_count(count), 1, 5e-4F, 0.9F, 0, NULL, 0, 1 };
     const ls_op_desc desc = { .op = op,
         .layer = "optimizer",
         .attr.optimizer = { .count = segment.count,

@@ -1,6 +1,7 @@
 #include "base/buffer_planner.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include "base/memory.h"
 
 typedef struct {
@@ -67,14 +68,35 @@ static size_t lowest_gap(const ls_buffer_planner *arena, int placed, const slot 
     return offset;
 }
 
+static int by_bytes(const void *a, const void *b, void *slots) {
+    const int x = *(const int *)a, y = *(const int *)b;
+    const size_t x_bytes = ((const slot *)slots)[x].bytes, y_bytes = ((const slot *)slots)[y].bytes;
+    return x_bytes != y_bytes ? (x_bytes < y_bytes ? 1 : -1) : (x > y) - (x < y);
+}
+
 // Largest first; equal sizes in the order of booking, so that a plan is the same on every machine.
 static void sort_by_size(ls_buffer_planner *arena) {
+    for (int i = 0; i < arena->count; i++) arena->by_size[i] = i;
+    if (arena->count) qsort_r(arena->by_size, (size_t)arena->count, sizeof *arena->by_size, by_bytes, arena->slots);
+}
+
+ls_status ls_buffer_planner_peak(const ls_buffer_planner *arena, size_t *bytes) {
+    int uses = 0;
+    for (int i = 0; i < arena->count; i++)
+        if (arena->slots[i].last_use >= uses) uses = arena->slots[i].last_use + 1;
+    size_t *change, alive = 0; // change: of what is alive, by use; it wraps around where more ends than begins
+    LS_TRY(LS_NEW(change, (size_t)uses + 1, "plan of %d buffers", arena->count));
     for (int i = 0; i < arena->count; i++) {
-        int at = i;
-        for (; at > 0 && arena->slots[arena->by_size[at - 1]].bytes < arena->slots[i].bytes; at--)
-            arena->by_size[at] = arena->by_size[at - 1];
-        arena->by_size[at] = i;
+        change[arena->slots[i].first_use] += arena->slots[i].bytes;
+        change[arena->slots[i].last_use + 1] -= arena->slots[i].bytes;
     }
+    *bytes = 0;
+    for (int use = 0; use < uses; use++) {
+        alive += change[use];
+        if (alive > *bytes) *bytes = alive;
+    }
+    free(change);
+    return LS_SUCCESS;
 }
 
 void ls_buffer_planner_fix(ls_buffer_planner *arena) {

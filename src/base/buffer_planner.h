@@ -16,6 +16,8 @@ void ls_buffer_planner_free(ls_buffer_planner *arena);
 LS_CHECKED ls_status ls_buffer_planner_book(
     ls_buffer_planner *arena, const char *name, size_t bytes, int first_use, int last_use, int *slot);
 void ls_buffer_planner_extend(ls_buffer_planner *arena, int slot, int use); // makes the lifetime include `use`
+// The most bytes of slots that live at one time: what the slab has at least. Needs memory: LS_DEVICE.
+LS_CHECKED ls_status ls_buffer_planner_peak(const ls_buffer_planner *arena, size_t *bytes);
 // Places all slots (largest first, lowest gap). After it no booking.
 void ls_buffer_planner_fix(ls_buffer_planner *arena);
 size_t ls_buffer_planner_bytes(

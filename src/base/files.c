@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +40,47 @@ const char *ls_file_kind(const struct stat *info) {
     }
 }
 
+// --- what was read, and stays
+
+typedef struct {
+    dev_t device;
+    ino_t number;
+} file_id;
+
+static pthread_mutex_t noted_lock = PTHREAD_MUTEX_INITIALIZER;
+static file_id *noted; // as long as the process
+static size_t noted_count;
+
+static int is_noted(const struct stat *info) {
+    for (size_t i = 0; i < noted_count; i++)
+        if (noted[i].device == info->st_dev && noted[i].number == info->st_ino) return 1;
+    return 0;
+}
+
+void ls_note_read(const struct stat *info) {
+    pthread_mutex_lock(&noted_lock);
+    file_id *more = noted_count & (noted_count - 1) ? noted : realloc(noted, (2 * noted_count + 1) * sizeof *noted);
+    if (more) noted = more;
+    if (more) noted[noted_count++] = (file_id){ info->st_dev, info->st_ino };
+    pthread_mutex_unlock(&noted_lock);
+}
+
+ls_status ls_check_output(const char *option, const char *path) {
+    char folder[PATH_MAX];
+    struct stat info;
+    if (stat(path, &info) != 0) return LS_SUCCESS; // a new file
+    pthread_mutex_lock(&noted_lock);
+    int read = is_noted(&info);
+    if (!read && realpath(path, folder)) {
+        *(strrchr(folder, '/') + 1) = '\0';
+        read = stat(folder, &info) == 0 && is_noted(&info);
+    }
+    pthread_mutex_unlock(&noted_lock);
+    if (!read) return LS_SUCCESS;
+    return ls_fail(
+        LS_USAGE, "%s %s: this command reads that file, and would replace it: name another file", option, path);
+}
+
 // --- reading
 
 ls_status ls_input_open(const char *path, ls_input *input) {
@@ -57,6 +100,7 @@ ls_status ls_input_open(const char *path, ls_input *input) {
     }
     input->fd = fd;
     input->bytes = (size_t)info.st_size;
+    ls_note_read(&info);
     return LS_SUCCESS;
 }
 

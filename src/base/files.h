@@ -23,6 +23,13 @@ LS_CHECKED ls_status ls_input_open(const char *path, ls_input *input);
 LS_CHECKED ls_status ls_input_read(const ls_input *input, size_t offset, void *dst, size_t bytes);
 void ls_input_close(ls_input *input); // closing twice is allowed
 
+// Notes that this process reads the file, or the files of the folder: none of them may be replaced by a result.
+// ls_input_open does so by itself.
+void ls_note_read(const struct stat *info);
+// May the file that an option names (`option`: "--out") be written? LS_USAGE: it is one that was noted, or lies in a
+// folder that was noted, by whatever links and ways. To be called when all that the command reads has been opened.
+LS_CHECKED ls_status ls_check_output(const char *option, const char *path);
+
 // The whole file, with a 0 byte after it; free() it. LS_STORAGE with path and reason, and beyond LS_READ_BYTES_MAX.
 LS_CHECKED ls_status ls_read_file(const char *path, char **data, size_t *bytes);
 // The same of what is read once, in order: a file, a pipe, or by "-" standard input. Waits for its end.

@@ -174,10 +174,28 @@ ls_status ls_json_write_line(FILE *file, const char *path, const cJSON *tree) {
               : ls_fail(ls_io_code(errno, LS_STORAGE), "%s: cannot write a line: %s", path, strerror(errno));
 }
 
+int ls_json_is_moderate(const char *text, size_t bytes) {
+    size_t values = 1;
+    int quoted = 0;
+    for (size_t i = 0; i < bytes; i++) {
+        if (quoted && text[i] == '\\')
+            i++;
+        else if (text[i] == '"')
+            quoted = !quoted;
+        else if (!quoted)
+            values += text[i] == ',' || text[i] == '[' || text[i] == '{';
+    }
+    return values <= LS_JSON_VALUES_MAX;
+}
+
 ls_status ls_json_read_file(const char *path, cJSON **tree) {
     char *text = NULL;
     size_t bytes = 0;
     LS_TRY(ls_read_file(path, &text, &bytes));
+    if (!ls_json_is_moderate(text, bytes)) {
+        free(text);
+        return ls_fail(LS_STORAGE, "%s: has more than %d JSON values", path, LS_JSON_VALUES_MAX);
+    }
     const char *end = text;
     *tree = cJSON_ParseWithOpts(text, &end, 1);
     ls_status status = LS_SUCCESS;

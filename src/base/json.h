@@ -46,6 +46,10 @@ int ls_json_is_whole(const cJSON *tree);
 char *ls_json_text(const cJSON *tree, int indented);
 LS_CHECKED ls_status ls_json_write_file(const char *path, const cJSON *tree);             // indented, atomically
 LS_CHECKED ls_status ls_json_write_line(FILE *file, const char *path, const cJSON *tree); // one line, flushed
+// Has the text at most LS_JSON_VALUES_MAX values, braces and commas taken for the beginning of one? A parsed value
+// takes some 100 bytes, so that it is counted first.
+enum { LS_JSON_VALUES_MAX = 2000000 };
+int ls_json_is_moderate(const char *text, size_t bytes);
 LS_CHECKED ls_status ls_json_read_file(const char *path, cJSON **tree); // LS_STORAGE with the offset of an error
 
 #endif

@@ -56,41 +56,40 @@ int ls_text_same_letters(const char *a, const char *b) {
     }
 }
 
-int ls_text_glob(const char *pattern, const char *text) {
-    const char *star = NULL, *resume = NULL; // the last '*', and where in text it was tried to end
-    while (*text) {
-        if (*pattern == '*') {
-            star = pattern++;
-            resume = text;
-        } else if (*pattern == '?' || *pattern == *text) {
-            pattern++, text++;
-        } else if (star) {
-            pattern = star + 1;
-            text = ++resume;
-        } else {
-            return 0;
-        }
-    }
-    while (*pattern == '*') pattern++;
-    return *pattern == 0;
-}
-
 typedef struct {
     const char *at;
     size_t length;
 } span;
 
-// stars: what each '*' of pattern stands for.
+// Does the text match? stars, where not NULL: what each '*' of the pattern stands for, the first ones as short as can
+// be. What comes before the last '*' need not be tried again, as that one can take all that an earlier one could: the
+// time is at most the product of the two lengths.
 static int match(const char *pattern, const char *text, span *stars) {
-    for (; *pattern != '*'; pattern++, text++) {
-        if (*pattern == '\0') return *text == '\0';
-        if (*text == '\0' || (*pattern != '?' && *pattern != *text)) return 0;
+    const char *after = NULL, *start = NULL; // of the last '*': what follows it in the pattern, and where it begins
+    const char *end = NULL;                  // where it ends
+    int count = 0;
+    while (*text || *pattern == '*') {
+        if (*pattern == '*') {
+            if (stars && count) stars[count - 1] = (span){ start, (size_t)(end - start) };
+            count++;
+            after = ++pattern;
+            start = end = text;
+        } else if (*pattern && (*pattern == '?' || *pattern == *text)) {
+            pattern++, text++;
+        } else if (after) {
+            pattern = after;
+            text = ++end;
+        } else {
+            return 0;
+        }
     }
-    for (size_t length = 0;; length++) {
-        *stars = (span){ text, length };
-        if (match(pattern + 1, text + length, stars + 1)) return 1;
-        if (text[length] == '\0') return 0;
-    }
+    if (*pattern) return 0;
+    if (stars && count) stars[count - 1] = (span){ start, (size_t)(end - start) };
+    return 1;
+}
+
+int ls_text_glob(const char *pattern, const char *text) {
+    return match(pattern, text, NULL);
 }
 
 int ls_text_replace(const char *pattern, const char *name, const char *text, char *dst, size_t bytes) {

@@ -95,9 +95,7 @@ static int compare_manifests(const cJSON *a, const cJSON *b) {
 // --- tensors -------------------------------------------------------------------------------------
 
 static int find_tensor(const ls_safetensors *file, const char *name) {
-    for (int i = 0; file && i < ls_safetensors_count(file); i++)
-        if (strcmp(ls_safetensors_name(file, i), name) == 0) return i;
-    return -1;
+    return file ? ls_safetensors_index(file, name) : -1;
 }
 
 static void print_shape(const ls_safetensors_tensor *t) {

@@ -9,7 +9,8 @@ static ls_status export(const ls_args *args, ls_config *cfg) {
     ls_weights_info *info;
     LS_TRY(ls_command_weights(args, cfg, &file, &info));
     int operator_set;
-    ls_status status = ls_onnx_write(args->output, info, file, &operator_set);
+    ls_status status = ls_command_check_output(cfg, "OUT.onnx", args->output);
+    LS_THEN(status, ls_onnx_write(args->output, info, file, &operator_set));
     if (!ls_failed(status))
         ls_info(
             "%s: ONNX, operator set %d; input 'input': pixels from 0 to 255, (batch, %d, %d, %d); output: %d logits",

@@ -159,6 +159,13 @@ static ls_status finish(ls_comm *comm, ls_trainer *trainer, run_files *files, ls
     return LS_SUCCESS;
 }
 
+// Before hours of training, not after; and when all that the run begins with has been read.
+static ls_status check_trace(const ls_args *args, const ls_config *cfg, int rank) {
+    if (!args->trace || rank != 0) return LS_SUCCESS;
+    LS_TRY(ls_command_check_output(cfg, "--trace", args->trace));
+    return ls_trace_file_check(args->trace);
+}
+
 static ls_status start_trace(const ls_args *args, ls_comm *comm, ls_trainer *trainer) {
     if (!args->trace) return LS_SUCCESS;
     return ls_command_agree(comm, ls_trainer_trace(trainer, args->trace_from, args->trace_to));
@@ -197,6 +204,7 @@ static ls_status train_into(const ls_args *args, ls_comm *comm, ls_trainer *trai
     if (complete) return LS_SUCCESS;
     if (!resumed) LS_TRY(ls_command_agree(comm, ls_trainer_init_from_file(trainer)));
     if (info->cfg->run_resume != LS_RESUME_OFF) LS_TRY(start_trace(args, comm, trainer)); // from where it goes on
+    LS_TRY(ls_command_agree(comm, check_trace(args, info->cfg, info->comm->rank)));
     LS_TRY(ls_command_agree(comm, ls_trainer_save_into(trainer, files->checkpoints)));
     ls_status status = ls_trainer_read_ahead(trainer); // while files are written, and reach the disk
     LS_THEN(status, begin(info, files));
@@ -234,22 +242,13 @@ static ls_status print_config(const ls_config *cfg, int rank) {
     return ls_command_flush(stdout);
 }
 
-// Before hours of training, not after.
-static ls_status check_trace(const ls_args *args, int rank) {
-    int same;
-    if (!args->trace || rank != 0) return LS_SUCCESS;
-    LS_TRY(ls_path_same(args->trace, args->config, &same));
-    if (same) return ls_fail(LS_USAGE, "--trace %s: is the configuration: name another file", args->trace);
-    return ls_trace_file_check(args->trace);
-}
-
 ls_status ls_cmd_train(const ls_args *args, ls_comm *comm) {
     ls_config cfg;
     LS_TRY(ls_command_agree(comm, ls_command_configure(args, comm, &cfg)));
     if (args->print_config) return ls_command_agree(comm, print_config(&cfg, ls_comm_get_info(comm)->rank));
 
     ls_trainer *trainer = NULL;
-    LS_TRY(ls_command_agree(comm, check_trace(args, ls_comm_get_info(comm)->rank)));
+    LS_TRY(ls_command_agree(comm, check_trace(args, &cfg, ls_comm_get_info(comm)->rank))); // early, as far as is known
     LS_TRY(ls_command_agree(comm, ls_trainer_new(&cfg, comm, &trainer)));
     run_files files = { .folder.lock = -1 };
     ls_status status = ls_command_agree(comm, ls_trainer_verify_pictures(trainer));

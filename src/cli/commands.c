@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 #include "base/atomic_file.h"
+#include "base/files.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "files/weights.h"
@@ -132,4 +133,15 @@ ls_status ls_command_adopt(const ls_args *args, ls_comm *comm, ls_config *cfg) {
     LS_TRY(ls_comm_broadcast(comm, cfg->data_std, sizeof cfg->data_std, 0));
     LS_TRY(ls_comm_broadcast(comm, &cfg->data_resize, sizeof cfg->data_resize, 0));
     return ls_comm_broadcast(comm, &cfg->data_decoder, sizeof cfg->data_decoder, 0);
+}
+
+ls_status ls_command_check_output(const ls_config *cfg, const char *option, const char *path) {
+    static const int named[] = { LS_OPTION_model_file, LS_OPTION_model_init };
+    for (size_t i = 0; i < sizeof named / sizeof *named; i++) {
+        char file[LS_TEXT_BYTES];
+        struct stat info;
+        LS_TRY(ls_config_path(cfg, named[i], file, sizeof file));
+        if (stat(file, &info) == 0 && S_ISREG(info.st_mode)) ls_note_read(&info);
+    }
+    return ls_check_output(option, path);
 }

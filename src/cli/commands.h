@@ -33,5 +33,7 @@ LS_CHECKED ls_status ls_command_adopt(const ls_args *args, ls_comm *comm, ls_con
 // and checkpoints that could not be written then are reported to all ranks and are agreed; for all else one rank of
 // several prints and ends the job, and does not return.
 LS_CHECKED ls_status ls_command_agree_or_abort(ls_comm *comm, ls_status mine);
+// ls_check_output, and the files that the configuration names stay, too, whether the command reads them or not.
+LS_CHECKED ls_status ls_command_check_output(const ls_config *cfg, const char *option, const char *path);
 
 #endif

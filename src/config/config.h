@@ -16,6 +16,7 @@ enum { LS_TEXT_BYTES = 1024, LS_AUTO = -1 };
 #define LS_OPTION_C_INT int64_t
 #define LS_OPTION_C_INT_AUTO int64_t
 #define LS_OPTION_C_REAL double
+#define LS_OPTION_C_REAL_AUTO double
 #define LS_OPTION_C_BOOL int
 #define LS_OPTION_C_CHOICE int
 #define LS_OPTION_C_WORDS int
@@ -23,6 +24,7 @@ enum { LS_TEXT_BYTES = 1024, LS_AUTO = -1 };
 #define LS_OPTION_ARRAY_INT
 #define LS_OPTION_ARRAY_INT_AUTO
 #define LS_OPTION_ARRAY_REAL
+#define LS_OPTION_ARRAY_REAL_AUTO
 #define LS_OPTION_ARRAY_BOOL
 #define LS_OPTION_ARRAY_CHOICE
 #define LS_OPTION_ARRAY_WORDS
@@ -67,6 +69,7 @@ enum {
 enum { LS_AUTOTUNE_AUTO, LS_AUTOTUNE_TRUE, LS_AUTOTUNE_FALSE }; // device.autotune
 enum { LS_PRECISION_FP32, LS_PRECISION_BF16, LS_PRECISION_FP16 };
 enum { LS_RECOMPUTE_OFF, LS_RECOMPUTE_BLOCKS };
+enum { LS_STRETCH_ORIGINAL, LS_STRETCH_MATCH_RMS_ADAMW, LS_STRETCH_OFF }; // optimizer.stretch
 enum { LS_LOSS_MEAN, LS_LOSS_SUM };
 enum { LS_AVERAGE_OFF, LS_AVERAGE_EMA, LS_AVERAGE_LOOKAHEAD };      // average.kind
 enum { LS_EVAL_TEST, LS_EVAL_VALIDATION };                          // eval.split
@@ -138,6 +141,8 @@ ls_augmentation ls_config_augmentation(const ls_config *cfg); // of training pic
 const char *ls_config_choice(const char *name, int value);    // ("train.precision", 1) -> "bf16"
 // Does the optimizer (a group's, too) or schedule that is chosen read option `index`? 1 for options that every one reads.
 int ls_config_has_effect(const ls_config *cfg, int index);
+// Number `value` of option `index`, which may be auto (NAN): then what the optimizer `kind` has for it.
+double ls_config_of_kind(int index, double value, int kind);
 // The effective configuration as an INI file that reads back to the same values; with_help adds units, ranges and
 // explanations as comments (configs/reference.ini is this of the defaults).
 void ls_config_write(const ls_config *cfg, FILE *file, int with_help);

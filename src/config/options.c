@@ -19,6 +19,7 @@
 #define ROW_INT_AUTO(def_, min_, max_, unit_) ROW_INT(def_, min_, max_, unit_), .allows_auto = 1
 #define ROW_REAL(def_, min_, max_, unit_) \
     .type = TYPE_REAL, .number = def_, .minimum = min_, .maximum = max_, .unit = unit_
+#define ROW_REAL_AUTO(def_, min_, max_, unit_) ROW_REAL(def_, min_, max_, unit_), .allows_auto = 1
 #define ROW_BOOL(def_, min_, max_, unit_) .type = TYPE_BOOL, .number = def_
 #define ROW_TEXT(def_, min_, max_, unit_) .type = TYPE_TEXT, .text = def_, .unit = unit_
 #define ROW_CHOICE(def_, min_, max_, unit_) \
@@ -174,13 +175,10 @@ char *ls_option_help(int index, char *dst, size_t bytes) {
     return dst;
 }
 
-// What was not set has the default of the kind that is chosen, or the option's own.
-static void default_by_kind(ls_config *cfg, const ls_option *option, int chosen) {
-    for (int i = 0; option->kinds && i < LS_OPTION_COUNT; i++) {
-        if (options[i].type != TYPE_REAL || cfg->line[i] || table_for(i) != option - options) continue;
-        const ls_option_read *read = find_read(&option->kinds[chosen], i);
-        *(double *)field_of(cfg, i) = read && !isnan(read->number) ? read->number : options[i].number;
-    }
+double ls_config_of_kind(int index, double value, int kind) {
+    const ls_option_read *read = find_read(&optimizers[kind], index); // NULL: it does not look at it
+    if (!isnan(value)) return value;
+    return read ? read->number : 0;
 }
 
 void ls_config_defaults(ls_config *cfg) {
@@ -238,7 +236,8 @@ int ls_config_value(const ls_config *cfg, int index, const char **name, char *ds
             snprintf(dst, bytes, "%" PRId64, *(const int64_t *)field);
         break;
     case TYPE_REAL:
-        snprintf(dst, bytes, "%s", ls_real_text(digits, *(const double *)field));
+        snprintf(
+            dst, bytes, "%s", isnan(*(const double *)field) ? "auto" : ls_real_text(digits, *(const double *)field));
         break;
     case TYPE_BOOL:
         snprintf(dst, bytes, "%s", *(const int *)field ? "true" : "false");
@@ -318,6 +317,7 @@ static ls_status assign(ls_config *cfg, int index, const char *where, const char
         if (option->allows_auto) return ls_parse_int_or_auto(where, value, option->least, option->most, field);
         return ls_parse_int(where, value, option->least, option->most, field);
     case TYPE_REAL:
+        if (option->allows_auto) return ls_parse_real_or_auto(where, value, option->minimum, option->maximum, field);
         return ls_parse_real(where, value, option->minimum, option->maximum, field);
     case TYPE_BOOL:
         return ls_parse_bool(where, value, field);
@@ -325,7 +325,6 @@ static ls_status assign(ls_config *cfg, int index, const char *where, const char
         int word = find_word(option, value);
         if (word < 0) return fail_choice(option, where, value);
         *(int *)field = word;
-        default_by_kind(cfg, option, word);
         return LS_SUCCESS;
     }
     case TYPE_TEXT:

@@ -10,7 +10,7 @@ typedef enum { TYPE_INT, TYPE_REAL, TYPE_BOOL, TYPE_TEXT, TYPE_CHOICE } ls_optio
 
 typedef struct {
     int option;
-    double number; // the default that this choice has for it; NAN: the option's own
+    double number; // what auto is for this choice; NAN: the option is never auto
 } ls_option_read;
 
 typedef struct {
@@ -26,13 +26,13 @@ typedef struct {
     double number;               // default of INT, REAL and BOOL
     const char *text;            // default of TEXT and CHOICE
     int64_t least, most;         // INT
-    int allows_auto;             // INT: or the word auto, which is LS_AUTO
+    int allows_auto;             // INT, REAL: or the word auto, which is LS_AUTO or NAN
     double minimum, maximum;     // REAL
     const char *const *words;    // CHOICE: its words and NULL
     const ls_option_kind *kinds; // CHOICE of a table: what each word means, as many as there are words; else NULL
 } ls_option;
 
-// What the option does, after the kinds that read it (with a default of their own), into dst; returns dst.
+// What the option does, after the kinds that read it (with what auto is for them), into dst; returns dst.
 char *ls_option_help(int index, char *dst, size_t bytes);
 // The words of those kinds that read option `index`, as "linear, cosine", into dst; returns dst, which is "" where all do.
 char *ls_option_readers(int index, char *dst, size_t bytes);

@@ -96,6 +96,17 @@ ls_status ls_parse_real(const char *where, const char *text, double minimum, dou
         ls_real_text(high, maximum), hint_number(text, 0, hint));
 }
 
+ls_status ls_parse_real_or_auto(const char *where, const char *text, double minimum, double maximum, double *out) {
+    if (strcmp(text, "auto") == 0) {
+        *out = NAN;
+        return LS_SUCCESS;
+    }
+    if (read_real(text, out) && *out >= minimum && *out <= maximum) return LS_SUCCESS;
+    char low[32], high[32];
+    return ls_fail(LS_USAGE, "%s: expected a number from %s to %s, or auto", where, ls_real_text(low, minimum),
+        ls_real_text(high, maximum));
+}
+
 ls_status ls_parse_bool(const char *where, const char *text, int *out) {
     *out = strcmp(text, "true") == 0;
     if (*out || strcmp(text, "false") == 0) return LS_SUCCESS;

@@ -14,6 +14,9 @@ LS_CHECKED ls_status ls_parse_int(const char *where, const char *text, int64_t m
 LS_CHECKED ls_status ls_parse_int_or_auto(
     const char *where, const char *text, int64_t minimum, int64_t maximum, int64_t *out);
 LS_CHECKED ls_status ls_parse_real(const char *where, const char *text, double minimum, double maximum, double *out);
+// or the word auto, which is NAN
+LS_CHECKED ls_status ls_parse_real_or_auto(
+    const char *where, const char *text, double minimum, double maximum, double *out);
 LS_CHECKED ls_status ls_parse_bool(const char *where, const char *text, int *out);     // true | false
 LS_CHECKED ls_status ls_parse_chw(const char *where, const char *text, ls_chw *out);   // "3x32x32", each 1 to 65535
 LS_CHECKED ls_status ls_parse_hw(const char *where, const char *text, int *h, int *w); // "64x64"

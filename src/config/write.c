@@ -33,8 +33,8 @@ static char *describe(const ls_option *option, char *dst, size_t bytes) {
             option->allows_auto ? ", or auto" : "");
         break;
     case TYPE_REAL:
-        snprintf(dst, bytes, "%s%snumber from %s to %s", unit, comma, ls_real_text(low, option->minimum),
-            ls_real_text(high, option->maximum));
+        snprintf(dst, bytes, "%s%snumber from %s to %s%s", unit, comma, ls_real_text(low, option->minimum),
+            ls_real_text(high, option->maximum), option->allows_auto ? ", or auto" : "");
         break;
     case TYPE_TEXT:
         snprintf(dst, bytes, "%s%stext", unit, comma);

@@ -28,6 +28,7 @@ static ls_status read_records(
     size_t total = 0, at = 0;
     for (; opened < files; opened++) {
         LS_TRY_GOTO(ls_data_file_open(paths[opened], &file[opened]));
+        ls_data_file_note(&file[opened]);
         size_t bytes = file[opened].bytes, whole = bytes / record_bytes, rest = bytes % record_bytes;
         if (rest != 0) {
             status = ls_fail(LS_DATA,

@@ -34,6 +34,11 @@ ls_status ls_data_file_open(const char *path, ls_input *file) {
     return LS_SUCCESS;
 }
 
+void ls_data_file_note(const ls_input *file) {
+    struct stat info;
+    if (fstat(file->fd, &info) == 0) ls_note_read(&info);
+}
+
 ls_status ls_data_file_read(const ls_input *file, size_t offset, void *dst, size_t bytes) {
     ls_status status = ls_input_read(file, offset, dst, bytes);
     if (status.code == LS_STORAGE) status.code = LS_DATA;

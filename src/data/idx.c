@@ -114,7 +114,9 @@ static ls_status find_idx(const char *folder, const char *name, int dims, idx_fi
                 packed);
         }
     }
-    return ls_data_file_open(idx->path, &idx->file);
+    LS_TRY(ls_data_file_open(idx->path, &idx->file));
+    ls_data_file_note(&idx->file);
+    return LS_SUCCESS;
 }
 
 static ls_status open_header(idx_file *idx) {

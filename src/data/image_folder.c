@@ -159,7 +159,9 @@ static ls_status list_class(folder *f, const char *class_name, int label) {
     char path[PATH_BYTES], file[PATH_BYTES], **names;
     int count = 0;
     const int64_t before = f->image_count;
+    struct stat info;
     LS_TRY(join(path, f->root, class_name));
+    if (stat(path, &info) == 0) ls_note_read(&info);
     ls_status status = list_names(path, &names, &count);
     for (int i = 0; i < count && !ls_failed(status); i++) {
         status = join(file, path, names[i]);

@@ -98,7 +98,9 @@ static ls_status check_norm(const ls_op_desc *desc) {
     LS_TRY(check_storage(desc, a->storage));
     LS_TRY(check_shape(desc, "src", a->shape));
     if (!(a->eps > 0)) return FAIL(desc, "eps is %g; it must be positive", (double)a->eps);
-    if (desc->op != LS_OP_NORM_INFERENCE && (int64_t)a->shape.n * a->shape.h * a->shape.w < 2) {
+    if (a->stored && (desc->op != LS_OP_NORM_BACKWARD || a->pool_kernel))
+        return FAIL(desc, "%s", "stored statistics are of batch norm backward, without pooling");
+    if (desc->op != LS_OP_NORM_INFERENCE && !a->stored && (int64_t)a->shape.n * a->shape.h * a->shape.w < 2) {
         return FAIL(desc, "src %s has one value per channel, whose variance is undefined; it takes two at least",
             shape_text(shape, a->shape));
     }
@@ -315,8 +317,8 @@ static ls_status check_optimizer(const ls_op_desc *desc) {
             return FAIL(desc, "segment %d is no tensor", s);
     int divides = desc->op == LS_OP_ADAMW || desc->op == LS_OP_LARS;
     if (a->beta1 >= 0 && a->beta1 < 1 && a->beta2 >= 0 && a->beta2 < 1 && (a->eps > 0 || !divides)) return LS_SUCCESS;
-    return FAIL(desc, "beta1 %g, beta2 %g, eps %g; betas at least 0 and below 1, eps positive", (double)a->beta1,
-        (double)a->beta2, (double)a->eps);
+    return FAIL(desc, "beta1 %g, beta2 %g, eps %g; betas at least 0 and below 1, eps positive", a->beta1, a->beta2,
+        (double)a->eps);
 }
 
 // --- work: what one run counts; ops.def has the operations for each --------------------------------

@@ -14,6 +14,8 @@
 //              reading dst (the two differ only where a positive y rounds to 0 in storage), and must where there is no dst
 //              grad_beta += sum g;  grad_gamma += sum g * xhat, xhat = (src - m) * r
 //              grad_src = gamma * r * (g - sum(g)/count - xhat * sum(g*xhat)/count)
+//              stored: the forward pass was an inference. m and r are made of MEAN and VAR, as inference makes them,
+//              and do not depend on src: grad_src = gamma * r * g. Without pooling, and not cut in two
 //
 // adds_last goes forward, with a residual and relu, without pooling, where the device's table has LS_FUSES_RELU_ADD. Backward is that of
 // relu alone: what the residual's gradient is, the caller has as GRAD_DST; and with BETA, without DST, as the forward DST is not the relu's.
@@ -41,12 +43,13 @@
 //         saved float[2][C] in the device's vector layout: two vectors of param_elements(vector C) each, the second
 //         right behind the first; its padding is the device's own business
 //         sums double[2][C] likewise, its padding 0, and behind it one more, the count
-//         backward: GRAD_GAMMA, GRAD_BETA: either may be absent, which is then not computed; DST is read only with relu, BETA
-//         only with gelu and perhaps with relu, where either (but not both) may be absent, GRAD_DST2 only with two_grads, GRAD_RESIDUAL is
-//         written only with residual: absent otherwise. No argument overlaps another.
+//         backward: SAVED is absent with stored, MEAN and VAR are absent without it; GRAD_GAMMA, GRAD_BETA: either may
+//         be absent, which is then not computed; DST is read only with relu, BETA only with gelu and perhaps with relu,
+//         where either (but not both) may be absent, GRAD_DST2 only with two_grads, GRAD_RESIDUAL is written only with
+//         residual: absent otherwise. No argument overlaps another.
 // Types   arithmetic fp32 (ref: double); saved, and sum_* and grad_* before adding, are rounded to fp32
-// Errors  LS_USAGE count == 1 in training: the variance is undefined (describe); of one rank's part, too, as a rank
-//         can be the only one that has samples
+// Errors  LS_USAGE count == 1 in training, without stored: the variance is undefined (describe); of one rank's part,
+//         too, as a rank can be the only one that has samples
 // Source  torch.nn.BatchNorm2d, torch.nn.SyncBatchNorm; Ioffe and Szegedy 2015
 #ifndef LS_DEVICE_OP_NORM_H
 #define LS_DEVICE_OP_NORM_H
@@ -62,6 +65,7 @@ typedef struct {
     int residual;                           // forward, inference: RESIDUAL is read; backward: GRAD_RESIDUAL is written
     int adds_last;                          // forward, inference: the residual is added after the activation
     int two_grads;                          // backward: GRAD_DST2 is added to GRAD_DST
+    int stored;                             // backward: of an inference, with MEAN and VAR instead of SAVED
     int pool_kernel, pool_stride, pool_pad; // 0, 0, 0: no pooling; the window has at most 254 elements
     ls_nchw pooled;                         // shape of dst with pooling
     ls_dtype storage;
@@ -102,6 +106,8 @@ enum {
     LS_NORM_BACKWARD_GRAD_GAMMA,
     LS_NORM_BACKWARD_GRAD_BETA,
     LS_NORM_BACKWARD_INDEX,
+    LS_NORM_BACKWARD_MEAN,
+    LS_NORM_BACKWARD_VAR,
     LS_NORM_BACKWARD_ARGS
 };
 // The halves. What follows the sums takes the arguments of the whole, and SUMS behind them;

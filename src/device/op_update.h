@@ -17,8 +17,8 @@
 //                    decides: the sum of grad[i]^2, how many elements are not finite, and the last of them. Then the decision of
 //                    this update, from these and ls_update_input; in double, stored as fp32. Once halted, an update changes
 //                    nothing but skip = 1: the host may look at the state some updates later and finds the one that ended the
-//                    run. Sets state.skip, lr, renormalise and micro_batches = the window's, multiplier, grad_norm (before
-//                    clipping; means nothing when skip), and clears bad_gradient. The loss scale moves last: multiplier uses
+//                    run. Sets state.skip, lr, renormalise, micro_batches and rates_over = the window's, multiplier,
+//                    grad_norm (before clipping; means nothing when skip), and clears bad_gradient. The loss scale moves last: multiplier uses
 //                    the one of this update
 //                      skip        = any element not finite, or bad_gradient
 //                      bad_element = bad_gradient - 1, or the last element that is not finite where that is higher
@@ -51,7 +51,8 @@
 //                    G = grad*multiplier;  M = momentum*M + G (M = G at applied == 1);  U = nesterov ? G + momentum*M : M
 //                    X = U / (|U| + LS_MUON_EPS), |.| being Frobenius's norm; transposed if it has more rows than columns
 //                    ns_steps times: A = X X^T, X = ns[0] X + (ns[1] A + ns[2] A A) X  (Newton and Schulz's iteration)
-//                    W = W*(1 - lr*decay) - lr*X;  with state.renormalise W is W*sqrt(R)/|W| first (unless |W| is 0)
+//                    W = W*(1 - lr*decay) - lr*stretch*X, stretch being the segment's;  with state.renormalise W is
+//                    W*sqrt(R)/|W| first (unless |W| is 0)
 //                    Of a scaled gradient the step is the same. (Jordan 2024, Muon; the rescaling: airbench94_muon)
 //   all              lr = state.lr[rate] * lr_factor; rate, lr_factor, decay and momentum being the element's segment's.
 //                    At a rate of 0 weights stay as they are. Nothing is read or written of a segment without a rate;
@@ -61,6 +62,7 @@
 //                    micro-batches in grad, and nothing among what is kept and in copy; nothing when skip, or where
 //                    state.micro_batches is 0:
 //                      w = (1-momentum)*w + momentum*grad/micro_batches
+//                    They stay as they are once all rates of its set `rests_with` are in state.rates_over
 //   AVERAGE          nothing when halted; a = window.average_decay;  average[i] = a*average[i] + (1-a)*weight[i], which is
 //                    weight[i] at a = 0 and average[i] at a = 1;  with write_back weight[i] = average[i]
 //   CAST             dst[i] = src[i], fp32 -> storage, rounded to nearest even
@@ -91,10 +93,11 @@ static const float LS_MUON_EPS = 1e-7F;
 typedef struct {            // host -> device with every update
     double samples;         // true number of samples in the window over all ranks; 1 when the loss is summed
     double micro_batches;   // of the window, over all ranks
+    double average_decay;   // a double, as 1 - decay is computed of it
     float lr[LS_RATES_MAX]; // 0: the schedule's; others have an end of their own
     uint32_t update;
     int32_t renormalise; // MUON: weights are rescaled
-    float average_decay;
+    uint32_t rates_over; // a set of rates: those that have come to their end and stay 0
 } ls_update_input;
 
 typedef struct {      // lives on the device, part of every checkpoint
@@ -107,6 +110,7 @@ typedef struct {      // lives on the device, part of every checkpoint
     float lr[LS_RATES_MAX], multiplier, grad_norm;
     int32_t renormalise;
     float micro_batches;
+    uint32_t rates_over;
     int32_t bad_gradient; // set by TO_FIXED_POINT, cleared by STEP_CONTROL
     int32_t halted;
     int32_t record;      // of the rings of windows and reports: this update's
@@ -141,19 +145,24 @@ typedef struct {   // neighbours in the store that share their constants
     float momentum; // SGD, LARS, MUON; statistics: share of the new value, as PyTorch calls it
     int rate;       // index of ls_train_state.lr; LS_SEGMENT_IDLE: the step passes over it; or ..._STATISTICS
     const ls_param_shape *shape; // MUON, LARS: of the segment's one tensor
+    uint32_t rests_with;         // statistics: a set of rates; 0: they never rest
+    float stretch;               // MUON: factor of the orthogonal step
 } ls_step_segment;
+
+// Do the running statistics of the segment stay as they are in this update?
+#define LS_STATISTICS_REST(rests_with, state) ((rests_with) && ((state)->rates_over & (rests_with)) == (rests_with))
 
 typedef struct {
     int64_t count;
     const ls_step_segment *segments; // in the store's order, all `count` elements; borrowed until the plan is freed
     int segment_count;
-    int nesterov;       // SGD, LARS, MUON
-    float beta1, beta2; // ADAMW, LION
-    float eps;          // ADAMW, LARS
-    float trust;        // LARS
-    int ns_steps;       // MUON
-    float ns[3];        // MUON
-    ls_dtype storage;   // of the working copy; LS_F32: there is none, the master is used
+    int nesterov;        // SGD, LARS, MUON
+    double beta1, beta2; // ADAMW, LION; doubles, as 1 - beta is computed of them
+    float eps;           // ADAMW, LARS
+    float trust;         // LARS
+    int ns_steps;        // MUON
+    float ns[3];         // MUON
+    ls_dtype storage;    // of the working copy; LS_F32: there is none, the master is used
 } ls_optimizer_attr;
 
 enum { LS_TO_FIXED_POINT_GRAD, LS_TO_FIXED_POINT_STATE, LS_TO_FIXED_POINT_FIXED, LS_TO_FIXED_POINT_ARGS };

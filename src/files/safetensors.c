@@ -12,7 +12,7 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "values are written as they lie in memory");
 
 enum { LENGTH_BYTES = 8, DATA_ALIGN = 64, NAME_MAX_BYTES = 1024 };
-static const uint64_t header_max = 100000000;         // the format's own limit
+static const uint64_t header_max = 16 << 20;          // some 100 bytes a tensor; the format's own limit is 100 MB
 static const int64_t elements_max = INT64_C(1) << 48; // of one tensor: keeps products and offsets exact in a double
 static const char metadata_key[] = "__metadata__";
 
@@ -48,6 +48,7 @@ struct ls_safetensors {
     ls_safetensors_digest digest;
     cJSON *header;
     entry *entries; // by begin
+    int *by_name;   // indices of entries, in the order of their names
     int count;
 };
 
@@ -97,6 +98,10 @@ static char *make_header(
     return text;
 }
 
+static int by_text(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
 static ls_status check_tensors(const char *path, const ls_safetensors_tensor *tensors, int count) {
     uint64_t begin = 0;
     for (int i = 0; i < count; i++) {
@@ -105,12 +110,17 @@ static ls_status check_tensors(const char *path, const ls_safetensors_tensor *te
                 "%s: tensor '%s' does not begin at a multiple of its elements: larger ones first", path,
                 tensors[i].name);
         begin += tensor_bytes(&tensors[i]);
-        for (int j = 0; j < i; j++) {
-            if (strcmp(tensors[i].name, tensors[j].name) != 0) continue;
-            return ls_fail(LS_INTERNAL, "%s: two tensors are called '%s'", path, tensors[i].name);
-        }
     }
-    return LS_SUCCESS;
+    const char **names;
+    ls_status status = LS_SUCCESS;
+    LS_TRY(LS_NEW(names, count + 1, "%s", path));
+    for (int i = 0; i < count; i++) names[i] = tensors[i].name;
+    qsort(names, (size_t)count, sizeof *names, by_text);
+    for (int i = 1; i < count; i++)
+        if (strcmp(names[i], names[i - 1]) == 0)
+            ls_keep_first(&status, ls_fail(LS_INTERNAL, "%s: two tensors are called '%s'", path, names[i]));
+    free(names);
+    return status;
 }
 
 ls_status ls_safetensors_write(const char *path, const ls_safetensors_tensor *tensors, int tensor_count,
@@ -232,24 +242,28 @@ static ls_status check_metadata(const ls_safetensors *file, const cJSON *metadat
 static int by_begin(const void *a, const void *b) {
     const entry *x = a, *y = b;
     if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
-    return (x->end > y->end) - (x->end < y->end); // empty tensors before the one that begins there too
+    if (x->end != y->end) return x->end < y->end ? -1 : 1; // empty tensors before the one that begins there too
+    return strcmp(x->name, y->name);
 }
 
-static int by_name(const void *a, const void *b) {
-    return strcmp(((const entry *)a)->name, ((const entry *)b)->name);
+static int by_name(const void *a, const void *b, void *entries) {
+    const entry *of = entries;
+    return strcmp(of[*(const int *)a].name, of[*(const int *)b].name);
 }
 
-static ls_status check_names(const ls_safetensors *file) {
-    qsort(file->entries, (size_t)file->count, sizeof *file->entries, by_name);
+// After the entries have their order.
+static ls_status check_names(ls_safetensors *file) {
+    for (int i = 0; i < file->count; i++) file->by_name[i] = i;
+    if (file->count) qsort_r(file->by_name, (size_t)file->count, sizeof *file->by_name, by_name, file->entries);
     for (int i = 1; i < file->count; i++) {
-        if (strcmp(file->entries[i].name, file->entries[i - 1].name) != 0) continue;
-        return ls_fail(LS_STORAGE, "%s: two tensors are called '%s'", file->path, file->entries[i].name);
+        const char *name = file->entries[file->by_name[i]].name;
+        if (strcmp(name, file->entries[file->by_name[i - 1]].name) != 0) continue;
+        return ls_fail(LS_STORAGE, "%s: two tensors are called '%s'", file->path, name);
     }
     return LS_SUCCESS;
 }
 
 static ls_status check_coverage(const ls_safetensors *file) {
-    qsort(file->entries, (size_t)file->count, sizeof *file->entries, by_begin);
     uint64_t at = 0;
     for (int i = 0; i < file->count; i++) {
         const entry *e = &file->entries[i];
@@ -270,6 +284,8 @@ static ls_status parse_header(ls_safetensors *file, const char *text, size_t len
     if (length == 0 || text[0] != '{') {
         return ls_fail(LS_STORAGE, "%s: its header does not begin with '{': no safetensors file", file->path);
     }
+    if (!ls_json_is_moderate(text, length))
+        return ls_fail(LS_STORAGE, "%s: its header has more than %d JSON values", file->path, LS_JSON_VALUES_MAX);
     file->header = cJSON_ParseWithLengthOpts(text, length, &end, 0);
     if (!file->header) {
         return ls_fail(LS_STORAGE,
@@ -293,6 +309,8 @@ static ls_status parse_header(ls_safetensors *file, const char *text, size_t len
             LS_TRY(check_metadata(file, item));
         }
     }
+    LS_TRY(LS_NEW(file->by_name, file->count + 1, "%s", file->path));
+    qsort(file->entries, (size_t)file->count, sizeof *file->entries, by_begin);
     LS_TRY(check_names(file));
     return check_coverage(file);
 }
@@ -358,6 +376,7 @@ void ls_safetensors_free(ls_safetensors *file) {
     if (!file) return;
     cJSON_Delete(file->header);
     free(file->entries);
+    free(file->by_name);
     free(file->data);
     free(file->path);
     free(file);
@@ -376,23 +395,34 @@ static ls_status refuse_name(const ls_safetensors *file, const char *name) {
 
 ls_status ls_safetensors_find(const ls_safetensors *file, const ls_safetensors_tensor *wanted, const void **data) {
     char found[160], expected[160];
-    for (int i = 0; i < file->count; i++) {
-        const entry *e = &file->entries[i];
-        if (strcmp(e->name, wanted->name) != 0) continue;
-        if (e->rank != wanted->rank || memcmp(e->dim, wanted->dim, (size_t)e->rank * sizeof *e->dim) != 0) {
-            return ls_fail(LS_STORAGE, "%s: tensor '%s' has shape %s, expected %s: weights of another network?",
-                file->path, e->name, write_shape(found, sizeof found, e->rank, e->dim),
-                write_shape(expected, sizeof expected, wanted->rank, wanted->dim));
-        }
-        if (e->dtype != (int)wanted->dtype) {
-            return ls_fail(LS_STORAGE, "%s: tensor '%s' has dtype %s, expected %s%s", file->path, e->name,
-                dtypes[e->dtype].name, dtypes[wanted->dtype].name,
-                wanted->dtype == LS_F32 ? ": save it as float32" : "");
-        }
-        *data = file->data + e->begin;
-        return LS_SUCCESS;
+    const int index = ls_safetensors_index(file, wanted->name);
+    if (index < 0) return refuse_name(file, wanted->name);
+    const entry *e = &file->entries[index];
+    if (e->rank != wanted->rank || memcmp(e->dim, wanted->dim, (size_t)e->rank * sizeof *e->dim) != 0) {
+        return ls_fail(LS_STORAGE, "%s: tensor '%s' has shape %s, expected %s: weights of another network?", file->path,
+            e->name, write_shape(found, sizeof found, e->rank, e->dim),
+            write_shape(expected, sizeof expected, wanted->rank, wanted->dim));
     }
-    return refuse_name(file, wanted->name);
+    if (e->dtype != (int)wanted->dtype) {
+        return ls_fail(LS_STORAGE, "%s: tensor '%s' has dtype %s, expected %s%s", file->path, e->name,
+            dtypes[e->dtype].name, dtypes[wanted->dtype].name, wanted->dtype == LS_F32 ? ": save it as float32" : "");
+    }
+    *data = file->data + e->begin;
+    return LS_SUCCESS;
+}
+
+int ls_safetensors_index(const ls_safetensors *file, const char *name) {
+    int low = 0, high = file->count;
+    while (low < high) {
+        const int middle = low + (high - low) / 2;
+        const int order = strcmp(file->entries[file->by_name[middle]].name, name);
+        if (order == 0) return file->by_name[middle];
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return -1;
 }
 
 int ls_safetensors_count(const ls_safetensors *file) {

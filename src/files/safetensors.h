@@ -7,6 +7,7 @@
 // Written   data at a multiple of 64 bytes, tensors in the order given
 // Read      any dtype of the format may be there, so that a state_dict's integer counters do no harm;
 //           what ls_dtype has can be taken out
+// Limits    a header of 16 MiB and 2 million JSON values, which some 140,000 tensors have
 // Errors    LS_STORAGE: path, tensor or byte, what was found, what was expected
 // Source    github.com/huggingface/safetensors, README, "Format"
 #ifndef LS_FILES_SAFETENSORS_H
@@ -49,6 +50,7 @@ void ls_safetensors_free(ls_safetensors *file);
 // Refusals name the nearest name, or both shapes.
 LS_CHECKED ls_status ls_safetensors_find(
     const ls_safetensors *file, const ls_safetensors_tensor *wanted, const void **data);
+int ls_safetensors_index(const ls_safetensors *file, const char *name); // of the tensor of this name; -1: there is none
 int ls_safetensors_count(const ls_safetensors *file);
 const char *ls_safetensors_name(const ls_safetensors *file, int index); // in the order of their data
 // Tensor `index`, data and name borrowed from file. 0: it has a type that ls_dtype does not have.

@@ -21,7 +21,7 @@ static void add(ls_snapshot *s, const ls_graph *graph, int p, const char *kept, 
 }
 
 static int is_averaged(const ls_graph *graph, const ls_param_rules *rules, int p) {
-    return rules->average && (ls_role_is_statistic(graph->params[p].role) || rules->param[p].kind != LS_NOT_TRAINED);
+    return rules->average && ls_param_rules_changes(rules, graph, p);
 }
 
 static void describe_all(ls_snapshot *s, const ls_graph *graph, const ls_param_rules *rules) {

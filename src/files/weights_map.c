@@ -1,6 +1,7 @@
 #include "files/weights_map.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/half.h"
@@ -24,6 +25,8 @@ typedef struct {
     char **names;                     // by tensor of the file: the network's name for it; NULL: a counter, left out
     int *takers;                      // by tensor of the file: how many parameters take it
     const unsigned char *starts_anew; // by parameter; NULL: none
+    int *by_name;                     // tensors of the file that have a name, in the order of their names
+    int named;
 } search;
 
 // --- rules ------------------------------------------------------------------------------------------
@@ -106,19 +109,44 @@ static ls_status rename_tensor(search *s, const char *name, char **out) {
     return LS_NEW_TEXT(*out, renamed, "names of weights");
 }
 
+static int by_new_name(const void *a, const void *b, void *names) {
+    const int x = *(const int *)a, y = *(const int *)b, order = strcmp(((char **)names)[x], ((char **)names)[y]);
+    return order ? order : x - y;
+}
+
 static ls_status rename_all(search *s) {
     const int count = ls_safetensors_count(s->file);
     for (int i = 0; i < count; i++) {
         const char *name = ls_safetensors_name(s->file, i);
         if (ends_with(name, ".num_batches_tracked")) continue;
         LS_TRY(rename_tensor(s, name, &s->names[i]));
-        for (int k = 0; k < i; k++) {
-            if (!s->names[k] || strcmp(s->names[k], s->names[i]) != 0) continue;
-            return ls_fail(LS_USAGE, "%s: by model.init_rules both '%s' and '%s' are '%s' in the network", s->path,
-                ls_safetensors_name(s->file, k), name, s->names[i]);
-        }
+        s->by_name[s->named++] = i;
     }
-    return LS_SUCCESS;
+    if (s->named) qsort_r(s->by_name, (size_t)s->named, sizeof *s->by_name, by_new_name, s->names);
+    int first = INT_MAX; // of those whose name an earlier tensor has
+    for (int n = 1; n < s->named; n++) {
+        const int i = s->by_name[n - 1], k = s->by_name[n];
+        if (strcmp(s->names[i], s->names[k]) == 0 && k < first) first = k;
+    }
+    if (first == INT_MAX) return LS_SUCCESS;
+    int other = 0;
+    while (!s->names[other] || strcmp(s->names[other], s->names[first]) != 0) other++;
+    return ls_fail(LS_USAGE, "%s: by model.init_rules both '%s' and '%s' are '%s' in the network", s->path,
+        ls_safetensors_name(s->file, other), ls_safetensors_name(s->file, first), s->names[first]);
+}
+
+// The tensor of the file that the network calls `name`; -1: none.
+static int find_renamed(const search *s, const char *name) {
+    int low = 0, high = s->named;
+    while (low < high) {
+        const int middle = low + (high - low) / 2, order = strcmp(s->names[s->by_name[middle]], name);
+        if (order == 0) return s->by_name[middle];
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return -1;
 }
 
 // --- tensors ----------------------------------------------------------------------------------------
@@ -187,10 +215,8 @@ static ls_status find_source(search *s, int p, ls_weights_map *map) {
         map->started_anew++;
         return LS_SUCCESS;
     }
-    const int count = ls_safetensors_count(s->file);
-    int i = 0;
-    while (i < count && !(s->names[i] && strcmp(s->names[i], wanted.name) == 0)) i++;
-    if (i == count) return refuse_missing(s, &wanted);
+    const int i = find_renamed(s, wanted.name);
+    if (i < 0) return refuse_missing(s, &wanted);
     LS_TRY(check_tensor(s, i, &wanted));
     s->takers[i]++;
     map->taken++;
@@ -210,6 +236,7 @@ static ls_status make(search *s, const char *rules, ls_weights_map *map) {
     const int count = ls_safetensors_count(s->file) + 1;
     LS_TRY(LS_NEW(s->names, count, "names of weights"));
     LS_TRY(LS_NEW(s->takers, count, "names of weights"));
+    LS_TRY(LS_NEW(s->by_name, count, "names of weights"));
     LS_TRY(LS_NEW(map->left, count, "names of weights"));
     LS_TRY(LS_NEW(map->source, s->graph->param_count + 1, "names of weights"));
     LS_TRY(parse_rules(rules, s));
@@ -231,6 +258,7 @@ ls_status ls_weights_map_new(const char *path, const ls_safetensors *file, const
     for (int i = 0; s->names && i < ls_safetensors_count(file); i++) free(s->names[i]);
     free(s->names);
     free(s->takers);
+    free(s->by_name);
     free(s);
     return LS_GIVE(status, map, out, ls_weights_map_free);
 }
@@ -249,9 +277,7 @@ void ls_weights_map_free(ls_weights_map *map) {
 void ls_weights_map_values(const ls_weights_map *map, const ls_safetensors *file, int p, float *values) {
     const int64_t count = ls_param_count(&map->graph->params[p].shape);
     ls_safetensors_tensor tensor = { .data = NULL };
-    int i = 0;
-    while (strcmp(ls_safetensors_name(file, i), map->source[p]) != 0) i++;
-    ls_safetensors_get(file, i, &tensor);
+    ls_safetensors_get(file, ls_safetensors_index(file, map->source[p]), &tensor);
     const double *wide = tensor.data;
     for (int64_t k = 0; k < count; k++)
         values[k] = tensor.dtype == LS_F64 ? (float)wide[k] : ls_load_float(tensor.data, tensor.dtype, k);

@@ -19,7 +19,7 @@ static int wants_grad(const ls_builder *b, int param) {
 ls_ref ls_builder_param(const ls_builder *b, const ls_node *node, ls_param_role role, ls_param_copy copy) {
     for (int p = node->layer->first_param; p < node->layer->first_param + node->layer->param_count; p++) {
         if (b->graph->params[p].role != role) continue;
-        const int has_grad = ls_role_is_statistic(role) || wants_grad(b, p);
+        const int has_grad = ls_role_is_statistic(role) ? ls_param_store_changes(b->store, p) : wants_grad(b, p);
         if (copy < LS_PARAM_GRAD || has_grad) return (ls_ref){ .kind = LS_REF_PARAM, .index = p, .copy = copy };
     }
     return (ls_ref){ 0 };
@@ -136,7 +136,8 @@ static int window_fits(const ls_layer *pool) {
 // Whether the device can: windows of 2x2 side by side that cover the map, or any.
 static int norm_takes_pool(const ls_builder *b, const ls_layer *norm, const ls_layer *pool) {
     const ls_layer_pool *a = &pool->attr.maxpool2d;
-    if (!window_fits(pool)) return 0;
+    if (!window_fits(pool) || ls_param_rules_stored(b->store->options.rules, norm))
+        return 0; // an evaluation leaves no index of the pooling
     if (b->device->api->fusions & LS_FUSES_NORM_POOL) return 1;
     return b->device->api->fusions & LS_FUSES_NORM_POOL_2X2 && a->kernel.h == 2 && a->stride.h == 2 &&
            a->padding.h == 0 && norm->out.h % 2 == 0 && norm->out.w % 2 == 0;
@@ -326,7 +327,7 @@ static void make_nodes(ls_builder *b) {
     b->block_count = 1;
 }
 
-ls_status ls_builder_emit_program(ls_builder *b) {
+static ls_status emit_all(ls_builder *b) {
     ls_buffer_planner_free(b->program->planner);
     b->program->planner = NULL;
     LS_TRY(ls_buffer_planner_new(&b->program->planner));
@@ -340,10 +341,23 @@ ls_status ls_builder_emit_program(ls_builder *b) {
         LS_TRY(ls_lowerings[node->layer->kind].forward(b, node));
     }
     LS_TRY(ls_builder_emit_loss(b));
-    if (b->options->training) LS_TRY(emit_backward(b));
+    return b->options->training ? emit_backward(b) : LS_SUCCESS;
+}
+
+void ls_builder_place(ls_builder *b) {
     ls_buffer_planner_fix(b->program->planner);
     b->program->activation_bytes = ls_buffer_planner_bytes(b->program->planner);
+}
+
+ls_status ls_builder_emit_program(ls_builder *b) {
+    LS_TRY(emit_all(b));
+    ls_builder_place(b);
     return LS_SUCCESS;
+}
+
+ls_status ls_builder_emit_unplaced(ls_builder *b, size_t *bytes) {
+    LS_TRY(emit_all(b));
+    return ls_buffer_planner_peak(b->program->planner, bytes);
 }
 
 static ls_status build(ls_builder *b, int with_plans) {

@@ -86,6 +86,10 @@ LS_CHECKED ls_status ls_builder_emit_loss(ls_builder *b);
 
 // Emits the whole program, with the blocks that the builder has, into a new buffer planner.
 LS_CHECKED ls_status ls_builder_emit_program(ls_builder *b);
+// The same, but buffers get no places yet; *bytes: what the program's activations take at least.
+LS_CHECKED ls_status ls_builder_emit_unplaced(ls_builder *b, size_t *bytes);
+// Gives them their places: then the program has its activation_bytes.
+void ls_builder_place(ls_builder *b);
 // Cuts the nodes into the blocks that need the least activation memory (recompute.c).
 LS_CHECKED ls_status ls_builder_choose_blocks(ls_builder *b);
 // Emits what the backward pass of nodes first..end-1 reads and the forward pass did not keep.

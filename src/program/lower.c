@@ -158,6 +158,11 @@ static ls_op_desc norm_desc(const ls_builder *b, const ls_node *node, ls_op op) 
             .storage = b->store->storage } };
 }
 
+// Does training normalise with stored statistics? Its forward pass is an evaluation's then.
+static int is_stored(const ls_builder *b, const ls_node *node) {
+    return ls_param_rules_stored(b->store->options.rules, node->layer);
+}
+
 static ls_status norm_inference(ls_builder *b, ls_node *node) {
     ls_op_desc desc = norm_desc(b, node, LS_OP_NORM_INFERENCE);
     ls_ref refs[LS_NORM_INFERENCE_ARGS] = {
@@ -196,12 +201,13 @@ static ls_status norm_sums(ls_builder *b, ls_node *node) {
 }
 
 static ls_status norm_forward(ls_builder *b, ls_node *node) {
-    int synced = b->options->training && b->options->sync_norm;
+    const int inference = !b->options->training || is_stored(b, node);
+    int synced = !inference && b->options->sync_norm;
     ls_op_desc desc = norm_desc(b, node, synced ? LS_OP_NORM_APPLY : LS_OP_NORM_FORWARD);
     const ls_norm_attr *attr = &desc.attr.norm;
     if (synced && !b->again) LS_TRY(norm_sums(b, node)); // for the second time the sums are there still
     LS_TRY(new_output(b, node, node->pool ? attr->pooled : attr->shape));
-    if (!b->options->training) return norm_inference(b, node);
+    if (inference) return norm_inference(b, node);
     LS_TRY(ls_builder_slot(b, "saved statistics", 2 * vector_elements(b, node) * sizeof(float), &node->saved));
     if (node->pool) LS_TRY(ls_builder_slot(b, "pooling index", elements_of(b, attr->pooled), &node->index)); // uint8
     // The second time is for the backward pass only: the statistics of this micro-batch were handed on the first time.
@@ -241,9 +247,14 @@ static ls_status norm_backward_sums(ls_builder *b, const ls_node *node, ls_op_de
     return LS_SUCCESS;
 }
 
+// What the backward pass of an evaluation reads instead of saved statistics; else absent.
+static ls_ref stored_statistic(const ls_builder *b, const ls_node *node, ls_param_role role) {
+    return is_stored(b, node) ? ls_builder_param(b, node, role, LS_PARAM_MASTER) : (ls_ref){ 0 };
+}
+
 static ls_status norm_backward(ls_builder *b, ls_node *node) {
     ls_value *output = &b->values[node->output];
-    int synced = b->options->sync_norm;
+    const int stored = is_stored(b, node), synced = !stored && b->options->sync_norm;
     ls_op_desc desc = norm_desc(b, node, synced ? LS_OP_NORM_BACKWARD_APPLY : LS_OP_NORM_BACKWARD);
     desc.attr.norm.two_grads = output->grad_count == 2;
     int residual = node->residual && b->values[node->input[1]].needs_grad;
@@ -252,6 +263,7 @@ static ls_status norm_backward(ls_builder *b, ls_node *node) {
         residual && (node->adds_last || (node->activation == LS_ACTIVATION_NONE && output->grad_count == 1));
     desc.attr.norm.residual = residual && !residual_is_grad;
     desc.attr.norm.adds_last = 0;
+    desc.attr.norm.stored = stored;
     ls_ref refs[LS_NORM_BACKWARD_APPLY_ARGS] = {
         [LS_NORM_BACKWARD_SRC] = input_ref(b, node),
         [LS_NORM_BACKWARD_DST] =
@@ -263,6 +275,8 @@ static ls_status norm_backward(ls_builder *b, ls_node *node) {
             norm_follows_from_src(node) ? ls_builder_param(b, node, LS_ROLE_NORM_BIAS, LS_PARAM_MASTER) : (ls_ref){ 0 },
         [LS_NORM_BACKWARD_SAVED] = node->saved,
         [LS_NORM_BACKWARD_INDEX] = node->index,
+        [LS_NORM_BACKWARD_MEAN] = stored_statistic(b, node, LS_ROLE_RUNNING_MEAN),
+        [LS_NORM_BACKWARD_VAR] = stored_statistic(b, node, LS_ROLE_RUNNING_VAR),
         [LS_NORM_BACKWARD_GRAD_GAMMA] = ls_builder_param(b, node, LS_ROLE_NORM_WEIGHT, LS_PARAM_GRAD),
         [LS_NORM_BACKWARD_GRAD_BETA] = ls_builder_param(b, node, LS_ROLE_NORM_BIAS, LS_PARAM_GRAD),
     };

@@ -30,16 +30,28 @@ const char *ls_optimizer_kept_name(int kind, int index) {
     return kinds[kind].kept[index];
 }
 
+// Muon: the factor of a matrix's step (optimizer.stretch). A convolution's filters are flattened: rows of C*R*S
+// columns.
+static float stretch_of(const ls_config *cfg, const ls_param_shape *shape) {
+    const double rows = shape->dim[0], columns = (double)ls_param_count(shape) / rows;
+    if (cfg->optimizer_stretch == LS_STRETCH_ORIGINAL) return (float)sqrt(fmax(1, rows / columns));
+    return cfg->optimizer_stretch == LS_STRETCH_OFF ? 1 : (float)(0.2 * sqrt(fmax(rows, columns)));
+}
+
 // Neighbours whose rules agree are one segment, what goes by tensors is always one of its own; those of other optimizers are, too, which
 // the step passes over.
-static void cut_segments(ls_optimizer *o, int kind, const ls_param_rules *rules) {
+static void cut_segments(ls_optimizer *o, const ls_config *cfg, int kind, const ls_param_rules *rules) {
     const ls_param_store *a = o->store;
     ls_step_segment *segments = o->segments[kind];
     for (int i = 0; i < a->trained_params; i++) {
         const ls_param_rule *rule = &rules->param[a->order[i]];
         const ls_param_shape *shape = ls_optimizer_by_tensor(kind) ? &a->graph->params[a->order[i]].shape : NULL;
-        const ls_step_segment idle = { .rate = LS_SEGMENT_IDLE },
-                              own = { 0, rule->lr_factor, rule->decay, rule->momentum, rule->rate, shape };
+        const ls_step_segment idle = { .rate = LS_SEGMENT_IDLE }, own = { .lr_factor = rule->lr_factor,
+            .decay = rule->decay,
+            .momentum = rule->momentum,
+            .rate = rule->rate,
+            .shape = shape,
+            .stretch = kind == LS_OPTIMIZER_MUON ? stretch_of(cfg, shape) : 1 };
         ls_step_segment segment = rule->kind == kind ? own : idle;
         ls_step_segment *last = o->segment_count[kind] ? &segments[o->segment_count[kind] - 1] : NULL;
         if (last && last->rate == segment.rate && last->lr_factor == segment.lr_factor &&
@@ -52,18 +64,22 @@ static void cut_segments(ls_optimizer *o, int kind, const ls_param_rules *rules)
     }
 }
 
-// Batch norm's statistics lie behind what is trained; neighbours with the same share of the new value are one segment.
+// Batch norm's statistics lie behind what is trained; neighbours with the same share of the new value and the same
+// end are one segment.
 static void add_statistics(ls_optimizer *o, int kind) {
     const ls_param_store *a = o->store;
     for (int i = a->trained_params; i < a->trained_params + a->statistic_params; i++) {
         const int param = a->order[i];
         const float share = (float)a->graph->layers[a->graph->params[param].layer].attr.batchnorm2d.momentum;
+        const uint32_t rests_with = a->options.rules->param[param].rests_with;
         ls_step_segment *next = &o->segments[kind][o->segment_count[kind]];
-        if (i > a->trained_params && next[-1].momentum == share) {
+        if (i > a->trained_params && next[-1].momentum == share && next[-1].rests_with == rests_with) {
             next[-1].count += a->elements[param];
             continue;
         }
-        *next = (ls_step_segment){ .count = a->elements[param], .momentum = share, .rate = LS_SEGMENT_STATISTICS };
+        *next = (ls_step_segment){
+            .count = a->elements[param], .momentum = share, .rate = LS_SEGMENT_STATISTICS, .rests_with = rests_with
+        };
         o->segment_count[kind]++;
     }
 }
@@ -71,14 +87,15 @@ static void add_statistics(ls_optimizer *o, int kind) {
 static ls_status add_step(ls_optimizer *o, const ls_config *cfg, ls_buffer state, int kind, int moves) {
     const ls_param_store *a = o->store;
     const int64_t trained = a->trained_elements, count = trained + (moves ? a->statistic_elements : 0);
+    const double beta2 = ls_config_of_kind(LS_OPTION_optimizer_beta2, cfg->optimizer_beta2, kind);
     ls_op_desc desc = { .op = kinds[kind].op,
         .layer = "optimizer",
         .attr.optimizer = { .count = count,
             .segments = o->segments[kind],
             .segment_count = o->segment_count[kind],
             .nesterov = cfg->optimizer_nesterov,
-            .beta1 = (float)cfg->optimizer_beta1,
-            .beta2 = (float)cfg->optimizer_beta2,
+            .beta1 = cfg->optimizer_beta1,
+            .beta2 = beta2,
             .eps = (float)cfg->optimizer_eps,
             .trust = (float)cfg->optimizer_trust,
             .ns_steps = (int)cfg->optimizer_ns_steps,
@@ -118,7 +135,7 @@ static ls_status plan_steps(ls_optimizer *o, const ls_config *cfg, ls_buffer sta
     for (int kind = 0; kind < LS_OPTIMIZER_COUNT; kind++) {
         if (!used[kind] && kind != moving) continue;
         LS_TRY(LS_NEW(o->segments[kind], all, "optimizer of %zu tensors", all));
-        cut_segments(o, kind, a->options.rules);
+        cut_segments(o, cfg, kind, a->options.rules);
         if (kind == moving) add_statistics(o, kind);
         LS_TRY(add_step(o, cfg, state, kind, kind == moving));
     }

@@ -1,6 +1,8 @@
 #include "program/param_rules.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 #include "base/memory.h"
 #include "base/text.h"
 #include "config/values.h"
@@ -53,6 +55,56 @@ static ls_status rule_of(
     return LS_SUCCESS;
 }
 
+// Rules of a batch norm's statistics, after those of its weight and bias: they change as long as one of the two does.
+static void statistics_rule(const ls_graph *graph, const ls_layer *layer, int stored, ls_param_rules *r) {
+    const ls_param *params = &graph->params[layer->first_param];
+    const int count = layer->param_count;
+    ls_param_rule rule = { .kind = LS_NOT_TRAINED, .fixed = 1, .stored = stored };
+    int always = 0;
+    for (int i = 0; i < count; i++) {
+        const ls_param_rule *of = &r->param[layer->first_param + i];
+        if (ls_role_is_statistic(params[i].role) || of->kind == LS_NOT_TRAINED || of->lr_factor == 0) continue;
+        rule.fixed = 0;
+        rule.rests_with |= UINT32_C(1) << of->rate;
+        always |= isinf(ls_rate_rule_over(&r->rate[of->rate]));
+    }
+    if (always || stored) rule.rests_with = 0;
+    rule.fixed |= stored;
+    for (int i = 0; i < count; i++)
+        if (ls_role_is_statistic(params[i].role)) r->param[layer->first_param + i] = rule;
+}
+
+// Marks the layers of train.stored_statistics in stored, by layer.
+static ls_status find_stored(const ls_config *cfg, const ls_graph *graph, char *stored) {
+    char text[LS_TEXT_BYTES], *rest = text;
+    snprintf(text, sizeof text, "%s", cfg->train_stored_statistics);
+    while (text[0] && rest) {
+        const char *pattern = ls_text_trim(strsep(&rest, ","));
+        int found = 0;
+        for (int l = 0; l < graph->layer_count; l++) {
+            if (graph->layers[l].kind != LS_LAYER_BATCHNORM2D || !ls_text_glob(pattern, graph->layers[l].name))
+                continue;
+            found = stored[l] = 1;
+        }
+        if (!found)
+            return ls_fail(LS_USAGE,
+                "%s: train.stored_statistics: the pattern '%s' matches no batchnorm2d layer of %s; expected names of "
+                "layers, as norm1, norm*, or * for all",
+                cfg->file, pattern, graph->path);
+    }
+    return LS_SUCCESS;
+}
+
+static ls_status fill_statistics(const ls_config *cfg, const ls_graph *graph, ls_param_rules *r) {
+    char *stored;
+    LS_TRY(LS_NEW(stored, graph->layer_count, "rules of %d layers", graph->layer_count));
+    const ls_status status = find_stored(cfg, graph, stored);
+    for (int l = 0; l < graph->layer_count; l++)
+        if (graph->layers[l].kind == LS_LAYER_BATCHNORM2D) statistics_rule(graph, &graph->layers[l], stored[l], r);
+    free(stored);
+    return status;
+}
+
 static ls_status fill(const ls_config *cfg, const ls_graph *graph, ls_param_rules *r) {
     ls_groups groups = { .count = 0 };
     int used[LS_GROUP_LIMIT] = { 0 }, trained = 0;
@@ -73,6 +125,7 @@ static ls_status fill(const ls_config *cfg, const ls_graph *graph, ls_param_rule
                 "pattern takes); "
                 "train --dry-run lists the parameters",
                 cfg->file, groups.group[g].pattern, graph->path);
+    LS_TRY(fill_statistics(cfg, graph, r));
     if (trained || graph->param_count == 0) return LS_SUCCESS;
     return ls_fail(LS_USAGE, "%s: optimizer.groups: every parameter of %s is frozen; nothing is left to train",
         cfg->file, graph->path);
@@ -91,6 +144,17 @@ void ls_param_rules_free(ls_param_rules *r) {
     if (!r) return;
     free(r->param);
     free(r);
+}
+
+int ls_param_rules_changes(const ls_param_rules *r, const ls_graph *graph, int param) {
+    if (ls_role_is_statistic(graph->params[param].role)) return !r->param[param].fixed;
+    return r->param[param].kind != LS_NOT_TRAINED;
+}
+
+int ls_param_rules_stored(const ls_param_rules *r, const ls_layer *layer) {
+    for (int p = layer->first_param; r && p < layer->first_param + layer->param_count; p++)
+        if (r->param[p].stored) return 1;
+    return 0;
 }
 
 int ls_param_rules_ended(const ls_param_rules *rules, int param, int64_t epoch) {

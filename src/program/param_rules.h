@@ -17,6 +17,10 @@ typedef struct {
     int kind; // LS_OPTIMIZER_*, or LS_NOT_TRAINED
     int rate; // index of ls_param_rules.rate
     float lr_factor, decay, momentum;
+    // Of a batch norm's statistic:
+    int fixed;           // it never changes: weight and bias of its layer never do, or it is stored
+    int stored;          // training normalises with it (train.stored_statistics)
+    uint32_t rests_with; // it stays as it is once all these rates have come to their end; 0: it always moves
 } ls_param_rule;
 
 typedef struct {         // epochs
@@ -38,8 +42,13 @@ typedef struct {
 } ls_param_rules;
 
 // Decay is on weights of convolutions and linear layers only, unless the configuration says otherwise. LS_USAGE: a group
-// whose pattern matches no parameter; more than LS_RATES_MAX rates; nothing is trained.
+// whose pattern matches no parameter, a pattern of train.stored_statistics that matches no batchnorm2d; more than
+// LS_RATES_MAX rates; nothing is trained.
 LS_CHECKED ls_status ls_param_rules_new(const ls_config *cfg, const ls_graph *graph, ls_param_rules **out);
+// Is it changed by updates at all: trained, or a statistic that moves? Only of these there is an average.
+int ls_param_rules_changes(const ls_param_rules *rules, const ls_graph *graph, int param);
+// Does training normalise with the stored statistics of this batchnorm2d layer? rules: NULL is allowed.
+int ls_param_rules_stored(const ls_param_rules *rules, const ls_layer *layer);
 // Trained, but its rate is 0 in the whole epoch and in all that follow.
 int ls_param_rules_ended(const ls_param_rules *rules, int param, int64_t epoch);
 void ls_param_rules_free(ls_param_rules *rules); // NULL is allowed

@@ -14,8 +14,8 @@ typedef enum { TRAINED, STATISTIC, FROZEN } part;
 
 static part part_of(const ls_param_store *a, int p) {
     const ls_param_rules *rules = a->options.rules;
-    if (ls_role_is_statistic(a->graph->params[p].role)) return STATISTIC;
-    return rules && rules->param[p].kind == LS_NOT_TRAINED ? FROZEN : TRAINED;
+    if (rules && !ls_param_rules_changes(rules, a->graph, p)) return FROZEN;
+    return ls_role_is_statistic(a->graph->params[p].role) ? STATISTIC : TRAINED;
 }
 
 // The parameters of one part behind `count` others, from the last layer to the first, as the backward pass completes
@@ -58,6 +58,10 @@ static void place_all(ls_param_store *a) {
 
 int ls_param_store_trains(const ls_param_store *a, int param) {
     return part_of(a, param) == TRAINED;
+}
+
+int ls_param_store_changes(const ls_param_store *a, int param) {
+    return part_of(a, param) != FROZEN;
 }
 
 int64_t ls_param_store_working_elements(const ls_param_store *a) {

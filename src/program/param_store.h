@@ -2,7 +2,8 @@
 //
 // All its slabs share one element offset per tensor. Trained tensors come first, in the order in which the backward pass
 // completes them (the network's last layer first), so that a gradient bucket is a contiguous range; then the statistics
-// (running mean and variance), whose per-update sums are reduced like gradients; last, with weights only, what is frozen.
+// (running mean and variance), whose per-update sums are reduced like gradients; last, with weights only, what is
+// frozen, statistics that stay as they are included.
 #ifndef LS_PROGRAM_PARAM_STORE_H
 #define LS_PROGRAM_PARAM_STORE_H
 
@@ -57,6 +58,7 @@ ls_buffer ls_param_store_grad(
 // Adds what is in `rounded` to the gradients. Nothing where there is none.
 void ls_param_store_widen(const ls_param_store *store, ls_queue *queue);
 int ls_param_store_trains(const ls_param_store *a, int param);
+int ls_param_store_changes(const ls_param_store *a, int param);   // it is trained, or a statistic that moves
 int64_t ls_param_store_working_elements(const ls_param_store *a); // of what the 16-bit copy has, from the first on
 // Of canonical weights and statistics, in graph order: independent of device and layout.
 // The fp32 master of one tensor, from and to canonical values.

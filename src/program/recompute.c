@@ -3,15 +3,18 @@
 //
 // Where a block may end: behind a node where exactly one value is alive, so that residual branches stay inside of one
 // block, and all that a block reads from outside is one activation. From these finest blocks the two neighbours that
-// are lightest together are merged, again and again, and for every stage the whole program's memory is measured, by
-// booking its activations without making plans. The stage with the smallest peak is taken. (For n equal layers it is
-// near sqrt(n) blocks: what is kept between blocks and what is alive inside of one are then about equal.
-// Measuring needs no such assumption.)
+// are lightest together are merged, again and again, until there is one. Each of these stages is measured, from few
+// blocks to many, by booking its activations without making plans. The stage that takes the least memory is taken.
+// For n equal layers it has about sqrt(n) blocks: what is kept between blocks and what is alive inside of one are
+// then about equal. Buffers are given places only where the bytes alive at one time leave hope for less memory. Where
+// these are more than HOPELESS times the least memory so far, more blocks are not tried: what is kept between blocks
+// only grows.
 //
 // The second time gives the same bits: the same plans read the same inputs, dropout's mask
 // is a function of the sample's position, and batch norm does not hand on its statistics again.
 // The last block is not computed again: its backward pass follows its forward pass. Nor is anything
 // that no backward operator of the block reads (in general the last node of a block, whose output is kept).
+#include <stdlib.h>
 #include <string.h>
 #include "base/memory.h"
 #include "program/compile_internal.h"
@@ -25,14 +28,20 @@ static void find_last_readers(const ls_builder *b, int *last_reader) {
 }
 
 // The finest blocks. An operator that works in place must not overwrite the value between two blocks.
-static void cut_finest(ls_builder *b, const int *last_reader) {
+// Values are numbered in the order of their nodes: value 0 is the network's input, then one a node.
+static ls_status cut_finest(ls_builder *b, const int *last_reader) {
+    int *dying, alive = last_reader[0] >= 0; // dying: by node, values of which it is the last reader
+    LS_TRY(LS_NEW(dying, b->node_count + 1, "blocks of train.recompute"));
+    for (int v = 0; v < b->value_count; v++)
+        if (last_reader[v] >= 0) dying[last_reader[v]]++;
     b->block_count = 0;
     for (int n = 0; n < b->node_count; n++) {
-        int alive = 0;
-        for (int v = 0; v <= b->nodes[n].output; v++) alive += last_reader[v] > n;
-        int last = n == b->node_count - 1;
+        alive += (last_reader[b->nodes[n].output] >= 0) - dying[n];
+        const int last = n == b->node_count - 1;
         if (last || (alive == 1 && !ls_node_in_place(b, &b->nodes[n + 1]))) b->block_end[b->block_count++] = n + 1;
     }
+    free(dying);
+    return LS_SUCCESS;
 }
 
 // Bytes of what the block's nodes write in the forward pass.
@@ -45,31 +54,64 @@ static size_t weight_of(const ls_builder *b, int block) {
     return bytes;
 }
 
-static void merge_lightest(ls_builder *b) {
+typedef struct { // two neighbours that were merged
+    int block;   // the first of the two
+    int end;     // its end
+} merge;
+
+static merge merge_lightest(ls_builder *b, size_t *weight) {
     int lightest = 0;
-    size_t least = SIZE_MAX;
-    for (int i = 0; i + 1 < b->block_count; i++) {
-        size_t weight = weight_of(b, i) + weight_of(b, i + 1);
-        if (weight >= least) continue;
-        least = weight;
-        lightest = i;
-    }
+    for (int i = 1; i + 1 < b->block_count; i++)
+        if (weight[i] + weight[i + 1] < weight[lightest] + weight[lightest + 1]) lightest = i;
+    const merge done = { lightest, b->block_end[lightest] };
+    weight[lightest] += weight[lightest + 1];
     b->block_count--;
-    for (int i = lightest; i < b->block_count; i++) b->block_end[i] = b->block_end[i + 1];
+    for (int i = lightest; i < b->block_count; i++) {
+        b->block_end[i] = b->block_end[i + 1];
+        if (i > lightest) weight[i] = weight[i + 1];
+    }
+    return done;
 }
 
+// Merges the finest blocks until there is one; *merges: in what order, to be freed.
+static ls_status merge_all(ls_builder *b, merge **merges) {
+    size_t *weight;
+    LS_TRY(LS_NEW(*merges, b->block_count, "blocks of train.recompute"));
+    LS_TRY(LS_NEW(weight, b->block_count, "blocks of train.recompute"));
+    for (int i = 0; i < b->block_count; i++) weight[i] = weight_of(b, i);
+    for (int count = 0; b->block_count > 1; count++) (*merges)[count] = merge_lightest(b, weight);
+    free(weight);
+    return LS_SUCCESS;
+}
+
+static void undo(ls_builder *b, merge last) {
+    for (int i = b->block_count++; i > last.block; i--) b->block_end[i] = b->block_end[i - 1];
+    b->block_end[last.block] = last.end;
+}
+
+enum { HOPELESS = 2 };
+
+// Of two stages that take as much, the one with more blocks is taken, but one block where none takes less.
 ls_status ls_builder_choose_blocks(ls_builder *b) {
     int *last_reader, *best = NULL, best_count = 1;
-    size_t least = b->program->all_kept_bytes;
+    merge *merges = NULL;
+    size_t least = b->program->all_kept_bytes, peak = 0;
     ls_status status;
     LS_TRY_GOTO(LS_NEW(last_reader, b->value_count, "blocks of train.recompute"));
     LS_TRY_GOTO(LS_NEW(best, b->node_count, "blocks of train.recompute"));
     best[0] = b->node_count;
     find_last_readers(b, last_reader);
-    for (cut_finest(b, last_reader); b->block_count > 1; merge_lightest(b)) {
-        LS_TRY_GOTO(ls_builder_emit_program(b));
-        if (b->program->activation_bytes >= least) continue;
-        least = b->program->activation_bytes;
+    LS_TRY_GOTO(cut_finest(b, last_reader));
+    const int finest = b->block_count;
+    LS_TRY_GOTO(merge_all(b, &merges));
+    while (b->block_count < finest && peak / HOPELESS <= least) {
+        undo(b, merges[finest - b->block_count - 1]);
+        LS_TRY_GOTO(ls_builder_emit_unplaced(b, &peak));
+        if (peak > least) continue;
+        ls_builder_place(b);
+        const size_t bytes = b->program->activation_bytes;
+        if (best_count == 1 ? bytes >= least : bytes > least) continue;
+        least = bytes;
         best_count = b->block_count;
         memcpy(best, b->block_end, (size_t)best_count * sizeof *best);
     }
@@ -78,12 +120,16 @@ ls_status ls_builder_choose_blocks(ls_builder *b) {
 done:
     free(last_reader);
     free(best);
+    free(merges);
     return status;
 }
 
 // Marks the values that the block's backward pass reads, and those from which they are computed.
 static void mark_wanted(ls_builder *b, int first, int end) {
-    for (int v = 0; v < b->value_count; v++) b->values[v].wanted = 0;
+    for (int n = first; n < end; n++) {
+        b->values[b->nodes[n].output].wanted = 0;
+        for (int i = 0; i < b->nodes[n].input_count; i++) b->values[b->nodes[n].input[i]].wanted = 0;
+    }
     for (int n = end - 1; n >= first; n--) {
         const ls_node *node = &b->nodes[n];
         ls_value *output = &b->values[node->output];

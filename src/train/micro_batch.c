@@ -18,12 +18,14 @@ static ls_status check_fixed_point(const ls_config *cfg, const ls_batches *b) {
 }
 
 // Batch norm on a map of 1x1 has as many values of a channel as the micro-batch has samples: one has no variance.
-static ls_status check_norms(const ls_graph *g, const ls_batches *b) {
+// Stored statistics need none.
+static ls_status check_norms(const ls_graph *g, const ls_param_rules *rules, const ls_batches *b) {
     const int last = ls_batches_window_samples(b, b->windows - 1);
     if (b->micro_batch > 1 && last % b->micro_batch != 1) return LS_SUCCESS;
     for (int l = 0; l < g->layer_count; l++) {
         const ls_layer *layer = &g->layers[l];
         if (layer->kind != LS_LAYER_BATCHNORM2D || layer->out.h * layer->out.w > 1) continue;
+        if (ls_param_rules_stored(rules, layer)) continue;
         if (b->micro_batch == 1)
             return ls_fail(LS_USAGE,
                 "%s:%d: layer '%s' normalises a map of 1x1, for which a micro-batch needs 2 samples at least: it has "
@@ -55,7 +57,7 @@ static ls_status check_mixing(const ls_config *cfg, const ls_batches *b) {
 static ls_status check_batches(const ls_trainer *t, const ls_batches *b) {
     LS_TRY(check_fixed_point(t->cfg, b));
     LS_TRY(check_mixing(t->cfg, b));
-    for (int s = 0; s < t->stage_count; s++) LS_TRY(check_norms(ls_trainer_graph_at(t, s), b));
+    for (int s = 0; s < t->stage_count; s++) LS_TRY(check_norms(ls_trainer_graph_at(t, s), t->rules, b));
     return LS_SUCCESS;
 }
 

@@ -104,6 +104,8 @@ static ls_status enqueue_update(ls_trainer *t) {
     for (int r = 0; r < rules->rate_count; r++)
         window.lr[r] =
             (float)(t->cfg->optimizer_lr * ls_schedule_rate_factor(&t->schedule, &rules->rate[r], p->updates));
+    for (int r = 0; r < rules->rate_count; r++)
+        if (ls_schedule_rate_over(&t->schedule, &rules->rate[r], p->updates)) window.rates_over |= UINT32_C(1) << r;
     double start_s = ls_spans_clock();
     ls_spans_update(p->updates);
     ls_comm_phase(t->comm, "forward and backward", p->updates);

@@ -124,6 +124,10 @@ double ls_schedule_factor(const ls_schedule *s, int64_t update) {
     return fmax(formulas[s->cfg->schedule_kind](s, update), s->cfg->schedule_floor);
 }
 
+int ls_schedule_rate_over(const ls_schedule *s, const ls_rate_rule *rule, int64_t update) {
+    return update * LS_TICKS >= ls_ticks(ls_rate_rule_over(rule), s->batches.windows);
+}
+
 double ls_schedule_rate_factor(const ls_schedule *s, const ls_rate_rule *rule, int64_t update) {
     if (update * LS_TICKS >= ls_ticks(rule->frozen_after, s->batches.windows)) return 0;
     if (isnan(rule->end)) return ls_schedule_factor(s, update);
@@ -162,5 +166,5 @@ ls_average_step ls_schedule_average(const ls_schedule *s, int64_t update, int64_
     const int ends = cfg->average_kind == LS_AVERAGE_LOOKAHEAD && done == updates && done > start;
     const double decay = cfg->average_decay * pow((double)done / (double)updates, cfg->average_decay_power);
     if (cfg->average_kind == LS_AVERAGE_OFF) return (ls_average_step){ 0 };
-    return (ls_average_step){ .starts = update == start, .due = due || ends, .decay = due ? (float)decay : 1 };
+    return (ls_average_step){ .starts = update == start, .due = due || ends, .decay = due ? decay : 1 };
 }

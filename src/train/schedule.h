@@ -32,6 +32,8 @@ LS_CHECKED ls_status ls_schedule_new(const ls_config *cfg, const ls_batches *bat
 double ls_schedule_factor(const ls_schedule *schedule, int64_t update);
 // The same for a group of parameters with an end of its own.
 double ls_schedule_rate_factor(const ls_schedule *schedule, const ls_rate_rule *rule, int64_t update);
+// Has the rate come to its end, so that it stays 0 (frozen_after, end)?
+int ls_schedule_rate_over(const ls_schedule *schedule, const ls_rate_rule *rule, int64_t update);
 // The moment at which the present fall of the factor ends, in ticks: the schedule's end, or the next restart. -1: the
 // kind has none.
 int64_t ls_schedule_fall_end(const ls_schedule *schedule, int64_t update);
@@ -39,7 +41,7 @@ int64_t ls_schedule_fall_end(const ls_schedule *schedule, int64_t update);
 typedef struct {
     int starts; // before the update the average becomes a copy of the weights
     int due;    // after the update the average takes the weights in
-    float decay;
+    double decay;
 } ls_average_step;
 ls_average_step ls_schedule_average(const ls_schedule *schedule, int64_t update, int64_t updates);
 // Does this update rescale weights (optimizer.renormalise_every)? Quick if updates come in order.

@@ -24,10 +24,9 @@ void ls_trainer_swap_average(ls_trainer *t) {
 // Where a tensor lies after `update` updates. Before ema's average starts the weights stand for it.
 static ls_buffer buffer_of(const ls_trainer *t, const ls_snapshot_tensor *tensor, int64_t update) {
     const ls_param_store *a = t->session.store;
-    const int is_trained =
-        ls_role_is_statistic(t->graph->params[tensor->param].role) || ls_param_store_trains(a, tensor->param);
-    const int in_average = tensor->state == LS_SNAPSHOT_OTHER ? t->rules->average == LS_AVERAGE_LOOKAHEAD
-                                                              : is_trained && ls_trainer_shows_average(t, update);
+    const int in_average = tensor->state == LS_SNAPSHOT_OTHER
+                               ? t->rules->average == LS_AVERAGE_LOOKAHEAD
+                               : ls_param_store_changes(a, tensor->param) && ls_trainer_shows_average(t, update);
     if (tensor->state <= 0)
         return ls_param_store_range(
             in_average ? a->average : a->weight, a->offset[tensor->param], a->elements[tensor->param], sizeof(float));

@@ -102,7 +102,8 @@ void ls_update_begin(ls_update *u, const ls_sliding_window *window) {
         .micro_batches = window->micro_batches,
         .update = (uint32_t)window->number,
         .renormalise = window->renormalise,
-        .average_decay = window->average_decay };
+        .average_decay = window->average_decay,
+        .rates_over = window->rates_over };
     memcpy(input->lr, window->lr, sizeof input->lr);
     u->micros_left = window->steps;
     u->whole = window->whole;

@@ -43,8 +43,9 @@ typedef struct {
     int64_t number;         // of the update, from 0
     int average_starts;     // before it the average becomes a copy
     int average_due;        // after it the average takes the weights in, with this decay
-    float average_decay;
-    int renormalise; // ls_update_input.renormalise
+    double average_decay;
+    uint32_t rates_over; // ls_update_input.rates_over
+    int renormalise;     // ls_update_input.renormalise
 } ls_sliding_window;
 
 // An update is begin, then for each of this rank's micro-batches micro, for each step that is left join, then end.

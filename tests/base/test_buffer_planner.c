@@ -90,6 +90,30 @@ static void a_chain_shares(void **state) {
     ls_buffer_planner_free(planner);
 }
 
+// What is alive at one time is a chain's two neighbours, and never more than the slab.
+static void the_peak_is_the_least(void **state) {
+    (void)state;
+    static const struct {
+        int first, last;
+        size_t bytes;
+    } rows[] = { { 0, 1, 1024 }, { 1, 2, 2048 }, { 2, 5, 128 }, { 3, 3, 2944 }, { 4, 9, 256 } };
+    ls_buffer_planner *planner;
+    size_t peak;
+    int slot;
+    assert_int_equal(ls_buffer_planner_new(&planner).code, LS_OK);
+    assert_int_equal(ls_buffer_planner_peak(planner, &peak).code, LS_OK);
+    assert_int_equal(peak, 0);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        assert_int_equal(
+            ls_buffer_planner_book(planner, "x", rows[i].bytes, rows[i].first, rows[i].last, &slot).code, LS_OK);
+    }
+    assert_int_equal(ls_buffer_planner_peak(planner, &peak).code, LS_OK);
+    assert_int_equal(peak, 1024 + 2048);
+    ls_buffer_planner_fix(planner);
+    assert_true(ls_buffer_planner_bytes(planner) >= peak);
+    ls_buffer_planner_free(planner);
+}
+
 static void too_large_is_refused(void **state) {
     (void)state;
     ls_buffer_planner *planner;
@@ -107,6 +131,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_lifetimes_never_overlap),
         cmocka_unit_test(a_chain_shares),
+        cmocka_unit_test(the_peak_is_the_least),
         cmocka_unit_test(too_large_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

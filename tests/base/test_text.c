@@ -85,7 +85,9 @@ static void globs(void **state) {
 
 static void replaced_names(void **state) {
     (void)state;
-    static const struct {
+    char many[1001] = "";
+    memset(many, 'a', sizeof many - 1);
+    const struct {
         const char *pattern, *name, *text, *expected; // expected NULL: no match
     } rows[] = {
         { "fc.*", "head.*", "fc.weight", "head.weight" },
@@ -99,6 +101,9 @@ static void replaced_names(void **state) {
         { "*", "x*", "", "x" },
         { "*****", "*", "ab", "" },
         { "a", "b", "", NULL },
+        { "*a*a*a*a*a*a*a*q", "zz", many, NULL }, // not in the 8th power of the text's length
+        { "*a?*", "<*|*>", "baac", "<b|c>" },
+        { "*ab", "*", "abaab", "aba" },
     };
     char dst[64];
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

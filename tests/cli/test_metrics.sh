@@ -114,7 +114,7 @@ refused "unknown kind" 2 "one/metrics.jsonl: has no event 'evil'" "$train" metri
 refused "neither" 2 "train metrics RUN: one of --csv and --mlperf says what to write" "$train" metrics one
 refused "both" 2 "train metrics RUN: one of --csv and --mlperf says what to write" "$train" metrics one --csv --mlperf
 refused "kind of MLPerf's lines" 2 "--event eval: only with --csv" "$train" metrics one --mlperf --event eval
-refused "onto itself" 2 "--out one/metrics.jsonl: is what is read: name another file" "$train" metrics one --csv --out one/metrics.jsonl
+refused "onto itself" 2 "--out one/metrics.jsonl: this command reads that file, and would replace it: name another file" "$train" metrics one --csv --out one/metrics.jsonl
 refused "no RUN" 2 "no run folder: train metrics RUN" "$train" metrics --csv
 refused "two" 2 "'two' is one file too many: train metrics RUN" "$train" metrics one two --csv
 check "what was refused wrote nothing" "$(wc -l <one/metrics.jsonl)" "$last"

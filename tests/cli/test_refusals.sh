@@ -14,6 +14,24 @@ mkdir -p elsewhere/models && cp net.ini elsewhere/models/other.ini && cp tiny.in
 touch file
 mkfifo pipe
 truncate -s 1T sparse
+"$train" tiny.ini --quiet --set train.max_updates=1 --run-dir weights >/dev/null 2>&1 && mv weights/weights.safetensors w.safetensors && rm -r weights
+ln -s tiny.ini link.ini
+ln tiny.ini hard.ini
+sed 's/^input = .*/input = 1x28x28/; s/^out_features = .*/out_features = 10/' net.ini >mnist.ini
+sed 's/^input = .*/input = 3x12x12/; s/^out_features = .*/out_features = classes/' net.ini >rgb.ini
+python3 - <<'END'
+import os, struct, zlib
+os.makedirs("idx")
+for name, count in (("train", 40), ("t10k", 8)):
+    open(f"idx/{name}-images-idx3-ubyte", "wb").write(struct.pack(">4I", 2051, count, 28, 28) + bytes(count * 784))
+    open(f"idx/{name}-labels-idx1-ubyte", "wb").write(struct.pack(">2I", 2049, count) + bytes(i % 10 for i in range(count)))
+chunk = lambda kind, data: struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+for c in "ab":
+    os.makedirs(f"pictures/{c}")
+    for i in range(40):
+        rows = bytes(12 * (1 + 36)) if c == "a" else (b"\0" + bytes([i] * 36)) * 12
+        open(f"pictures/{c}/{i}.png", "wb").write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">2I5B", 12, 12, 8, 2, 0, 0, 0)) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+END
 touch before
 find . | sort >before
 
@@ -50,6 +68,7 @@ for mix in mixup cutmix; do
 done
 refused "a period below an update" 2 "error: --set schedule.period=0.001: shorter than an update, of which an epoch has " \
     alone tiny.ini --set schedule.kind=cosine-restarts --set schedule.period=0.001
+check "stored statistics normalise one sample" "$("$train" tiny.ini --quiet --set model.file=ones.ini --set train.global_batch=1 --set "train.stored_statistics=*" --set train.max_updates=2 --run-dir one 2>&1; echo $?; rm -rf one)" 0
 refused "missing data" 3 "$here/nodata" alone tiny.ini --set data.dataset=cifar10 --set data.path="$here/nodata"
 refused "fp16 on cpu" 2 "the cpu device stores activations in fp32 or bf16: use train.precision = fp32 or bf16; fp16 is for device.type = cuda, or ref" \
     alone tiny.ini --set device.type=cpu --set train.precision=fp16
@@ -63,7 +82,18 @@ refused "eval of missing weights" 2 "nothing.safetensors" alone eval tiny.ini no
 refused "eval of what are no weights" 2 "tiny.ini" alone eval tiny.ini tiny.ini
 refused "bench into a file" 7 "file" alone bench tiny.ini --run-dir file
 refused "trace in a folder that is not there" 7 "nowhere/t.json" alone tiny.ini --trace nowhere/t.json
-refused "trace into the configuration" 2 "is the configuration" alone tiny.ini --trace ./tiny.ini
+read="this command reads that file, and would replace it: name another file"
+refused "trace into the configuration" 2 "--trace ./tiny.ini: $read" alone tiny.ini --trace ./tiny.ini
+refused "trace into the network" 2 "--trace net.ini: $read" alone tiny.ini --trace net.ini
+refused "trace into the weights it begins with" 2 "--trace w.safetensors: $read" alone tiny.ini --set model.init=w.safetensors --trace w.safetensors
+refused "sheet into the configuration, by a link" 2 "--out link.ini: $read" alone augment tiny.ini --out link.ini
+refused "sheet into the configuration, by a hard link" 2 "--out hard.ini: $read" alone augment tiny.ini --out hard.ini
+refused "sheet into the network" 2 "--out ./net.ini: $read" alone augment tiny.ini --out ./net.ini
+refused "sheet into a data file" 2 "--out idx/train-labels-idx1-ubyte: $read" \
+    alone augment tiny.ini --set data.train_samples=0 --set data.test_samples=0 --set data.dataset=mnist --set data.path=idx --set model.file=mnist.ini --out idx/train-labels-idx1-ubyte
+refused "sheet into a picture of the set" 2 "--out pictures/a/1.png: $read" \
+    alone augment tiny.ini --set data.train_samples=0 --set data.test_samples=0 --set data.dataset=folder --set data.path=pictures --set data.image_size=12x12 --set model.file=rgb.ini --out pictures/a/1.png
+refused "export into the weights" 2 "OUT.onnx w.safetensors: $read" alone export w.safetensors w.safetensors
 refused "trace into a folder" 7 "is a folder" alone tiny.ini --trace used
 refused "trace into a pipe" 7 "is a pipe that no process reads" alone tiny.ini --quiet --run-dir piped --trace pipe
 rm -r piped

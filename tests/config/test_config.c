@@ -95,6 +95,9 @@ static void choices_match_the_enums(void **state) {
         { "dist.hierarchy", LS_HIERARCHY_AUTO, "auto" },
         { "dist.hierarchy", LS_HIERARCHY_ON, "on" },
         { "dist.hierarchy", LS_HIERARCHY_OFF, "off" },
+        { "optimizer.stretch", LS_STRETCH_ORIGINAL, "original" },
+        { "optimizer.stretch", LS_STRETCH_MATCH_RMS_ADAMW, "match-rms-adamw" },
+        { "optimizer.stretch", LS_STRETCH_OFF, "off" },
         { "device.winograd", 0, "auto" },
         { "device.winograd", 1, "f2" },
         { "device.winograd", 2, "off" },
@@ -241,25 +244,26 @@ static void knows_where_values_are_from(void **state) {
     assert_string_equal(cfg.folder, "/");
 }
 
-// beta2 of lion has a default of its own, whatever was chosen before; what was set stays, in any order.
+// beta2 is auto until it is set, in any order: each kind has its own number then.
 static void kinds_have_defaults(void **state) {
     (void)state;
     static const struct {
         const char *set[2];
-        double beta2;
+        double adamw, lion;
     } rows[] = {
-        { { "optimizer.kind=adamw", "optimizer.kind=adamw" }, 0.999 },
-        { { "optimizer.kind=adamw", "optimizer.kind=lion" }, 0.99 },
-        { { "optimizer.kind=lion", "optimizer.kind=adamw" }, 0.999 },
-        { { "optimizer.kind=lion", "optimizer.beta2=0.95" }, 0.95 },
-        { { "optimizer.beta2=0.95", "optimizer.kind=lion" }, 0.95 },
+        { { "optimizer.kind=adamw", "optimizer.kind=adamw" }, 0.999, 0.99 },
+        { { "optimizer.kind=adamw", "optimizer.kind=lion" }, 0.999, 0.99 },
+        { { "optimizer.kind=lion", "optimizer.beta2=auto" }, 0.999, 0.99 },
+        { { "optimizer.kind=lion", "optimizer.beta2=0.95" }, 0.95, 0.95 },
+        { { "optimizer.beta2=0.95", "optimizer.kind=lion" }, 0.95, 0.95 },
     };
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
         ls_config cfg;
         ls_config_defaults(&cfg);
         for (int i = 0; i < 2; i++) assert_int_equal(ls_config_set(&cfg, rows[r].set[i]).code, LS_OK);
-        if (cfg.optimizer_beta2 != rows[r].beta2)
-            fail_msg("row %zu: beta2 %g, expected %g", r, cfg.optimizer_beta2, rows[r].beta2);
+        const double beta2 = cfg.optimizer_beta2;
+        assert_true(ls_config_of_kind(LS_OPTION_optimizer_beta2, beta2, LS_OPTIMIZER_ADAMW) == rows[r].adamw);
+        assert_true(ls_config_of_kind(LS_OPTION_optimizer_beta2, beta2, LS_OPTIMIZER_LION) == rows[r].lion);
         assert_true(cfg.optimizer_beta1 == 0.9);
         assert_true(ls_config_has_effect(&cfg, LS_OPTION_optimizer_beta1));
         assert_true(ls_config_has_effect(&cfg, LS_OPTION_optimizer_lr));

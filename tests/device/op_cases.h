@@ -445,14 +445,37 @@ static inline void norm_relu_of_src(op_case *c, const ls_norm_attr *a, double ga
     }
 }
 
-enum { NORM_ALL, NORM_GAMMA_FROZEN, NORM_BETA_FROZEN, NORM_RELU_OF_DST, NORM_WITHOUT_DST };
+enum {
+    NORM_ALL,
+    NORM_GAMMA_FROZEN,
+    NORM_BETA_FROZEN,
+    NORM_RELU_OF_DST,
+    NORM_WITHOUT_DST,
+    NORM_STORED,
+    NORM_STORED_FROZEN
+};
+
+// MEAN and VAR that stand for what SAVED has, which is absent then.
+static inline void norm_stored_of_saved(op_case *c, const ls_norm_attr *a) {
+    const float *saved = c->args[LS_NORM_BACKWARD_SAVED].host;
+    float *mean = case_vector(c, LS_NORM_BACKWARD_MEAN, USE_IN, a->shape.c, 0)->host;
+    float *var = case_vector(c, LS_NORM_BACKWARD_VAR, USE_IN, a->shape.c, 0)->host;
+    for (int k = 0; k < a->shape.c; k++) {
+        const double r = (double)saved[a->shape.c + k];
+        mean[k] = saved[k];
+        var[k] = (float)(1 / (r * r) - (double)a->eps);
+    }
+    c->args[LS_NORM_BACKWARD_SAVED].kind = ARG_ABSENT;
+}
 
 static inline void norm_backward_case(const char *name, ls_norm_attr a, int frozen, case_visit *visit, void *context) {
-    static const char *const what[] = { "", " gamma frozen", " beta frozen", " dst", " without dst" };
+    static const char *const what[] = { "", " gamma frozen", " beta frozen", " dst", " without dst", " stored",
+        " stored, all frozen" };
     char variant[64];
     double count = (double)a.shape.n * a.shape.h * a.shape.w;
     norm_variant(variant, what[frozen], &a);
     op_case *c = case_new(LS_OP_NORM_BACKWARD, a.storage, name, variant);
+    a.stored = frozen >= NORM_STORED;
     c->desc.attr.norm = a;
     ls_nchw dst_shape = a.pool_kernel ? a.pooled : a.shape;
     op_arg *src = case_activation(c, LS_NORM_BACKWARD_SRC, USE_IN, a.shape, 0);
@@ -470,15 +493,16 @@ static inline void norm_backward_case(const char *name, ls_norm_attr a, int froz
     for (int k = 0; k < a.shape.c; k++) saved[a.shape.c + k] = 0.9F + 0.2F * saved[a.shape.c + k];
     if (a.activation == LS_ACTIVATION_RELU && !a.pool_kernel && !a.residual && frozen != NORM_RELU_OF_DST)
         norm_relu_of_src(c, &a, 1.5 * 1.1);
+    if (a.stored) norm_stored_of_saved(c, &a);
     if (frozen == NORM_WITHOUT_DST) c->args[LS_NORM_BACKWARD_DST].kind = ARG_ABSENT;
     // windows: how many gradients an element can be given
     double steps = a.pool_kernel ? ceil((double)a.pool_kernel / a.pool_stride) : 1, windows = steps * steps;
     case_activation(c, LS_NORM_BACKWARD_GRAD_SRC, USE_OUT, a.shape, windows * norm_tolerance(count));
     if (a.residual) case_activation(c, LS_NORM_BACKWARD_GRAD_RESIDUAL, USE_OUT, a.shape, windows * EPS32);
     // terms are up to 2 (two gradients) times 2.9 (normalised values)
-    if (frozen != NORM_GAMMA_FROZEN)
+    if (frozen != NORM_GAMMA_FROZEN && frozen != NORM_STORED_FROZEN)
         case_vector(c, LS_NORM_BACKWARD_GRAD_GAMMA, USE_UPDATE, a.shape.c, 6 * windows * sum_tolerance(count + 1));
-    if (frozen != NORM_BETA_FROZEN)
+    if (frozen != NORM_BETA_FROZEN && frozen != NORM_STORED_FROZEN)
         case_vector(c, LS_NORM_BACKWARD_GRAD_BETA, USE_UPDATE, a.shape.c, 2 * windows * sum_tolerance(count + 1));
     if (a.pool_kernel) { // the index is made by a forward run, see op_harness.h
         case_set(c, LS_NORM_BACKWARD_INDEX, ARG_INDEX, USE_OUT, 1, 1);
@@ -496,6 +520,8 @@ static inline void norm_cases(ls_dtype storage, case_visit *visit, void *context
             if (!a.two_grads && a.activation) norm_forward_case(norm_rows[i].name, a, 1, visit, context);
             if (!a.two_grads) norm_inference_case(norm_rows[i].name, a, visit, context);
             norm_backward_case(norm_rows[i].name, a, NORM_ALL, visit, context);
+            norm_backward_case(norm_rows[i].name, a, NORM_STORED, visit, context);
+            if (i == NORM_FROZEN_ROW) norm_backward_case(norm_rows[i].name, a, NORM_STORED_FROZEN, visit, context);
             if (i == NORM_FROZEN_ROW) norm_backward_case(norm_rows[i].name, a, NORM_GAMMA_FROZEN, visit, context);
             if (i == NORM_FROZEN_ROW) norm_backward_case(norm_rows[i].name, a, NORM_BETA_FROZEN, visit, context);
             if (i == NORM_FROZEN_ROW && a.activation == LS_ACTIVATION_RELU)

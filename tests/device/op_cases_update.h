@@ -529,16 +529,19 @@ static inline void control_cases(ls_dtype storage, case_visit *visit, void *cont
 
 // --- optimizers ----------------------------------------------------------------------------------
 
-// One segment, or four where there is room: of 16 elements, of 48, the rest, and running statistics.
+// One segment, or four where there is room: of 16 elements, of 48, the rest, and running statistics, which rest with
+// decay where the state says that rates 1 and 2 are over.
 static inline void case_segments(op_case *c, float decay, float momentum) {
     ls_optimizer_attr *a = &c->desc.attr.optimizer;
     const int64_t statistics = 32 + a->count % LS_SEGMENT_ELEMENTS, rest = a->count - 64 - statistics;
     a->segments = c->segments;
     a->segment_count = a->count > 100 ? 4 : 1;
-    c->segments[0] = (ls_step_segment){ a->count > 100 ? 16 : a->count, 0.5F, decay, momentum, 0, NULL };
-    c->segments[1] = (ls_step_segment){ 48, 2, 0, 0, 1, NULL };
-    c->segments[2] = (ls_step_segment){ rest, 0.25F, 2 * decay, momentum, 0, NULL };
-    c->segments[3] = (ls_step_segment){ .count = statistics, .momentum = 0.3F, .rate = LS_SEGMENT_STATISTICS };
+    c->segments[0] = (ls_step_segment){ a->count > 100 ? 16 : a->count, 0.5F, decay, momentum, 0, NULL, 0, 1 };
+    c->segments[1] = (ls_step_segment){ 48, 2, 0, 0, 1, NULL, 0, 1 };
+    c->segments[2] = (ls_step_segment){ rest, 0.25F, 2 * decay, momentum, 0, NULL, 0, 1 };
+    c->segments[3] = (ls_step_segment){
+        .count = statistics, .momentum = 0.3F, .rate = LS_SEGMENT_STATISTICS, .rests_with = decay > 0 ? 6 : 0
+    };
 }
 
 static inline void sgd_case(
@@ -554,6 +557,7 @@ static inline void sgd_case(
     state->applied = applied;
     state->skip = skip;
     if (applied == 1) state->micro_batches = 0; // statistics stay
+    state->rates_over = a.nesterov ? 7 : 2;     // with decay statistics rest where 1 and 2 are there
     fill_uniform(c, case_raw(c, LS_SGD_GRAD, USE_IN, LS_F32, count, 0), -512, 512);
     // a handful of fp32 operations on values up to 2
     case_raw(c, LS_SGD_MOMENTUM, USE_UPDATE, LS_F32, count, 0)->absolute = 8 * EPS32;
@@ -649,12 +653,13 @@ static const struct {
 
 enum { MUON_FIRST = 1, MUON_NESTEROV = 2, MUON_RENORMALISE = 4, MUON_SKIP = 8, MUON_STILL = 16 };
 
-static inline void muon_case(size_t row, int flags, case_visit *visit, void *context) {
+static inline void muon_case(size_t row, int flags, float stretch, case_visit *visit, void *context) {
     const ls_param_shape *shape = &muon_rows[row].shape;
     char variant[64];
-    snprintf(variant, sizeof variant, "%s%s%s%s%s", flags & MUON_FIRST ? "first " : "",
-        flags & MUON_NESTEROV ? "nesterov " : "", flags & MUON_RENORMALISE ? "renormalised " : "",
-        flags & MUON_SKIP ? "skipped" : "", flags & MUON_STILL ? "at rate 0" : "");
+    snprintf(variant, sizeof variant, "%s%s%s%s%s%s", stretch > 1 ? "stretched " : "",
+        flags & MUON_FIRST ? "first " : "", flags & MUON_NESTEROV ? "nesterov " : "",
+        flags & MUON_RENORMALISE ? "renormalised " : "", flags & MUON_SKIP ? "skipped" : "",
+        flags & MUON_STILL ? "at rate 0" : "");
     op_case *c = case_new(LS_OP_MUON, LS_F32, muon_rows[row].name, variant);
     const int64_t count = ls_param_count(shape);
     c->segments[0] = (ls_step_segment){ .count = count,
@@ -662,7 +667,8 @@ static inline void muon_case(size_t row, int flags, case_visit *visit, void *con
         .decay = 0.1F,
         .momentum = 0.6F,
         .rate = flags & MUON_STILL ? 2 : 1,
-        .shape = shape };
+        .shape = shape,
+        .stretch = stretch };
     c->desc.attr.optimizer = (ls_optimizer_attr){ .count = count,
         .segments = c->segments,
         .segment_count = 1,
@@ -682,11 +688,12 @@ static inline void muon_case(size_t row, int flags, case_visit *visit, void *con
 
 static inline void muon_cases(case_visit *visit, void *context) {
     for (size_t row = 0; row < sizeof muon_rows / sizeof *muon_rows; row++) {
-        muon_case(row, MUON_FIRST, visit, context);
-        muon_case(row, MUON_NESTEROV | MUON_RENORMALISE, visit, context);
-        muon_case(row, MUON_NESTEROV, visit, context);
-        muon_case(row, MUON_SKIP | MUON_RENORMALISE, visit, context);
-        muon_case(row, MUON_STILL | MUON_RENORMALISE, visit, context);
+        muon_case(row, MUON_FIRST, 1, visit, context);
+        muon_case(row, MUON_FIRST, 1.5F, visit, context);
+        muon_case(row, MUON_NESTEROV | MUON_RENORMALISE, 1, visit, context);
+        muon_case(row, MUON_NESTEROV, 1, visit, context);
+        muon_case(row, MUON_SKIP | MUON_RENORMALISE, 1, visit, context);
+        muon_case(row, MUON_STILL | MUON_RENORMALISE, 1, visit, context);
     }
 }
 

@@ -8,7 +8,7 @@
 #include "device/device.h"
 #include "support/cmocka.h"
 
-static const ls_step_segment five[2] = { { 5, 1, 0, 0, 0, NULL }, { 5, 1, 0, 0, 0, NULL } },
+static const ls_step_segment five[2] = { { 5, 1, 0, 0, 0, NULL, 0, 1 }, { 5, 1, 0, 0, 0, NULL, 0, 1 } },
                              fast[1] = { { .count = 5, .momentum = 1 } },
                              eighth[1] = { { .count = 5, .rate = LS_RATES_MAX } },
                              moved[1] = { { .count = 5, .momentum = 1.5F, .rate = LS_SEGMENT_STATISTICS } };

@@ -237,6 +237,45 @@ static void lengths_that_lie(void **state) {
     expect_refusal("missing", ls_safetensors_read(path, &file), "No such file");
 }
 
+// 60,000 empty tensors are read, and each is found; what is no tensor's header is refused before it is parsed.
+static void many_and_too_many(void **state) {
+    (void)state;
+    enum { MANY = 60000, VALUES = 2100000, WIDE = 17 << 20 };
+    char *text = malloc(WIDE + 16);
+    assert_non_null(text);
+    size_t used = 8;
+    text[used++] = '{';
+    for (int i = 0; i < MANY; i++)
+        used += (size_t)sprintf(
+            text + used, "%s\"t%d\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]}", i ? "," : "", i);
+    text[used++] = '}';
+    const uint64_t length = used - 8, wide = WIDE;
+    memcpy(text, &length, 8);
+    put_file(text, used);
+    ls_safetensors *file = NULL;
+    must(ls_safetensors_read(path, &file));
+    assert_int_equal(ls_safetensors_count(file), MANY);
+    for (int i = 0; i < MANY; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "t%d", i);
+        assert_string_equal(ls_safetensors_name(file, ls_safetensors_index(file, name)), name);
+    }
+    assert_int_equal(ls_safetensors_index(file, "t60000"), -1);
+    ls_safetensors_free(file);
+
+    const uint64_t values = 2 * VALUES;
+    memcpy(text, &values, 8);
+    memset(text + 8, ' ', values);
+    memcpy(text + 8, "{\"t\":[", 6);
+    for (int i = 4; i < VALUES; i++) memcpy(text + 8 + 2 * i, "0,", 2);
+    put_file(text, 8 + values);
+    expect_refusal("values", ls_safetensors_read(path, &file), "has more than 2000000 JSON values");
+    memcpy(text, &wide, 8);
+    put_file(text, 8 + WIDE);
+    expect_refusal("wide", ls_safetensors_read(path, &file), "promise a header of 17825792 bytes");
+    free(text);
+}
+
 // Every cut of a good file is refused, none crashes the reader.
 static void every_truncation(void **state) {
     (void)state;
@@ -282,6 +321,7 @@ int main(void) {
         cmocka_unit_test(writer_refuses),
         cmocka_unit_test(reads_or_refuses),
         cmocka_unit_test(lengths_that_lie),
+        cmocka_unit_test(many_and_too_many),
         cmocka_unit_test(every_truncation),
         cmocka_unit_test(python_agrees),
     };

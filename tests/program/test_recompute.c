@@ -238,11 +238,33 @@ static void instructions(void **state) {
     fixture_free(&off);
 }
 
+// 1500 residual blocks: planning once took a high power of their number, which was hours.
+static void many_blocks(void **state) {
+    (void)state;
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *file = open_memstream(&text, &bytes);
+    fputs("[network]\ninput = 1x8x8\n[a0]\nlayer = conv2d\nout_channels = 4\nkernel = 1\n", file);
+    for (int i = 1; i <= 1500; i++)
+        fprintf(file,
+            "[r%d]\nlayer = conv2d\nout_channels = 4\nkernel = 3\npadding = 1\n[a%d]\nlayer = add\ninputs = r%d, a%d\n",
+            i, i, i, i - 1);
+    fputs("[g]\nlayer = globalavgpool\n[f]\nlayer = flatten\n[l]\nlayer = linear\nout_features = 4\n", file);
+    assert_int_equal(fclose(file), 0);
+    fixture f;
+    fixture_make(&f, &(fixture_setup){ .device = "ref", .network = text, .batch = 1, .training = 1, .recompute = 1 });
+    assert_true(f.program->blocks > 10 && f.program->blocks < 400);
+    assert_true(f.program->activation_bytes < f.program->all_kept_bytes / 8); // about 2/sqrt(1500)
+    fixture_free(&f);
+    free(text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits_as_off),
         cmocka_unit_test(needs_less_memory),
         cmocka_unit_test(instructions),
+        cmocka_unit_test(many_blocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,7 +28,7 @@ typedef struct {
     float *momentum, *weight;
     float *x, *next, *gram, *factor, *panels;
     double (*partials)[2];
-    float multiplier, mu, norm, keep, lr;
+    float multiplier, mu, norm, keep, lr, stretched_lr;
     int first;
 } muon_run;
 
@@ -110,7 +110,7 @@ static void apply_task(void *context, int block, int thread) {
         const size_t step = m->transposed ? (size_t)m->large : 1;
         for (int j = 0; j < m->columns; j++) {
             float *w = &weight[j * m->lanes + lane];
-            *w = *w * run->keep - run->lr * from[(size_t)j * step];
+            *w = *w * run->keep - run->stretched_lr * from[(size_t)j * step];
         }
     }
 }
@@ -172,6 +172,7 @@ static void step_tensor(muon_run *run, const ls_train_state *state) {
     ls_pool_run(pool, pack_task, run, run->m.blocks);
     orthogonalise(run);
     run->keep = 1 - run->lr * run->segment->decay;
+    run->stretched_lr = run->lr * run->segment->stretch;
     if (state->renormalise) {
         ls_pool_run(pool, squares_task, run, tasks);
         const double squares = sum_of(run);

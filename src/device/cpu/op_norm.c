@@ -19,7 +19,7 @@ typedef struct {
     int first; // channel block of the wave
     const void *src, *residual;
     const float *gamma, *beta;
-    const float *mean, *var; // inference
+    const float *mean, *var; // inference, and its backward pass
     void *dst;
     float *saved, *sum_mean, *sum_var;
     uint8_t *index;           // forward, with pooling
@@ -147,13 +147,23 @@ static ls_kernel_norm_grad grad_at(const norm_run *run, size_t place) {
     return g;
 }
 
+// Mean and 1/deviation of the forward pass.
+static float mean_of(const norm_run *run, int c) {
+    return run->mean ? run->mean[c] : run->saved[c];
+}
+
+static float inverse_deviation_of(const norm_run *run, int c) {
+    if (!run->mean) return run->saved[vector_of(run) + c];
+    return (float)(1 / sqrt((double)run->var[c] + run->plan->base.base.desc.attr.norm.eps));
+}
+
 // Mean, factor and offset of the forward pass; the sums have no gamma, and nothing an offset, where dst is read instead.
 static void backward_constants(const norm_run *run, int cb, float *constants) {
     int b = run->plan->block;
     for (int i = 0; i < b; i++) {
         int c = cb * b + i;
-        constants[i] = run->saved[c];
-        constants[b + i] = run->gamma ? run->gamma[c] * run->saved[vector_of(run) + c] : 0;
+        constants[i] = mean_of(run, c);
+        constants[b + i] = run->gamma ? run->gamma[c] * inverse_deviation_of(run, c) : 0;
         constants[2 * b + i] = run->beta ? run->beta[c] : 0;
     }
 }
@@ -174,7 +184,7 @@ static void add_param_grads(const norm_run *run, int cb, const double *sums) {
     if (!run->grad_beta && !run->grad_gamma) return;
     for (int i = 0; i < b; i++) {
         int c = cb * b + i;
-        float r = run->saved[vector_of(run) + c];
+        float r = inverse_deviation_of(run, c);
         if (run->grad_beta) run->grad_beta[c] += (float)sums[i];
         if (run->grad_gamma) run->grad_gamma[c] += (float)(sums[b + i] * r);
     }
@@ -191,7 +201,8 @@ static void grad_apply_task(void *context, int task, int thread) {
     float constants[5 * WIDTH_MAX];
     backward_constants(run, piece.cb, constants);
     for (int i = 0; i < b; i++) {
-        double r = (double)run->saved[vector_of(run) + piece.cb * b + i];
+        double r = (double)inverse_deviation_of(run, piece.cb * b + i);
+        if (run->mean) sums[i] = sums[b + i] = 0; // stored statistics do not depend on src
         constants[3 * b + i] = (float)(sums[i] / count);
         constants[4 * b + i] = (float)(r * r * sums[b + i] / count);
     }
@@ -284,6 +295,8 @@ static norm_run backward_args(const ls_plan *plan, const ls_buffer *args) {
     norm_run run = { .plan = (const norm_plan *)plan,
         .gamma = ls_cpu_floats_at(args[LS_NORM_BACKWARD_GAMMA]),
         .saved = ls_cpu_floats_at(args[LS_NORM_BACKWARD_SAVED]),
+        .mean = ls_cpu_floats_at(args[LS_NORM_BACKWARD_MEAN]),
+        .var = ls_cpu_floats_at(args[LS_NORM_BACKWARD_VAR]),
         .grad_gamma = ls_cpu_floats_at(args[LS_NORM_BACKWARD_GRAD_GAMMA]),
         .grad_beta = ls_cpu_floats_at(args[LS_NORM_BACKWARD_GRAD_BETA]) };
     run.grad = (ls_kernel_norm_grad){ .src = ls_buffer_host(args[LS_NORM_BACKWARD_SRC]),

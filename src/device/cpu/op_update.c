@@ -15,8 +15,8 @@ typedef struct {
     const float *grad;
     float *grad_out;
     int64_t *fixed;
-    uint16_t *bf16; // CAST, CAST_TO_F32
-    float *average, *weight, decay;
+    uint16_t *bf16;                       // CAST, CAST_TO_F32
+    float *average, *weight, decay, rest; // rest: 1 - decay, rounded once from double
     double factor, divisor;
     double (*partials)[2];
     atomic_int bad; // 1 + the highest element that does not fit
@@ -36,9 +36,8 @@ static void raise_to(atomic_int *highest, int value) {
 }
 
 static void average(const flat_run *run, size_t at, size_t n) {
-    const float rest = 1 - run->decay;
     float *mean = run->average + at, *weight = run->weight + at;
-    for (size_t i = 0; i < n; i++) mean[i] = run->decay * mean[i] + rest * weight[i];
+    for (size_t i = 0; i < n; i++) mean[i] = run->decay * mean[i] + run->rest * weight[i];
     if (run->plan->base.desc.attr.flat.write_back) memcpy(weight, mean, n * sizeof *mean);
 }
 
@@ -145,7 +144,8 @@ static void average_run(const ls_plan *plan, const ls_buffer *args, ls_buffer wo
     const ls_train_state *state = ls_buffer_host(args[LS_AVERAGE_STATE]);
     flat_run run = { .average = ls_cpu_floats_at(args[LS_AVERAGE_AVERAGE]),
         .weight = ls_cpu_floats_at(args[LS_AVERAGE_WEIGHT]),
-        .decay = window->average_decay };
+        .decay = (float)window->average_decay,
+        .rest = (float)(1 - window->average_decay) };
     if (!state->halted) run_flat(&run, plan, plan->desc.attr.flat.count);
 }
 
@@ -262,11 +262,13 @@ static ls_kernel_step constants_of(
         .lr = state->lr[segment->rate] * segment->lr_factor,
         .decay = segment->decay,
         .momentum = segment->momentum,
-        .beta1 = attr->beta1,
-        .beta2 = attr->beta2,
+        .beta1 = (float)attr->beta1,
+        .beta2 = (float)attr->beta2,
+        .rest1 = (float)(1 - attr->beta1),
+        .rest2 = (float)(1 - attr->beta2),
         .eps = attr->eps,
-        .correction1 = (float)(1 / (1 - pow((double)attr->beta1, t))),
-        .correction2 = (float)(1 / sqrt(1 - pow((double)attr->beta2, t))),
+        .correction1 = (float)(1 / (1 - pow(attr->beta1, t))),
+        .correction2 = (float)(1 / sqrt(1 - pow(attr->beta2, t))),
         .nesterov = attr->nesterov,
         .first = state->applied == 1 };
 }

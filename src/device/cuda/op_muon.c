@@ -96,6 +96,7 @@ static ls_cuda_muon_matrix matrix_of(const ls_cuda_device *device, const ls_step
         .lr_factor = s->lr_factor,
         .decay = s->decay,
         .momentum = s->momentum,
+        .stretch = s->stretch,
         .rate = s->rate };
 }
 

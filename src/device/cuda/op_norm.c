@@ -93,6 +93,8 @@ static ls_cuda_norm_args backward_args(const ls_plan *plan, const ls_buffer *arg
     if (k.attr.two_grads) k.grad_dst2 = ls_cuda_at(args[LS_NORM_BACKWARD_GRAD_DST2]);
     k.gamma = ls_cuda_at(args[LS_NORM_BACKWARD_GAMMA]);
     k.saved = ls_cuda_at(args[LS_NORM_BACKWARD_SAVED]);
+    k.mean = ls_cuda_at(args[LS_NORM_BACKWARD_MEAN]); // NULL but with stored statistics
+    k.var = ls_cuda_at(args[LS_NORM_BACKWARD_VAR]);
     k.out = ls_cuda_at(args[LS_NORM_BACKWARD_GRAD_SRC]);
     if (k.attr.residual) k.grad_residual = ls_cuda_at(args[LS_NORM_BACKWARD_GRAD_RESIDUAL]);
     k.grad_gamma = ls_cuda_at(args[LS_NORM_BACKWARD_GRAD_GAMMA]);

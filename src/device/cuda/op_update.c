@@ -98,7 +98,8 @@ static ls_status upload_segments(ls_cuda_device *device, const ls_optimizer_attr
     for (int s = 0; s < a->segment_count; s++) {
         const ls_step_segment *from = &a->segments[s];
         end += from->count;
-        host[s] = (ls_cuda_segment){ end, from->lr_factor, from->decay, from->momentum, from->rate, s };
+        host[s] =
+            (ls_cuda_segment){ end, from->lr_factor, from->decay, from->momentum, from->rate, s, from->rests_with };
     }
     cudaError_t rc = cudaMemcpy((*out)->address, host, bytes, cudaMemcpyHostToDevice);
     if (rc == cudaSuccess) rc = cudaDeviceSynchronize(); // queues do not wait for the default stream

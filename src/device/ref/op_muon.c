@@ -93,7 +93,7 @@ static void step_tensor(
     const double keep = renormalised(&m, weight, state) * (1 - lr * (double)segment->decay);
     void *copy = a->storage == LS_F32 ? NULL : ls_buffer_host(args[LS_MUON_COPY]);
     for (int64_t i = 0; i < count; i++) {
-        weight[i] = (float)((double)weight[i] * keep - lr * m.x[place(&m, i)]);
+        weight[i] = (float)((double)weight[i] * keep - lr * (double)segment->stretch * m.x[place(&m, i)]);
         if (copy) ls_store_float(copy, a->storage, first + i, weight[i]);
     }
 }

@@ -197,9 +197,19 @@ void ls_ref_norm_inference(const ls_plan *plan, const ls_buffer *args, ls_buffer
     ls_ref_run_tasks(plan, inference_channel, &job, job.attr->shape.c);
 }
 
+// Mean and 1/deviation of the forward pass.
+static double mean_of(const norm_job *job, int c) {
+    return (double)(job->attr->stored ? job->mean[c] : job->saved[c]);
+}
+
+static double scale_of(const norm_job *job, int c) {
+    if (job->attr->stored) return 1 / sqrt((double)job->var[c] + (double)job->attr->eps);
+    return (double)job->saved[job->attr->shape.c + c];
+}
+
 // What the activation was given, computed again.
 static double normalised_again(const norm_job *job, int c, int64_t at) {
-    return normalised(job, c, at, (double)job->saved[c], (double)job->saved[job->attr->shape.c + c]);
+    return normalised(job, c, at, mean_of(job, c), scale_of(job, c));
 }
 
 static double gradient_at(const norm_job *job, int c, int64_t at) {
@@ -233,7 +243,7 @@ typedef struct {
 static grad_sums grad_sums_of(const norm_job *job, int c) {
     const ls_norm_attr *a = job->attr;
     grad_sums s = { .count = (double)channel_count(a->shape) };
-    double mean = (double)job->saved[c];
+    double mean = mean_of(job, c);
     if (a->pool_kernel) unpool_channel(job, c);
     for (int64_t i = 0; i < channel_count(a->shape); i++) {
         int64_t at = element(a->shape, c, i);
@@ -245,14 +255,14 @@ static grad_sums grad_sums_of(const norm_job *job, int c) {
 }
 
 static void add_param_grads(const norm_job *job, int c, grad_sums s) {
-    double scale = (double)job->saved[job->attr->shape.c + c];
+    double scale = scale_of(job, c);
     if (job->grad_beta) job->grad_beta[c] = (float)((double)job->grad_beta[c] + s.sum);
     if (job->grad_gamma) job->grad_gamma[c] = (float)((double)job->grad_gamma[c] + s.product * scale);
 }
 
 static void backward_with(const norm_job *job, int c, grad_sums s) {
     const ls_norm_attr *a = job->attr;
-    double mean = (double)job->saved[c], scale = (double)job->saved[a->shape.c + c], sum_xhat = s.product * scale;
+    double mean = mean_of(job, c), scale = scale_of(job, c), sum_xhat = s.product * scale;
     for (int64_t i = 0; i < channel_count(a->shape); i++) {
         int64_t at = element(a->shape, c, i);
         double g = gradient_at(job, c, at);
@@ -265,9 +275,11 @@ static void backward_with(const norm_job *job, int c, grad_sums s) {
 
 static void backward_channel(void *context, int c, int thread) {
     (void)thread;
-    grad_sums s = grad_sums_of(context, c);
-    add_param_grads(context, c, s);
-    backward_with(context, c, s);
+    const norm_job *job = context;
+    grad_sums s = grad_sums_of(job, c);
+    add_param_grads(job, c, s);
+    if (job->attr->stored) s.sum = s.product = 0; // what src was normalised with does not depend on it
+    backward_with(job, c, s);
 }
 
 static void backward_sums_channel(void *context, int c, int thread) {
@@ -304,6 +316,8 @@ static norm_job backward_job(const ls_plan *plan, const ls_buffer *args, ls_buff
         .gamma = ls_buffer_host(args[LS_NORM_BACKWARD_GAMMA]),
         .beta = ls_buffer_host(args[LS_NORM_BACKWARD_BETA]),
         .saved = ls_buffer_host(args[LS_NORM_BACKWARD_SAVED]),
+        .mean = ls_buffer_host(args[LS_NORM_BACKWARD_MEAN]),
+        .var = ls_buffer_host(args[LS_NORM_BACKWARD_VAR]),
         .out = ls_buffer_host(args[LS_NORM_BACKWARD_GRAD_SRC]),
         .grad_residual = ls_buffer_host(args[LS_NORM_BACKWARD_GRAD_RESIDUAL]),
         .grad_gamma = ls_buffer_host(args[LS_NORM_BACKWARD_GRAD_GAMMA]),

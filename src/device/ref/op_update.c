@@ -98,6 +98,7 @@ static void decide(
     memcpy(state->lr, window->lr, sizeof state->lr);
     state->renormalise = window->renormalise;
     state->micro_batches = (float)window->micro_batches;
+    state->rates_over = window->rates_over;
     state->multiplier = (float)multiplier;
     state->grad_norm = (float)norm;
     state->applied += !state->skip;
@@ -162,11 +163,11 @@ static step_constants constants_of(
     return (step_constants){ .lr = (double)state->lr[segment->rate] * (double)segment->lr_factor,
         .decay = (double)segment->decay,
         .momentum = (double)segment->momentum,
-        .beta1 = (double)a->beta1,
-        .beta2 = (double)a->beta2,
+        .beta1 = a->beta1,
+        .beta2 = a->beta2,
         .eps = (double)a->eps,
-        .correction1 = 1 - pow((double)a->beta1, (double)state->applied),
-        .correction2 = 1 - pow((double)a->beta2, (double)state->applied),
+        .correction1 = 1 - pow(a->beta1, (double)state->applied),
+        .correction2 = 1 - pow(a->beta2, (double)state->applied),
         .nesterov = a->nesterov,
         .first = state->applied == 1 };
 }
@@ -187,7 +188,7 @@ static double trust_of(const ls_optimizer_attr *a, const ls_step_segment *segmen
 void ls_ref_move_statistics(
     const ls_step_segment *segment, const ls_train_state *state, const float *sum, float *running) {
     const double share = (double)segment->momentum, micro_batches = (double)state->micro_batches;
-    if (micro_batches == 0) return;
+    if (micro_batches == 0 || LS_STATISTICS_REST(segment->rests_with, state)) return;
     for (int64_t i = 0; i < segment->count; i++)
         running[i] = (float)((1 - share) * (double)running[i] + share * ((double)sum[i] / micro_batches));
 }
@@ -246,7 +247,7 @@ void ls_ref_average(const ls_plan *plan, const ls_buffer *args, ls_buffer worksp
     (void)queue;
     const ls_flat_attr *a = &plan->desc.attr.flat;
     const ls_train_state *state = ls_buffer_host(args[LS_AVERAGE_STATE]);
-    const double decay = (double)((const ls_update_input *)ls_buffer_host(args[LS_AVERAGE_WINDOW]))->average_decay;
+    const double decay = ((const ls_update_input *)ls_buffer_host(args[LS_AVERAGE_WINDOW]))->average_decay;
     float *average = ls_buffer_host(args[LS_AVERAGE_AVERAGE]), *weight = ls_buffer_host(args[LS_AVERAGE_WEIGHT]);
     if (state->halted) return;
     for (int64_t i = 0; i < a->count; i++) {

@@ -482,6 +482,33 @@ static void group_norm_gradients(void **unused) {
 
 // --- batch norm ----------------------------------------------------------------------------------
 
+// The forward run that `backward` with stored statistics belongs to, of what `forward` reads; that is freed. DST of
+// `backward` becomes what it writes.
+static op_case *inference_of(op_case *forward, op_case *backward) {
+    const ls_norm_attr *a = &backward->desc.attr.norm;
+    op_case *c = case_new(LS_OP_NORM_INFERENCE, LS_F32, "inference", "");
+    c->desc.attr.norm = *a;
+    c->desc.attr.norm.stored = 0;
+    copy_values(case_activation(c, LS_NORM_INFERENCE_SRC, USE_IN, a->shape, 0), &forward->args[LS_NORM_FORWARD_SRC]);
+    if (a->residual)
+        copy_values(case_activation(c, LS_NORM_INFERENCE_RESIDUAL, USE_IN, a->shape, 0),
+            &forward->args[LS_NORM_FORWARD_RESIDUAL]);
+    copy_values(case_vector(c, LS_NORM_INFERENCE_GAMMA, USE_IN, a->shape.c, 0), &forward->args[LS_NORM_FORWARD_GAMMA]);
+    copy_values(case_vector(c, LS_NORM_INFERENCE_BETA, USE_IN, a->shape.c, 0), &forward->args[LS_NORM_FORWARD_BETA]);
+    copy_values(case_vector(c, LS_NORM_INFERENCE_MEAN, USE_IN, a->shape.c, 0), &backward->args[LS_NORM_BACKWARD_MEAN]);
+    copy_values(case_vector(c, LS_NORM_INFERENCE_VAR, USE_IN, a->shape.c, 0), &backward->args[LS_NORM_BACKWARD_VAR]);
+    case_activation(c, LS_NORM_INFERENCE_DST, USE_OUT, a->shape, 0);
+    case_free(forward);
+    double *values[LS_OP_ARGS_MAX] = { 0 };
+    size_t counts[LS_OP_ARGS_MAX] = { 0 };
+    assert_int_equal(case_run(ref, c, values, counts).code, LS_OK);
+    for (size_t i = 0; backward->args[LS_NORM_BACKWARD_DST].kind != ARG_ABSENT && i < counts[LS_NORM_INFERENCE_DST];
+         i++)
+        ((float *)backward->args[LS_NORM_BACKWARD_DST].host)[i] = (float)values[LS_NORM_INFERENCE_DST][i];
+    for (int i = 0; i < LS_OP_ARGS_MAX; i++) free(values[i]);
+    return c;
+}
+
 static void visit_norms(void *context, op_case *c) {
     collector *all = context;
     ls_norm_attr *a = &c->desc.attr.norm;
@@ -490,6 +517,7 @@ static void visit_norms(void *context, op_case *c) {
     // the forward run of the same attributes, whose dst and saved statistics backward reads
     op_case *forward = case_new(LS_OP_NORM_FORWARD, LS_F32, "forward", "");
     forward->desc.attr.norm = *a;
+    forward->desc.attr.norm.stored = 0;
     forward->next_random = 777;
     op_arg *src = case_activation(forward, LS_NORM_FORWARD_SRC, USE_IN, a->shape, 0);
     fill_spread(forward, src);
@@ -510,17 +538,18 @@ static void visit_norms(void *context, op_case *c) {
     copy_values(&c->args[LS_NORM_BACKWARD_GAMMA], &forward->args[LS_NORM_FORWARD_GAMMA]);
     if (c->args[LS_NORM_BACKWARD_BETA].kind != ARG_ABSENT)
         copy_values(&c->args[LS_NORM_BACKWARD_BETA], &forward->args[LS_NORM_FORWARD_BETA]);
-    for (size_t i = 0; i < counts[LS_NORM_FORWARD_SAVED]; i++) {
+    for (size_t i = 0; !a->stored && i < counts[LS_NORM_FORWARD_SAVED]; i++) {
         ((float *)c->args[LS_NORM_BACKWARD_SAVED].host)[i] = (float)values[LS_NORM_FORWARD_SAVED][i];
     }
     for (size_t i = 0; c->args[LS_NORM_BACKWARD_DST].kind != ARG_ABSENT && i < counts[LS_NORM_FORWARD_DST]; i++) {
         ((float *)c->args[LS_NORM_BACKWARD_DST].host)[i] = (float)values[LS_NORM_FORWARD_DST][i];
     }
     for (int i = 0; i < LS_OP_ARGS_MAX; i++) free(values[i]);
+    if (a->stored) forward = inference_of(forward, c);
 
     gradient_test t = { .forward = forward,
         .backward = c,
-        .dst = LS_NORM_FORWARD_DST,
+        .dst = a->stored ? (int)LS_NORM_INFERENCE_DST : (int)LS_NORM_FORWARD_DST,
         .grad_dst = LS_NORM_BACKWARD_GRAD_DST,
         .grad_dst2 = a->two_grads ? LS_NORM_BACKWARD_GRAD_DST2 : -1,
         .step = 0x1p-6,
@@ -531,13 +560,19 @@ static void visit_norms(void *context, op_case *c) {
         (const int[][2]){ { LS_NORM_FORWARD_SRC, LS_NORM_BACKWARD_GRAD_SRC },
             { LS_NORM_FORWARD_RESIDUAL, LS_NORM_BACKWARD_GRAD_RESIDUAL },
             { LS_NORM_FORWARD_GAMMA, LS_NORM_BACKWARD_GRAD_GAMMA },
-            { LS_NORM_FORWARD_BETA, LS_NORM_BACKWARD_GRAD_BETA } },
+            { LS_NORM_FORWARD_BETA, LS_NORM_BACKWARD_GRAD_BETA } }, // inference has the same places
         4);
     all->checked += t.checked;
     all->kinks += t.kinks;
     all->pairs_checked++;
     case_free(forward);
 }
+
+_Static_assert((int)LS_NORM_FORWARD_SRC == (int)LS_NORM_INFERENCE_SRC &&
+                   (int)LS_NORM_FORWARD_RESIDUAL == (int)LS_NORM_INFERENCE_RESIDUAL &&
+                   (int)LS_NORM_FORWARD_GAMMA == (int)LS_NORM_INFERENCE_GAMMA &&
+                   (int)LS_NORM_FORWARD_BETA == (int)LS_NORM_INFERENCE_BETA,
+    "visit_norms has one list for both");
 
 static void batch_norm_gradients(void **unused) {
     (void)unused;

@@ -61,7 +61,7 @@ static void sgd_is_pytorchs(void **unused) {
         ls_op_desc desc = { .op = LS_OP_SGD,
             .layer = "sgd",
             .attr.optimizer = { .count = 3,
-                .segments = &(ls_step_segment){ 3, 0.5F, sgd_rows[i].decay, sgd_rows[i].momentum, 0, NULL },
+                .segments = &(ls_step_segment){ 3, 0.5F, sgd_rows[i].decay, sgd_rows[i].momentum, 0, NULL, 0, 1 },
                 .segment_count = 1,
                 .nesterov = sgd_rows[i].nesterov } };
         for (int s = 0; s < 3; s++) {
@@ -101,7 +101,7 @@ static void adamw_is_pytorchs(void **unused) {
     ls_op_desc desc = { .op = LS_OP_ADAMW,
         .layer = "adamw",
         .attr.optimizer = { .count = 3,
-            .segments = &(ls_step_segment){ 3, 1, 0.1F, 0, 0, NULL },
+            .segments = &(ls_step_segment){ 3, 1, 0.1F, 0, 0, NULL, 0, 1 },
             .segment_count = 1,
             .beta1 = 0.9F,
             .beta2 = 0.999F,
@@ -138,7 +138,7 @@ static void lars_is_sgd_by_its_trust(void **unused) {
     ls_op_desc desc = { .op = LS_OP_LARS,
         .layer = "lars",
         .attr.optimizer = { .count = 3,
-            .segments = &(ls_step_segment){ 3, 1, 0.01F, 0.9F, 0, NULL },
+            .segments = &(ls_step_segment){ 3, 1, 0.01F, 0.9F, 0, NULL, 0, 1 },
             .segment_count = 1,
             .nesterov = 1,
             .eps = 1e-8F,
@@ -153,7 +153,7 @@ static void lars_is_sgd_by_its_trust(void **unused) {
     float still[3] = { 0 };
     memcpy(still, weight, sizeof still);
     memset(momentum, 0, sizeof momentum);
-    desc.attr.optimizer.segments = &(ls_step_segment){ 3, 1, 0, 0.9F, 0, NULL };
+    desc.attr.optimizer.segments = &(ls_step_segment){ 3, 1, 0, 0.9F, 0, NULL, 0, 1 };
     run(&desc, (void *[LS_OP_ARGS_MAX]){ &state, (void *)(uintptr_t)zero, momentum, weight, NULL });
     assert_memory_equal(still, weight, sizeof still);
 }
@@ -175,7 +175,7 @@ static void muon_is_torchs(void **unused) {
     uint16_t copy[6] = { 0 };
     const ls_param_shape shape = { LS_PARAM_LINEAR, { 2, 3, 1, 1 }, 1 };
     ls_train_state state = { .loss_scale = 1, .lr = { 7, 0.2F }, .multiplier = 0.5F };
-    const ls_step_segment segment = { 6, 0.5F, 0.05F, 0.6F, 1, &shape };
+    const ls_step_segment segment = { 6, 0.5F, 0.05F, 0.6F, 1, &shape, 0, 1 };
     ls_op_desc desc = { .op = LS_OP_MUON,
         .layer = "muon",
         .attr.optimizer = { .count = 6,
@@ -213,7 +213,7 @@ static void lion_is_the_papers(void **unused) {
     ls_op_desc desc = { .op = LS_OP_LION,
         .layer = "lion",
         .attr.optimizer = { .count = 3,
-            .segments = &(ls_step_segment){ 3, 1, 0.1F, 0, 0, NULL },
+            .segments = &(ls_step_segment){ 3, 1, 0.1F, 0, 0, NULL, 0, 1 },
             .segment_count = 1,
             .beta1 = 0.9F,
             .beta2 = 0.99F,

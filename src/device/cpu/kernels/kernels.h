@@ -131,6 +131,7 @@ typedef struct {
 
 typedef struct {
     float multiplier, lr, decay, momentum, beta1, beta2, eps;
+    float rest1, rest2;             // 1 - beta1, 1 - beta2, each rounded once from double
     float correction1, correction2; // 1/(1 - beta1^t), 1/sqrt(1 - beta2^t)
     int nesterov, first;
 } ls_kernel_step;

@@ -86,11 +86,11 @@ void LS_KERNEL(sgd)(const ls_kernel_step *step, const float *grad, float *const 
 
 void LS_KERNEL(adamw)(const ls_kernel_step *step, const float *grad, float *const kept[], float *weight, size_t n) {
     const ls_kernel_step s = *step;
-    const float keep = 1 - s.lr * s.decay, new1 = 1 - s.beta1, new2 = 1 - s.beta2;
+    const float keep = 1 - s.lr * s.decay;
     float *moment1 = kept[0], *moment2 = kept[1];
     for (size_t i = 0; i < n; i++) {
         float g = grad[i] * s.multiplier;
-        float m = s.beta1 * moment1[i] + new1 * g, v = s.beta2 * moment2[i] + new2 * g * g;
+        float m = s.beta1 * moment1[i] + s.rest1 * g, v = s.beta2 * moment2[i] + s.rest2 * g * g;
         moment1[i] = m;
         moment2[i] = v;
         weight[i] = weight[i] * keep - s.lr * (m * s.correction1) / (sqrtf(v) * s.correction2 + s.eps);
@@ -99,11 +99,11 @@ void LS_KERNEL(adamw)(const ls_kernel_step *step, const float *grad, float *cons
 
 void LS_KERNEL(lion)(const ls_kernel_step *step, const float *grad, float *const kept[], float *weight, size_t n) {
     const ls_kernel_step s = *step;
-    const float keep = 1 - s.lr * s.decay, new1 = 1 - s.beta1, new2 = 1 - s.beta2;
+    const float keep = 1 - s.lr * s.decay;
     float *momentum = kept[0];
     for (size_t i = 0; i < n; i++) {
-        float g = grad[i] * s.multiplier, direction = s.beta1 * momentum[i] + new1 * g;
-        momentum[i] = s.beta2 * momentum[i] + new2 * g;
+        float g = grad[i] * s.multiplier, direction = s.beta1 * momentum[i] + s.rest1 * g;
+        momentum[i] = s.beta2 * momentum[i] + s.rest2 * g;
         weight[i] = weight[i] * keep - s.lr * (float)((direction > 0) - (direction < 0));
     }
 }

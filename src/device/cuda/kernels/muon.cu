@@ -88,7 +88,7 @@ template <typename T> static __global__ void apply(ls_cuda_muon_args a) {
     const int64_t e = element_of(m, a.large, i);
     if (e < 0) return;
     const float keep = (1 - lr * m.decay) * a.factors[2 * blockIdx.y + 1];
-    const float w = a.weight[m.first + e] * keep - lr * a.x[count * blockIdx.y + i];
+    const float w = a.weight[m.first + e] * keep - lr * m.stretch * a.x[count * blockIdx.y + i];
     a.weight[m.first + e] = w;
     if (a.copy) static_cast<T *>(a.copy)[m.first + e] = ls_store<T>(w);
 }

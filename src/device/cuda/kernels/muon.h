@@ -18,7 +18,7 @@ typedef struct {
     int rows, columns; // as laid out
     int transposed;    // in x, as it has more rows than columns
     int true_rows;     // without padding
-    float lr_factor, decay, momentum;
+    float lr_factor, decay, momentum, stretch;
     int rate;
 } ls_cuda_muon_matrix;
 

@@ -86,7 +86,7 @@ template <typename T, ls_norm_follower AFTER>
 __device__ inline ls_norm_affine<T> ls_norm_backward_affine(const ls_cuda_norm_args &a, int channel) {
     if constexpr (AFTER == LS_NORM_RELU || AFTER == LS_NORM_GELU) return ls_norm_affine_of<T>(a, channel);
     ls_norm_affine<T> f = {};
-    ls_load_floats<ls_pack<T>::size>(a.saved + channel, f.mean);
+    ls_load_floats<ls_pack<T>::size>((a.mean ? a.mean : a.saved) + channel, f.mean);
     return f;
 }
 
@@ -209,11 +209,17 @@ __device__ inline void ls_norm_keep(const ls_cuda_norm_args &a, int channel, dou
     a.sum_var[channel] += static_cast<float>((var < 0 ? 0 : var) * count / (count - 1));
 }
 
+// 1/deviation of the forward pass, for the backward pass.
+__device__ inline double ls_norm_kept_inverse_deviation(const ls_cuda_norm_args &a, int channel) {
+    return static_cast<double>(a.mean ? 1 / sqrtf(a.var[channel] + a.attr.eps) : a.saved[a.grid.channels + channel]);
+}
+
 // And backward: grad_src = to[0] * g + to[stride] * (src - mean) + to[2 * stride]
 __device__ inline void ls_norm_factors(
     const ls_cuda_norm_args &a, int channel, double sum, double product, double count, float *to, int stride) {
-    double r = static_cast<double>(a.saved[a.grid.channels + channel]);
+    double r = ls_norm_kept_inverse_deviation(a, channel);
     double factor = static_cast<double>(a.gamma[channel]) * r;
+    if (a.attr.stored) sum = product = 0; // stored statistics do not depend on src
     to[0] = static_cast<float>(factor);
     to[stride] = static_cast<float>(-factor * r * r * product / count);
     to[2 * stride] = static_cast<float>(-factor * sum / count);
@@ -222,7 +228,7 @@ __device__ inline void ls_norm_factors(
 __device__ inline void ls_norm_add_gradients(const ls_cuda_norm_args &a, int channel, double sum, double product) {
     if (a.grad_beta) a.grad_beta[channel] += static_cast<float>(sum);
     if (a.grad_gamma)
-        a.grad_gamma[channel] += static_cast<float>(product * static_cast<double>(a.saved[a.grid.channels + channel]));
+        a.grad_gamma[channel] += static_cast<float>(product * ls_norm_kept_inverse_deviation(a, channel));
 }
 
 // The last step backward, of one pixel.

@@ -19,7 +19,7 @@ typedef struct {
     void *out, *grad_residual;                               // written: dst or grad_src
     uint8_t *index;                                          // forward writes, backward reads
     // per channel
-    const float *gamma, *beta, *mean, *var; // mean, var: inference only
+    const float *gamma, *beta, *mean, *var; // mean, var: inference and its backward pass; else NULL
     float *saved, *sum_mean, *sum_var, *grad_gamma, *grad_beta;
     float *sums;    // workspace: [channels][2][places]
     float *factors; // workspace, backward in two launches: [3][channels]

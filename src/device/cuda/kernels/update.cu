@@ -204,6 +204,7 @@ static __device__ inline void decide(
     for (int r = 0; r < LS_RATES_MAX; r++) state.lr[r] = window->lr[r];
     state.renormalise = window->renormalise;
     state.micro_batches = static_cast<float>(window->micro_batches);
+    state.rates_over = window->rates_over;
     state.multiplier = static_cast<float>(multiplier);
     state.grad_norm = static_cast<float>(norm);
     state.applied += !state.skip;
@@ -327,6 +328,7 @@ static __device__ inline ls_cuda_segment segment_of(store_range range, int64_t e
 static __device__ inline bool steps(const ls_cuda_segment &segment, const store_range &range, int64_t first,
     const ls_train_state *state, const float *grad, float *weight) {
     if (segment.rate != LS_SEGMENT_STATISTICS || state->micro_batches == 0) return segment.rate >= 0;
+    if (LS_STATISTICS_REST(segment.rests_with, state)) return false;
     int size = quad_size(first, range.count);
     double share = static_cast<double>(segment.momentum), each = share * static_cast<double>(1 / state->micro_batches);
     float sum[QUAD], running[QUAD];
@@ -508,8 +510,8 @@ void ls_cuda_lars(const ls_optimizer_attr *attr, const ls_cuda_step_args *args, 
 }
 
 void ls_cuda_adamw(const ls_optimizer_attr *attr, const ls_cuda_step_args *args, cudaStream_t stream) {
-    double beta1 = static_cast<double>(attr->beta1), beta2 = static_cast<double>(attr->beta2);
-    adamw_constants c = { attr->beta1, attr->beta2, static_cast<float>(1 - beta1), static_cast<float>(1 - beta2),
+    const double beta1 = attr->beta1, beta2 = attr->beta2;
+    adamw_constants c = { static_cast<float>(beta1), static_cast<float>(beta2), static_cast<float>(1 - beta1), static_cast<float>(1 - beta2),
         static_cast<float>(log(beta1)), static_cast<float>(log(beta2)), attr->eps };
     int blocks = quad_blocks(attr->count);
     LS_BY_STORAGE(
@@ -518,8 +520,8 @@ void ls_cuda_adamw(const ls_optimizer_attr *attr, const ls_cuda_step_args *args,
 }
 
 void ls_cuda_lion(const ls_optimizer_attr *attr, const ls_cuda_step_args *args, cudaStream_t stream) {
-    lion_constants c = { attr->beta1, attr->beta2, static_cast<float>(1 - static_cast<double>(attr->beta1)),
-        static_cast<float>(1 - static_cast<double>(attr->beta2)) };
+    lion_constants c = { static_cast<float>(attr->beta1), static_cast<float>(attr->beta2),
+        static_cast<float>(1 - attr->beta1), static_cast<float>(1 - attr->beta2) };
     int blocks = quad_blocks(attr->count);
     LS_BY_STORAGE(attr->storage, LS_LAUNCH((lion<T>), blocks, LS_BLOCK, stream, range_of(attr, args), c, args->state,
                                      args->grad, args->kept[0], args->weight, static_cast<T *>(args->copy)));
@@ -533,7 +535,8 @@ static __global__ void running_average(
     int64_t first = first_element();
     if (first >= a.count || state->halted) return;
     int size = quad_size(first, a.count);
-    const float decay = window->average_decay, rest = 1 - decay;
+    const float decay = static_cast<float>(window->average_decay),
+                rest = static_cast<float>(1 - window->average_decay);
     float mean[QUAD], w[QUAD];
     load_quad(average + first, size, mean);
     load_quad(weight + first, size, w);

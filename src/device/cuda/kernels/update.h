@@ -36,6 +36,7 @@ typedef struct { // ls_step_segment, as the device looks it up
     float lr_factor, decay, momentum;
     int rate;
     int number; // of the segment
+    uint32_t rests_with;
 } ls_cuda_segment;
 
 typedef struct {
