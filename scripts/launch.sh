@@ -71,7 +71,9 @@ arguments=("$@")
 mpirun=${MPIRUN:-mpirun}
 command -v "$mpirun" >/dev/null || refuse "no $mpirun (Debian, Ubuntu: apt-get install openmpi-bin)"
 # Whose it is decides about its options. Open MPI's launcher was ORTE up to version 4 and is PRRTE since 5.
-case $("$mpirun" --version 2>&1) in
+version=$("$mpirun" --version 2>&1)
+[ $? -lt 128 ] || version=$("$mpirun" --version 2>&1) # a signal to all of the job's processes met it
+case $version in
 *OpenRTE* | *"(Open MPI) "[1-4].*) family=orte parameter=--mca prefix=OMPI_MCA_ ;;
 *"(Open MPI) "* | *PRRTE*) family=prrte parameter=--prtemca prefix=PRTE_MCA_ ;;
 *HYDRA* | *"Intel(R) MPI"*) family=hydra ;;

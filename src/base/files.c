@@ -47,8 +47,10 @@ typedef struct {
     ino_t number;
 } file_id;
 
+enum { NOTED_MAX = 4096 }; // different files; a set's pictures are noted by their folders
+
 static pthread_mutex_t noted_lock = PTHREAD_MUTEX_INITIALIZER;
-static file_id *noted; // as long as the process
+static file_id noted[NOTED_MAX];
 static size_t noted_count;
 
 static int is_noted(const struct stat *info) {
@@ -59,9 +61,7 @@ static int is_noted(const struct stat *info) {
 
 void ls_note_read(const struct stat *info) {
     pthread_mutex_lock(&noted_lock);
-    file_id *more = noted_count & (noted_count - 1) ? noted : realloc(noted, (2 * noted_count + 1) * sizeof *noted);
-    if (more) noted = more;
-    if (more) noted[noted_count++] = (file_id){ info->st_dev, info->st_ino };
+    if (noted_count < NOTED_MAX && !is_noted(info)) noted[noted_count++] = (file_id){ info->st_dev, info->st_ino };
     pthread_mutex_unlock(&noted_lock);
 }
 

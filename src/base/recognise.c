@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include "base/files.h"
 #include "base/text.h"
 
@@ -78,17 +80,24 @@ static ls_content recognise_bytes(const char *path, const char *data, size_t byt
     return memchr(data, 0, bytes) ? LS_CONTENT_UNKNOWN : recognise_text(data, bytes);
 }
 
+// The number of bytes read from the beginning of the file, or -1. The file is not noted as one that the command reads
+// (ls_note_read), because it may be the command's output.
+static ssize_t read_beginning(const char *path, char *data, size_t most) {
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    const ssize_t got = fd < 0 ? -1 : pread(fd, data, most, 0);
+    if (fd >= 0) close(fd);
+    return got;
+}
+
 ls_content ls_recognise(const char *path) {
     struct stat info;
-    char *data = NULL;
-    size_t bytes = 0;
+    char data[BEGINNING_BYTES];
     if (stat(path, &info) != 0) return errno == ENOENT || errno == ENOTDIR ? LS_CONTENT_MISSING : LS_CONTENT_UNKNOWN;
     if (S_ISDIR(info.st_mode)) return LS_CONTENT_FOLDER;
-    if (!S_ISREG(info.st_mode) || ls_failed(ls_read_beginning(path, BEGINNING_BYTES, &data, &bytes)))
-        return LS_CONTENT_UNKNOWN;
-    const ls_content content = recognise_bytes(path, data, bytes, (uint64_t)info.st_size);
-    free(data);
-    return content;
+    const ssize_t bytes = S_ISREG(info.st_mode) ? read_beginning(path, data, sizeof data - 1) : -1;
+    if (bytes < 0) return LS_CONTENT_UNKNOWN;
+    data[bytes] = '\0';
+    return recognise_bytes(path, data, (size_t)bytes, (uint64_t)info.st_size);
 }
 
 const char *ls_content_text(ls_content content) {

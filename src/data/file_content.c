@@ -56,7 +56,7 @@ ls_status ls_file_content_read(const char *path, uint64_t place, ls_file_content
     ls_input file;
     struct timespec now = { 0 };
     *out = (ls_file_content){ .path = path };
-    clock_gettime(CLOCK_REALTIME, &now);
+    clock_gettime(CLOCK_REALTIME, &now); // beside ctime
     LS_TRY(ls_data_file_open(path, &file));
     const uint64_t before = stamp_of_open(file.fd, place, now.tv_sec);
     ls_status status = read_bytes(&file, out);

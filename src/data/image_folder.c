@@ -23,7 +23,8 @@
 #include "data/image_check.h"
 #include "data/image_decode.h"
 
-enum { MAX_CLASSES = 65536, PATH_BYTES = LS_FILE_PATH_BYTES, NAME_BYTES = 1100 }; // NAME_BYTES: of a name, each byte as \xNN
+// NAME_BYTES: of a name, each byte as \xNN.
+enum { MAX_CLASSES = 65536, PATH_BYTES = LS_FILE_PATH_BYTES, NAME_BYTES = 1100 };
 
 #define LAYOUTS \
     "root/<class>/<image>, or root/train/<class>/<image> and root/test/<class>/<image> (or root/val/; valid/ and " \
@@ -316,10 +317,11 @@ typedef struct {
     char beside[160];      // what else is in the root and not used, for a message
 } layout;
 
+// The split that folders of this name are for; SPLITS: none.
 static int split_of(const char *name) {
     for (int i = 0; i < SPLIT_NAMES; i++)
         if (strcasecmp(name, split_names[i].name) == 0) return split_names[i].split;
-    return -1;
+    return SPLITS;
 }
 
 static ls_status take_part(const char *root, const char *name, layout *found, ls_text_room *beside) {
@@ -328,7 +330,7 @@ static ls_status take_part(const char *root, const char *name, layout *found, ls
     const int split = split_of(name);
     LS_TRY(join(path, root, name));
     LS_TRY(look(path, &is_folder));
-    if (split < 0 || !is_folder) {
+    if (split == SPLITS || !is_folder) {
         if (is_folder || ls_image_is_named(name))
             ls_text_put(beside, "%s%s%s", found->beside[0] ? ", " : "", name, is_folder ? "/" : "");
         return LS_SUCCESS;

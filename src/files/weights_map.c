@@ -126,7 +126,7 @@ static ls_status rename_all(search *s) {
     int first = INT_MAX; // of those whose name an earlier tensor has
     for (int n = 1; n < s->named; n++) {
         const int i = s->by_name[n - 1], k = s->by_name[n];
-        if (strcmp(s->names[i], s->names[k]) == 0 && k < first) first = k;
+        if (k < first && strcmp(s->names[i], s->names[k]) == 0) first = k;
     }
     if (first == INT_MAX) return LS_SUCCESS;
     int other = 0;

@@ -54,7 +54,7 @@ static void find_group(verification *v, const sight *all, int ranks, int rank) {
         if (lowest == r && sees_the_same(&all[r], &all[rank])) v->group = v->groups;
         v->groups += lowest == r;
         v->shares += sees_the_same(&all[r], &all[rank]);
-        v->share += sees_the_same(&all[r], &all[rank]) && r < rank;
+        v->share += r < rank && sees_the_same(&all[r], &all[rank]);
     }
 }
 

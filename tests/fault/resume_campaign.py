@@ -382,7 +382,7 @@ def compare(got, wanted):
 
 def check_folder(path):
     """Only what a finished run has."""
-    allowed = re.compile(r"(run\.json|config\.ini|network\.ini|metrics\.jsonl|(evaluation|summary)\.json|weights\.safetensors|checkpoints"
+    allowed = re.compile(r"(run\.json|launched\.ini|config\.ini|network\.ini|metrics\.jsonl|(evaluation|summary)\.json|weights\.safetensors|checkpoints"
                          r"(/update-\d{12}(/(weights\.safetensors|state\.safetensors|manifest\.json))?)?)$")
     for folder, folders, names in os.walk(path):
         for name in folders + names:

@@ -208,7 +208,7 @@ class Case:
         with open(config, "w") as file:
             file.write(f"[data]\ndataset = synthetic\nshape = {shape}\nclasses = 10\ntrain_samples = 320\ntest_samples = 16\n"
                        f"[model]\nfile = {os.path.join(ROOT, network)}\n[train]\nepochs = 1\nglobal_batch = 32\n"
-                       "[optimizer]\nrate = 0.01\n")
+                       "[optimizer]\nlr = 0.01\n")
         run(train, config, "--quiet", "--set", "device.type=cpu", "--run-dir", os.path.join(folder, "run"))
         channels, height, width = map(int, shape.split("x"))
         self.pixels = np.random.default_rng(7).integers(0, 256, (PICTURES, channels, height, width), np.uint8)

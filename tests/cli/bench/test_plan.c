@@ -61,7 +61,7 @@ static const row refused[] = {
     { { NULL }, { "device.type=cpu", "type=ref" }, 2, 0, "s",
         "--sweep type=ref: the same key is swept twice; give all its values in one --sweep" },
     { { NULL }, { "micro_batsh=8" }, 2, 0, "s",
-        "--sweep micro_batsh=8: unknown option micro_batsh; did you mean micro_batch?" },
+        "--sweep micro_batsh=8: unknown option micro_batsh; did you mean train.micro_batch?" },
     { { NULL }, { "train.micro_batsh=8" }, 2, 0, "s",
         "--sweep train.micro_batsh=8: unknown option train.micro_batsh; did you mean train.micro_batch?" },
     { { NULL }, { "rank=1" }, 2, 0, "s", "--sweep rank=1: unknown option rank; did you mean ranks?" },

@@ -226,6 +226,8 @@ static void check_steps(const char *name, const ls_kernels *k, size_t n) {
         .momentum = 0.9F,
         .beta1 = 0.9F,
         .beta2 = 0.99F,
+        .rest1 = 0.1F,
+        .rest2 = 0.01F,
         .eps = 1e-8F,
         .correction1 = 2,
         .correction2 = 3,
