@@ -6,6 +6,7 @@ set -u
 cpu="--set device.type=cpu" ordered="--set run.deterministic=true"
 muon="--set optimizer.kind=muon --set optimizer.nesterov=true --set optimizer.renormalise_every=2 --set optimizer.renormalise_growth=2 --set"
 groups="optimizer.groups=c1.* frozen; n?.bias end=1.3; l.* kind=adamw lr=0.1 frozen_after=1.6"
+rests="optimizer.groups=n2.* frozen_after=1.2"
 lookahead="--set average.kind=lookahead --set average.every=3 --set average.decay=0.7 --set average.decay_power=1"
 
 # shellcheck disable=SC2086 # several words
@@ -35,6 +36,16 @@ lookahead="--set average.kind=lookahead --set average.every=3 --set average.deca
   check "muon, groups, lookahead: 4, then 2, then 1 rank = 1 uninterrupted: weights" "$(field recipe-1 weights_hash)" "$(field recipe weights_hash)"
   check "muon, groups, lookahead: optimizers' memory and average" \
     "$(cmp "$(checkpoint recipe-1 10)/state.safetensors" "$(checkpoint recipe 10)/state.safetensors" && echo same)" same
+
+  # one batch norm with stored statistics, the statistics of another at rest from an update in the middle of the run on
+  train rests 1 $cpu $ordered --set train.stored_statistics=n1 --set "$rests"
+  train rests-4 4 $cpu $ordered --set train.stored_statistics=n1 --set "$rests"
+  check "stored and resting statistics: 4 ranks = 1: weights" "$(field rests-4 weights_hash)" "$(field rests weights_hash)"
+  for update in 3 8; do
+    cut rests-$update rests-4 $update
+    go_on rests-$update 2 $cpu $ordered --set train.stored_statistics=n1 --set "$rests"
+    check "stored and resting statistics: 4, then 2 ranks after update $update" "$(field rests-$update weights_hash)" "$(field rests weights_hash)"
+  done
 
   # Counted on the devices, over all parts of the run: samples of the second epoch after its fourth window.
   train any 4 $cpu --set train.max_updates=3
