@@ -169,7 +169,7 @@ static char *hint_argument(const char *name, ls_command command, char *dst) {
     *dst = 0;
     for (int i = 0; !*dst && (alias = ls_alias_at(i)); i++) {
         char ours[NAME_BYTES];
-        if (alias->kind != LS_ALIAS_ARGUMENT || !ls_text_same_letters(alias->theirs, name)) continue;
+        if (alias->kind != LS_ALIAS_ARGUMENT || !ls_alias_names(alias, name)) continue;
         snprintf(ours, sizeof ours, "%.*s", (int)strcspn(alias->ours, " "), alias->ours);
         const ls_command_option *option = find_option(ours);
         if (!*ours || (option && ls_command_takes(command, option))) ls_hint_of(alias, "", dst);

@@ -14,9 +14,20 @@ const ls_alias *ls_alias_at(int index) {
     return index >= 0 && index < COUNT ? &rows[index] : NULL;
 }
 
+int ls_alias_names(const ls_alias *alias, const char *word) {
+    char name[64];
+    for (const char *at = alias->theirs; *at; at += strspn(at, " ")) {
+        const int length = (int)strcspn(at, " ");
+        snprintf(name, sizeof name, "%.*s", length, at);
+        if (ls_text_same_letters(name, word)) return 1;
+        at += length;
+    }
+    return 0;
+}
+
 const ls_alias *ls_alias_find(ls_alias_kind kind, const char *scope, const char *word) {
     for (int i = 0; i < COUNT; i++)
-        if (rows[i].kind == kind && strcmp(rows[i].scope, scope) == 0 && ls_text_same_letters(rows[i].theirs, word))
+        if (rows[i].kind == kind && strcmp(rows[i].scope, scope) == 0 && ls_alias_names(&rows[i], word))
             return &rows[i];
     return NULL;
 }

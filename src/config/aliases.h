@@ -22,7 +22,8 @@ typedef struct {
     const char *scope, *theirs, *ours, *note; // as in aliases.def
 } ls_alias;
 
-const ls_alias *ls_alias_at(int index); // NULL: there is no such row
+const ls_alias *ls_alias_at(int index);                      // NULL: there is no such row
+int ls_alias_names(const ls_alias *alias, const char *word); // whether the word is one of alias->theirs
 // The row of `word`; scope: "" but of VALUE. NULL: none.
 const ls_alias *ls_alias_find(ls_alias_kind kind, const char *scope, const char *word);
 

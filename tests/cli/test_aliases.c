@@ -102,8 +102,10 @@ static void are_there_once(void **state) {
     for (int i = 0; (a = ls_alias_at(i)); i++)
         for (int j = 0; (b = ls_alias_at(j)) && j < i; j++) {
             if (a->kind != b->kind || strcmp(a->scope, b->scope) != 0 || a->kind == LS_ALIAS_ARGUMENT) continue;
-            if (ls_text_same_letters(a->theirs, b->theirs))
-                fail_msg("'%s' and '%s' are the same", b->theirs, a->theirs);
+            char words[1024];
+            snprintf(words, sizeof words, "%s", a->theirs);
+            for (char *word = strtok(words, " "); word; word = strtok(NULL, " "))
+                if (ls_alias_names(b, word)) fail_msg("'%s' is also in '%s'", word, b->theirs);
         }
 }
 
