@@ -170,8 +170,8 @@ char *ls_text_escape(char *dst, size_t bytes, const char *text) {
     return dst;
 }
 
-// Returns the end of the letter at `at` with the marks behind it, which take no width. *parts: of how many characters
-// it is.
+// Returns the end of the letter at `at` and of the accents that follow it, which have no width. *parts: the number of
+// characters.
 static const char *letter_end(const char *at, int *parts) {
     mbstate_t state = { 0 };
     wchar_t character;

@@ -31,11 +31,11 @@ void ls_text_print(FILE *file, const char *text);
 void ls_text_replace_controls(char *text);
 // The text with every byte that is not printable ASCII as \xNN, cut off at `bytes`, into dst; returns dst.
 char *ls_text_escape(char *dst, size_t bytes, const char *text);
-// Two names that differ look the same: one has letters with marks in one piece (Unicode's NFC), the other one has the
-// marks behind the letters (NFD, as macOS writes names). By the C library's widths of characters, so it does not see
-// which mark it is.
+// Returns 1 if two different names look the same: one has accented letters (Unicode's NFC), the other has letters followed
+// by accents (NFD, as macOS writes names). Accents are found by their width of 0 columns, so different accents on one letter
+// count as the same.
 int ls_text_looks_alike(const char *a, const char *b);
-// The text has a letter whose marks are behind it.
+// Returns 1 if the text has a letter followed by an accent (NFD).
 int ls_text_is_decomposed(const char *text);
 // RFC 4648, with padding. free() it; NULL: no memory.
 char *ls_text_base64(const void *data, size_t bytes);

@@ -11,11 +11,10 @@
 typedef enum { LS_SHIPPED_CONFIGURATION, LS_SHIPPED_NETWORK } ls_shipped_kind;
 enum { LS_SHIPPED_MAX = 64, LS_SHIPPED_NAME_BYTES = 64, LS_SHIPPED_HINT_BYTES = 1024 };
 
-// The user's file of that name, relative to `folder` ("": the current one), into path. Returns 0, with "" in path, if
-// there
-// is none.
+// The user's file of that name, relative to `folder` ("": the current one), into path. Returns 0, with "" in path, if there
+// is no such file.
 int ls_named_nearby(ls_shipped_kind kind, const char *folder, const char *name, char *path, size_t bytes);
-// The program's file of that name, into path. Returns 0, with "" in path, if there is none.
+// The program's file of that name, into path. Returns 0, with "" in path, if there is no such file.
 int ls_named_shipped(ls_shipped_kind kind, const char *name, char *path, size_t bytes);
 // The names of those that come with the program, sorted, without folder and ending. Returns how many.
 int ls_shipped_names(ls_shipped_kind kind, char names[LS_SHIPPED_MAX][LS_SHIPPED_NAME_BYTES]);

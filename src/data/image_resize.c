@@ -23,7 +23,7 @@ static double triangle(double x) {
     return x < 1 ? 1 - x : 0;
 }
 
-// One axis of the source: `pixels` of them, of which the picture takes up `length` from `begin` on.
+// One axis of the source: `pixels` of them, and the picture covers `length` of them, from `begin` on.
 typedef struct {
     int pixels;
     double begin, length;

@@ -24,7 +24,7 @@ typedef struct ls_weights_map {
 } ls_weights_map;
 
 // path: the file's, for messages. starts_anew: by parameter, 1 where the file's tensor is not taken; NULL: it is.
-// LS_USAGE: a rule that is none, or matches nothing; a tensor that is missing or has another shape or type, with the
+// LS_USAGE: a rule is malformed or matches nothing; a tensor that is missing or has another shape or type, with the
 // rule that helps.
 LS_CHECKED ls_status ls_weights_map_new(const char *path, const ls_safetensors *file, const ls_graph *graph,
     const char *rules, const unsigned char *starts_anew, ls_weights_map **out);

@@ -64,8 +64,8 @@ static void cut_segments(ls_optimizer *o, const ls_config *cfg, int kind, const 
     }
 }
 
-// Batch norm's statistics lie behind what is trained; neighbours with the same share of the new value and the same
-// end are one segment.
+// Batch norm's statistics follow the trained parameters. Neighbours with the same share of the new value and the same end
+// form one segment.
 static void add_statistics(ls_optimizer *o, int kind) {
     const ls_param_store *a = o->store;
     for (int i = a->trained_params; i < a->trained_params + a->statistic_params; i++) {
