@@ -26,7 +26,7 @@ groups = 2
 layer = gelu
 """
 ORDERED = ["run.deterministic=true"]
-ADAMW = ["optimizer.kind=adamw", "optimizer.rate=0.01"]
+ADAMW = ["optimizer.kind=adamw", "optimizer.lr=0.01"]
 FP16 = ["train.precision=fp16", "loss_scale.initial=16777216", "loss_scale.growth_interval=3"]
 BF16 = ["train.precision=bf16"]
 CPU, REF, CUDA = ["device.type=cpu"], ["device.type=ref"], ["device.type=cuda"]

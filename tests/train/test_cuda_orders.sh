@@ -25,8 +25,8 @@ run() {
 }
 
 expected=
-for variant in "seed=1 true ring" "seed=2 true ring" "seed=3 true ring" "seed=4 false ring" "seed=5 true resident" \
-  "seed=6,backlog=3 true ring" "seed=7,multiprocessors=1 false resident"; do
+for variant in "seed=1 true stream" "seed=2 true stream" "seed=3 true stream" "seed=4 false stream" "seed=5 true resident" \
+  "seed=6,backlog=3 true stream" "seed=7,multiprocessors=1 false resident"; do
   read -r emulation graphs loader <<<"$variant"
   name=${variant//[ ,=]/_}
   run "$name" "$emulation" --set device.graphs="$graphs" --set data.loader="$loader"
