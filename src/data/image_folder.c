@@ -324,21 +324,24 @@ static int split_of(const char *name) {
     return SPLITS;
 }
 
+static ls_status use_part(const char *root, const char *name, ls_split split, layout *found) {
+    char *part = found->part[split];
+    if (part[0])
+        return ls_fail(LS_DATA, "%s: both %s/ and %s/ are for %s pictures; join them, or move one away", root, part + 1,
+            name, ls_split_name(split));
+    snprintf(part, sizeof found->part[split], "/%.14s", name);
+    return LS_SUCCESS;
+}
+
 static ls_status take_part(const char *root, const char *name, layout *found, ls_text_room *beside) {
     char path[PATH_BYTES];
     int is_folder = 0;
     const int split = split_of(name);
     LS_TRY(join(path, root, name));
     LS_TRY(look(path, &is_folder));
-    if (split == SPLITS || !is_folder) {
-        if (is_folder || ls_image_is_named(name))
-            ls_text_put(beside, "%s%s%s", found->beside[0] ? ", " : "", name, is_folder ? "/" : "");
-        return LS_SUCCESS;
-    }
-    if (found->part[split][0])
-        return ls_fail(LS_DATA, "%s: both %s/ and %s/ are for %s pictures; join them, or move one away", root,
-            found->part[split] + 1, name, ls_split_name((ls_split)split));
-    snprintf(found->part[split], sizeof found->part[split], "/%.14s", name);
+    if (split < SPLITS && is_folder) return use_part(root, name, (ls_split)split, found);
+    if (is_folder || ls_image_is_named(name))
+        ls_text_put(beside, "%s%s%s", found->beside[0] ? ", " : "", name, is_folder ? "/" : "");
     return LS_SUCCESS;
 }
 
