@@ -154,7 +154,7 @@ void ls_atomic_file_clean(const char *path) {
     clean(path, INT64_MAX);
 }
 
-// The new temporary's own time is what the file system's clock says now.
+// The new temporary's time of change gives the file system's current time.
 static void clean_left_over(const ls_atomic_file *file) {
     struct stat info;
     if (fstat(file->fd, &info) == 0) clean(file->target, info.st_mtime - LEFT_OVER_SECONDS);

@@ -132,7 +132,7 @@ static ls_status sort_classes(const ls_weights_info *info, named_class **out) {
     return LS_SUCCESS;
 }
 
-// Names in a text, of which the first ones are shown.
+// A list of names as text. Only the first few names are shown.
 typedef struct {
     ls_text_room room;
     int count;

@@ -76,7 +76,7 @@ static void look_at_milestones(const run_end *r) {
         missed == s->milestone_count ? "the rate never falls" : "the rate does not fall so often");
 }
 
-// Cut off in a fall, more of which lies after the run's end than before.
+// Warns if the run ends before half of the schedule's fall is done.
 static void look_at_fall(const run_end *r) {
     const ls_config *cfg = r->info->cfg;
     const int64_t last = r->updates - 1, end = ls_schedule_fall_end(&r->schedule, last);

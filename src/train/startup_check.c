@@ -81,7 +81,7 @@ static uint64_t add_algorithms(const ls_program *program, uint64_t *known, int *
     return sum;
 }
 
-// A hash of which algorithms the run's whole micro-batches use.
+// A hash of the algorithms that the run's whole micro-batches use.
 static uint64_t hash_algorithms_used(const ls_trainer *t) {
     enum { KINDS = 256 };
     uint64_t known[KINDS], sum = 0;
