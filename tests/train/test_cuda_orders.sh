@@ -7,6 +7,8 @@ plugin=$bin/emulated/lockstep_cuda.so
 [ -e "$plugin" ] || { echo "skipped: $plugin is not there; it needs a C++ compiler when Lockstep is built"; exit 77; }
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
+cp tests/support/tiny.ini "$folder/run.ini"
+cp tests/support/small_net.ini "$folder/net.ini"
 failed=0
 fail() {
   echo "FAILED: $*"
@@ -17,7 +19,7 @@ fail() {
 run() {
   local name=$1 emulation=$2
   shift 2
-  LOCKSTEP_CUDA_PLUGIN=$plugin LOCKSTEP_EMULATION=$emulation "$bin/train" configs/bench-cpu.ini --quiet --run-dir "$folder/$name" \
+  LOCKSTEP_CUDA_PLUGIN=$plugin LOCKSTEP_EMULATION=$emulation "$bin/train" "$folder/run.ini" --quiet --run-dir "$folder/$name" \
     --set device.type=cuda --set data.train_samples=96 --set data.test_samples=16 --set train.global_batch=16 \
     --set train.micro_batch=8 --set train.epochs=1 --set log.every=3 "$@" >"$folder/$name.out" 2>"$folder/$name.err"
   code=$?
@@ -51,7 +53,7 @@ broken() {
 broken "a kernel fails in mid-run" "launch_fail=200" "CUDA error 700" "layer" "CUDA_LAUNCH_BLOCKING=1"
 broken "no memory for a slab" "malloc_fail=3" "memory"
 # the one message that has more lines: with the table
-run "memory too small" "memory=300K"
+run "memory too small" "memory=30K"
 [ $code = 4 ] && grep -q "does not fit" "$folder/memory too small.err" && grep -q "input slots" "$folder/memory too small.err" ||
   fail "memory too small: exit $code: $(cat "$folder/memory too small.err")"
 broken "no card" "devices=0" "sees no GPU"
