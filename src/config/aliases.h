@@ -1,5 +1,4 @@
-// aliases.h - "did you mean": other programs' words (aliases.def), the same word in another spelling, or the nearest
-// word.
+// aliases.h - "did you mean" hints: from other programs' words (aliases.def), other spellings and near words.
 #ifndef LS_CONFIG_ALIASES_H
 #define LS_CONFIG_ALIASES_H
 
@@ -24,17 +23,16 @@ typedef struct {
 
 const ls_alias *ls_alias_at(int index);                      // NULL: there is no such row
 int ls_alias_names(const ls_alias *alias, const char *word); // whether the word is one of alias->theirs
-// The row of `word`; scope: "" but of VALUE. NULL: none.
+// Returns the row of `word`, or NULL. scope is "" except for VALUE.
 const ls_alias *ls_alias_find(ls_alias_kind kind, const char *scope, const char *word);
 
 enum { LS_HINT_BYTES = 512 };
-// What was meant by `word`, as the end of a message: "; did you mean 'relu'? (NOTE)", "; NOTE", or "" into dst
-// (LS_HINT_BYTES).
-// candidates: the words that are right here; an alias whose word is not among them is passed over. quotes: "''", "[]"
-// or "". Returns dst.
+// Writes the end of a message about the wrong word `word` into dst (LS_HINT_BYTES): "; did you mean 'relu'? (NOTE)",
+// "; NOTE" or "".
+// candidates: the words that are valid here. An alias for any other word is ignored. quotes: "''", "[]" or "". Returns dst.
 char *ls_hint(ls_alias_kind kind, const char *scope, const char *word, const char *const *candidates, int count,
     const char *quotes, char *dst);
-// The same of one alias.
+// The same for one alias.
 char *ls_hint_of(const ls_alias *alias, const char *quotes, char *dst);
 
 #endif

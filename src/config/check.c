@@ -1,4 +1,4 @@
-// What one option cannot say: combinations that work for no number of ranks, and texts with a form of their own.
+// Checks beyond a single option's range: combinations that work for no number of ranks, and texts with their own syntax.
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -11,9 +11,9 @@
 #include "config/shipped.h"
 #include "config/values.h"
 
-enum { MAX_NUMBERS = 1024 }; // in a list: more than the digits of LS_TEXT_BYTES can hold
+enum { MAX_NUMBERS = 1024 }; // numbers in a list: more than LS_TEXT_BYTES can hold
 
-// Fails about one option; the text goes on after "configs/x.ini:12: train.epochs = 5: ".
+// Fails with a message about one option. The given text follows "configs/x.ini:12: train.epochs = 5: ".
 static LS_PRINTF(3, 4) ls_status refuse(const ls_config *cfg, int index, const char *format, ...) {
     char where[LS_STATUS_TEXT_BYTES / 2], text[LS_STATUS_TEXT_BYTES / 2];
     va_list args;
@@ -54,7 +54,7 @@ static ls_status check_augmentation(const ls_config *cfg, ls_chw picture) {
     return LS_SUCCESS;
 }
 
-// data.mean or data.std: nothing, or a number a channel within what pixels divided by 255 have.
+// Checks data.mean or data.std: empty, or one number per channel within the range of pixel/255.
 static ls_status check_normalisation(const ls_config *cfg, int index, const char *text, int channels, int may_be_0) {
     double number[MAX_NUMBERS];
     int count;
@@ -202,7 +202,7 @@ static ls_status check_paths(const ls_config *cfg) {
     LS_TRY(ls_config_path(cfg, LS_OPTION_data_cache, path, sizeof path));
     LS_TRY(ls_config_path(cfg, LS_OPTION_model_file, path, sizeof path));
     if (cfg->line[LS_OPTION_model_file] >= 0 || ls_path_exists(path)) return LS_SUCCESS;
-    // Was it meant as in the file? Then neither a shipped network nor none is right.
+    // The path may be meant relative to the configuration file. Then suggesting a shipped network would mislead.
     if (ls_named_nearby(LS_SHIPPED_NETWORK, "", cfg->model_file, path, sizeof path) ||
         !ls_named_nearby(LS_SHIPPED_NETWORK, cfg->folder, cfg->model_file, path, sizeof path))
         return LS_SUCCESS;
@@ -212,8 +212,7 @@ static ls_status check_paths(const ls_config *cfg) {
         path);
 }
 
-// The length of the first word of a list, whose words stand between spaces and commas; *list moves to it. 0: none is
-// left.
+// Moves *list to the first word of a list separated by spaces and commas. Returns the word's length; 0: no word is left.
 static size_t next_word(const char **list) {
     *list += strspn(*list, ", ");
     return strcspn(*list, ", ");

@@ -1,6 +1,6 @@
 // config.h - the run's options: one typed struct made from options.def, filled from an INI file and --set.
 //
-// Every error is LS_USAGE with file:line (or "--set"), section.key, the value, what is allowed, the nearest name.
+// Every error is LS_USAGE and names file:line (or "--set"), section.key, the value, the allowed values and the nearest name.
 #ifndef LS_CONFIG_CONFIG_H
 #define LS_CONFIG_CONFIG_H
 
@@ -32,7 +32,7 @@ enum { LS_TEXT_BYTES = 1024, LS_AUTO = -1 };
 #define LS_OPTION_C_TEXT char
 #define LS_OPTION_ARRAY_TEXT [LS_TEXT_BYTES]
 
-// LS_OPTION_train_micro_batch is the index of option train.micro_batch, from 0 in the order of options.def.
+// LS_OPTION_train_micro_batch is the index of option train.micro_batch; indices start at 0 and follow options.def.
 enum {
 #define X(section, key, TYPE, def, min, max, unit, what) LS_OPTION_##section##_##key,
 #include "config/options.def"
@@ -45,9 +45,9 @@ typedef struct {
 #define X(section, key, TYPE, def, min, max, unit, what) LS_OPTION_C_##TYPE section##_##key LS_OPTION_ARRAY_##TYPE;
 #include "config/options.def"
 #undef X
-    char file[LS_TEXT_BYTES];   // the configuration file, as given
-    char folder[LS_TEXT_BYTES]; // its folder, "" for none: relative paths in the file start there
-    int line[LS_OPTION_COUNT];  // where each value is from: line of the file, 0 default, -1 --set
+    char file[LS_TEXT_BYTES];   // path of the configuration file, as given
+    char folder[LS_TEXT_BYTES]; // its folder ("" for none): relative paths in the file start there
+    int line[LS_OPTION_COUNT];  // origin of each value: line of the file, 0 for the default, -1 for --set
 } ls_config;
 
 // The words of CHOICE options, in the order of their values. tests/config/test_config.c checks them against
@@ -100,66 +100,67 @@ enum { LS_REDUCE_DTYPE_FP32, LS_REDUCE_DTYPE_BF16 };           // dist.reduce_dt
 enum { LS_HIERARCHY_AUTO, LS_HIERARCHY_ON, LS_HIERARCHY_OFF }; // dist.hierarchy
 
 void ls_config_defaults(ls_config *cfg);
-// path: a file, or the name of a shipped configuration, as "mnist" (config/shipped.h). Sets file and folder too.
+// path: a file, or the name of a shipped configuration such as "mnist" (config/shipped.h). Also sets file and folder.
 LS_CHECKED ls_status ls_config_read_file(ls_config *cfg, const char *path);
 LS_CHECKED ls_status ls_config_set(ls_config *cfg, const char *assignment); // "section.key=value", from --set
-// "configs/x.ini:12: train.epochs = 5", "--set train.epochs=5" or "train.epochs = 5 (default)" into dst, the start of a
-// message about option `index`; returns dst. LS_TEXT_BYTES * 3 are always enough.
+// Writes the start of a message about option `index` into dst: "configs/x.ini:12: train.epochs = 5",
+// "--set train.epochs=5" or "train.epochs = 5 (default)". LS_TEXT_BYTES * 3 bytes are always enough. Returns dst.
 char *ls_config_where(const ls_config *cfg, int index, char *dst, size_t bytes);
-// The path that a TEXT option names, into dst: as given where --set gave it, else relative to the configuration file's
-// folder. LS_USAGE when it is longer than `bytes`.
+// Writes the path in a TEXT option into dst: as given if --set gave it, else relative to the configuration file's folder.
+// LS_USAGE if it is longer than `bytes`.
 LS_CHECKED ls_status ls_config_path(const ls_config *cfg, int index, char *dst, size_t bytes);
-// The network file that model.file names, into path: relative as by ls_config_path, with or without models/ and .ini, or
-// else a shipped network. LS_USAGE, with the shipped networks, when there is none.
+// Writes the path of the network file in model.file into path: relative like ls_config_path, with or without models/ and
+// .ini, or else a shipped network. LS_USAGE, with a list of the shipped networks, if there is no such file.
 LS_CHECKED ls_status ls_config_network(const ls_config *cfg, char *path, size_t bytes);
-// What one option cannot know: combinations that are impossible for any number of ranks (rank-dependent ones:
-// ls_batches_plan).
+// Checks combinations of options that are impossible for any number of ranks. ls_batches_plan checks those that depend on
+// the number of ranks.
 LS_CHECKED ls_status ls_config_check(const ls_config *cfg);
-// The same where no data set is named: options of data are not checked.
+// The same without a data set: options of section data are not checked.
 LS_CHECKED ls_status ls_config_check_without_data(const ls_config *cfg);
-// The shape of one picture, as far as the configuration decides it; LS_USAGE: an option is no shape. A folder has three
-// channels.
+// Returns the shape of one picture, as far as the configuration decides it. LS_USAGE: an option is not a shape. Pictures
+// of a folder have three channels.
 LS_CHECKED ls_status ls_config_picture_shape(const ls_config *cfg, ls_chw *shape);
-// Options that were set and have no effect beside the others, into dst: "optimizer.momentum (only with optimizer.kind =
-// sgd); ..."; "": none. Returns dst.
+// Lists options that were set but have no effect beside the others in dst: "optimizer.momentum (only with
+// optimizer.kind = sgd); ...", or "". Returns dst.
 char *ls_config_unused(const ls_config *cfg, char *dst, size_t bytes);
-// Was the option set by hand: by --set, or in a file that is not a run's own record of every option?
+// Whether the option was set by hand: by --set, or in a file that is not a run's own record of every option.
 int ls_config_asks_for(const ls_config *cfg, int option);
-// Does train.sync_batchnorm have anything to do? With one rank it changes nothing.
+// Whether train.sync_batchnorm has an effect. With one rank it changes nothing.
 static inline int ls_config_syncs_norm(const ls_config *cfg, int world_size) {
     return cfg->train_sync_batchnorm && world_size > 1;
 }
-// What activations and the weights that operators read are stored in, by train.precision.
+// The type in which activations and the working weights are stored, by train.precision.
 static inline ls_dtype ls_config_storage(const ls_config *cfg) {
     return cfg->train_precision == LS_PRECISION_BF16   ? LS_BF16
            : cfg->train_precision == LS_PRECISION_FP16 ? LS_F16
                                                        : LS_F32;
 }
-// Does model.override name this fact of weights? words: classes, image_size, mean, std, resize.
+// Whether model.override names this fact of a weights file: classes, image_size, mean, std or resize.
 int ls_config_overrides(const ls_config *cfg, const char *word);
 ls_augmentation ls_config_augmentation(const ls_config *cfg); // of training pictures
 const char *ls_config_choice(const char *name, int value);    // ("train.precision", 1) -> "bf16"
-// Does the optimizer (a group's, too) or schedule that is chosen read option `index`? 1 for options that every one reads.
+// Whether a chosen optimizer (also one of a group) or the chosen schedule reads option `index`. 1 for all other options.
 int ls_config_has_effect(const ls_config *cfg, int index);
-// Number `value` of option `index`, which may be auto (NAN): then what the optimizer `kind` has for it.
+// Returns `value` of option `index`, or for auto (NAN) the value that the optimizer `kind` uses.
 double ls_config_of_kind(int index, double value, int kind);
-// The effective configuration as an INI file that reads back to the same values; with_help adds units, ranges and
-// explanations as comments (configs/reference.ini is this of the defaults).
+// Writes the effective configuration as an INI file that reads back to the same values. with_help adds units, ranges and
+// explanations as comments (configs/reference.ini is made this way from the defaults).
 void ls_config_write(const ls_config *cfg, FILE *file, int with_help);
-// What `train help options` prints: of all options (which: NULL), of a section, or of "section.key". Returns how many those are.
+// Prints the text of `train help options` for all options (which: NULL), a section or "section.key". Returns the number
+// of options printed.
 int ls_config_list(FILE *file, const char *which);
-// What was probably meant by an option's "section.key" or "key": "; did you mean optimizer.lr?", or "", into dst
-// (LS_HINT_BYTES of config/aliases.h); returns dst.
+// Writes a hint about an unknown "section.key" or "key" into dst (LS_HINT_BYTES of config/aliases.h):
+// "; did you mean optimizer.lr?", or "". Returns dst.
 char *ls_config_hint(const char *name, char *dst);
-// The option that was probably meant, as "optimizer.lr"; NULL: no one can tell.
+// Returns the option that was probably meant, such as "optimizer.lr"; NULL: there is no candidate.
 const char *ls_config_meant(const char *name);
-// The option of CHOICE whose word is `word`, as "optimizer.kind" of "adamw", in any spelling and also another program's word for
-// it; NULL: none. *ours: the word.
+// Returns the CHOICE option that has `word`, such as "optimizer.kind" for "adamw", in any spelling or in another program's
+// words; NULL: none. *ours: our word.
 const char *ls_config_option_of_word(const char *word, const char **ours);
-// "sgd adam", the words that option `index` takes, "" where it is none of words, into dst; returns dst.
+// Writes the words that option `index` accepts into dst, such as "sgd adam"; "" if its value is not a word. Returns dst.
 char *ls_config_words(int index, char *dst, size_t bytes);
-// The text of one option's value, as ls_config_write prints it, into dst; 0 when there is no option `index`.
-// For comparing configurations over ranks: index 0, 1, 2, ...
+// Writes the text of one option's value into dst, as ls_config_write prints it. Returns 0 if there is no option `index`.
+// Used to compare configurations between ranks: index 0, 1, 2, ...
 int ls_config_value(const ls_config *cfg, int index, const char **name, char *dst, size_t bytes);
 int ls_config_is_text(int index); // of type TEXT: a value may have commas
 

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "config/values.h"
 
-// Ends the line where a comment starts: ';' or '#' at its start or after white space.
+// Cuts the comment off a line: it starts with ';' or '#' at the start of the line or after white space.
 static void cut_comment(char *line) {
     for (char *at = line; *at; at++) {
         if ((*at == ';' || *at == '#') && (at == line || isspace((unsigned char)at[-1]))) {
@@ -100,7 +100,7 @@ done:
 
 ls_status ls_ini_read_text(const char *path, char **text, size_t *bytes) {
     ls_status status = ls_read_beginning(path, LS_INI_BYTES_MAX + 1, text, bytes);
-    if (status.code == LS_STORAGE) status.code = LS_USAGE; // what the user named cannot be read
+    if (status.code == LS_STORAGE) status.code = LS_USAGE; // a file that the user named cannot be read
     return status;
 }
 

@@ -7,8 +7,8 @@
 // Limits, far above what a configuration or a network needs, so that a wrong or hostile file is refused at once
 // instead of being read for minutes: LS_INI_*_MAX.
 //
-// Own code and not inih, which (as distributions build it) truncates names to 49 characters and lines to 199 without
-// a message, has neither line numbers nor empty sections, and gives "key: value" and indented lines another meaning.
+// This is own code because inih, as distributions build it, truncates names to 49 characters and lines to 199 without a
+// message, has neither line numbers nor empty sections, and gives "key: value" and indented lines another meaning.
 #ifndef LS_CONFIG_INI_H
 #define LS_CONFIG_INI_H
 
@@ -37,17 +37,17 @@ typedef struct {
     int entry_count;
 } ls_ini;
 
-LS_CHECKED ls_status ls_ini_read(const char *path, ls_ini **out); // LS_USAGE when the file cannot be read, too
-// The text alone, of a file that the user named: LS_USAGE when it cannot be read. free() it.
+LS_CHECKED ls_status ls_ini_read(const char *path, ls_ini **out); // LS_USAGE also if the file cannot be read
+// Reads only the text of a file that the user named. LS_USAGE if it cannot be read. The caller frees *text.
 LS_CHECKED ls_status ls_ini_read_text(const char *path, char **text, size_t *bytes);
-// The same of a text (copied) that has been read already; path: where it is from, for messages.
+// Parses a text that was read already (it is copied). path: its origin, for messages.
 LS_CHECKED ls_status ls_ini_parse(const char *path, const char *text, size_t bytes, ls_ini **out);
 void ls_ini_free(ls_ini *ini);
 
-// "configs/x.ini:12: train.epochs = 5" into dst, the start of a message about an entry; returns dst.
+// Writes the start of a message about an entry, "configs/x.ini:12: train.epochs = 5", into dst. Returns dst.
 char *ls_ini_where(const ls_ini *ini, const ls_ini_entry *entry, char *dst, size_t bytes);
 
-// Typed values: whole text must be consumed. LS_USAGE with file:line, section.key, value and what is allowed.
+// Typed values. The whole text must be consumed. LS_USAGE names file:line, section.key, the value and the allowed values.
 LS_CHECKED ls_status ls_ini_int(
     const ls_ini *ini, const ls_ini_entry *entry, int64_t minimum, int64_t maximum, int64_t *out);
 LS_CHECKED ls_status ls_ini_real(

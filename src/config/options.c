@@ -121,7 +121,7 @@ static int find_word(const ls_option *option, const char *word) {
     return -1;
 }
 
-// --- kinds: which of them read an option ---------------------------------------------------------
+// --- which kinds read an option ------------------------------------------------------------------
 
 static const ls_option_read *find_read(const ls_option_kind *kind, int index) { // NULL: it does not read the option
     for (const ls_option_read *read = kind->reads; read->option != NO_OPTION; read++)
@@ -129,7 +129,7 @@ static const ls_option_read *find_read(const ls_option_kind *kind, int index) { 
     return NULL;
 }
 
-// The option of whose kinds some read option `index` and others do not; -1: there is none.
+// Returns the KIND option (optimizer.kind, schedule.kind) of whose choices only some read option `index`; -1: none.
 static int table_for(int index) {
     for (int t = 0; t < LS_OPTION_COUNT; t++)
         for (int k = 0; options[t].kinds && options[t].words[k]; k++)
@@ -176,7 +176,7 @@ char *ls_option_help(int index, char *dst, size_t bytes) {
 }
 
 double ls_config_of_kind(int index, double value, int kind) {
-    const ls_option_read *read = find_read(&optimizers[kind], index); // NULL: it does not look at it
+    const ls_option_read *read = find_read(&optimizers[kind], index); // NULL: the optimizer does not read the option
     if (!isnan(value)) return value;
     return read ? read->number : 0;
 }
@@ -292,7 +292,7 @@ static ls_status fail_choice(const ls_option *option, const char *where, const c
         ls_hint(LS_ALIAS_VALUE, option->name, value, option->words, count, "", hint));
 }
 
-// A text must come back from an INI file as it was: no control characters, nothing that starts a comment there.
+// A text must survive a round trip through an INI file: no control characters and no start of a comment.
 static ls_status check_text(const char *where, const char *value) {
     if (strlen(value) >= LS_TEXT_BYTES)
         return ls_fail(
@@ -347,8 +347,8 @@ static int is_section(const char *name) {
     return 0;
 }
 
-// The option that was probably meant: the same or a near key of the section, another program's name, or the same or a near
-// key of any section. NULL: no one can tell.
+// Returns the option that was probably meant: an equal or near key of the section, another program's name for an option,
+// or an equal or near key of any section. NULL: there is no candidate.
 static const ls_option *nearest_option(const char *section, const char *key) {
     const char *here[LS_OPTION_COUNT], *all[LS_OPTION_COUNT];
     for (int i = 0; i < LS_OPTION_COUNT; i++) {
@@ -359,13 +359,13 @@ static const ls_option *nearest_option(const char *section, const char *key) {
     for (int i = 0; i < LS_OPTION_COUNT && !near; i++)
         if (ls_text_same_letters(all[i], key)) near = all[i];
     if (!near) near = ls_text_nearest(key, all, LS_OPTION_COUNT);
-    for (int pass = 0; near && pass < 2; pass++) // the section's own key before a namesake's
+    for (int pass = 0; near && pass < 2; pass++) // a key of this section wins over the same key of another section
         for (int i = 0; i < LS_OPTION_COUNT; i++)
             if ((pass || here[i]) && !strcmp(options[i].key, near)) return &options[i];
     return NULL;
 }
 
-// Does the section itself have the key, in another spelling?
+// Whether the section has this key in another spelling.
 static int is_spelling(const ls_option *option, const char *section, const char *key) {
     return option && !strcmp(option->section, section) && ls_text_same_letters(option->key, key);
 }
@@ -379,7 +379,7 @@ static char *hint_option(const char *section, const char *key, char *dst) {
     return dst;
 }
 
-// "optimizer.lr" into section and key; a word without a dot is a key. Too long a section is none.
+// Splits "optimizer.lr" into section and key. A word without a dot is a key; a section that is too long is dropped.
 static const char *split_name(const char *name, char section[64]) {
     const char *dot = strchr(name, '.');
     snprintf(section, 64, "%.*s", dot ? (int)(dot - name) : 0, name);
@@ -449,7 +449,7 @@ static ls_status read_entries(ls_config *cfg, const ls_ini *ini) {
     return LS_SUCCESS;
 }
 
-// The file that `name` names, into path: the user's, or the program's.
+// Writes the path of the file called `name` into path: the user's file, or else the one that comes with the program.
 static ls_status find_file(const char *name, char *path, size_t bytes) {
     char inside[LS_TEXT_BYTES], hint[LS_SHIPPED_HINT_BYTES];
     *path = 0;

@@ -10,31 +10,31 @@ typedef enum { TYPE_INT, TYPE_REAL, TYPE_BOOL, TYPE_TEXT, TYPE_CHOICE } ls_optio
 
 typedef struct {
     int option;
-    double number; // what auto is for this choice; NAN: the option is never auto
+    double number; // value that auto stands for with this choice; NAN: the option is never auto
 } ls_option_read;
 
 typedef struct {
     const char *word, *what;
-    const ls_option_read *reads; // the options that not every choice reads, and one of option -1
+    const ls_option_read *reads; // options that only some choices read; the list ends with option -1
 } ls_option_kind;
 
 typedef struct {
     const char *section, *key, *name; // name: "section.key"
     const char *what, *unit;          // unit: NULL for BOOL and CHOICE
-    size_t offset;                    // of the value in ls_config
+    size_t offset;                    // offset of the value in ls_config
     ls_option_type type;
     double number;               // default of INT, REAL and BOOL
     const char *text;            // default of TEXT and CHOICE
     int64_t least, most;         // INT
-    int allows_auto;             // INT, REAL: or the word auto, which is LS_AUTO or NAN
+    int allows_auto;             // INT, REAL: the word auto is allowed too; it is stored as LS_AUTO or NAN
     double minimum, maximum;     // REAL
     const char *const *words;    // CHOICE: its words and NULL
-    const ls_option_kind *kinds; // CHOICE of a table: what each word means, as many as there are words; else NULL
+    const ls_option_kind *kinds; // KIND: one entry per word; else NULL
 } ls_option;
 
-// What the option does, after the kinds that read it (with what auto is for them), into dst; returns dst.
+// Writes the option's explanation into dst, led by the kinds that read it and their value of auto. Returns dst.
 char *ls_option_help(int index, char *dst, size_t bytes);
-// The words of those kinds that read option `index`, as "linear, cosine", into dst; returns dst, which is "" where all do.
+// Writes the kinds that read option `index` into dst, as "linear, cosine"; "" if all kinds do. Returns dst.
 char *ls_option_readers(int index, char *dst, size_t bytes);
 const ls_option *ls_option_at(int index); // 0 to LS_OPTION_COUNT - 1
 

@@ -12,8 +12,8 @@
 #include "base/text.h"
 
 static const struct {
-    const char *folder; // of a name that lacks it, relative to a configuration or to the current folder
-    const char *below;  // the folder of shipped files, below configs/
+    const char *folder; // added to a name without a folder; relative to a configuration or to the current folder
+    const char *below;  // folder of the shipped files, below configs/
     const char *noun;   // with its article
 } kinds[] = {
     [LS_SHIPPED_CONFIGURATION] = { "configs/", "", "a configuration" },
@@ -37,7 +37,7 @@ int ls_named_nearby(ls_shipped_kind kind, const char *folder, const char *name, 
     return 0;
 }
 
-// What is left of a name without the folders and the ending that it may have, into stem.
+// Writes the name without its folders and ending into stem.
 static void find_stem(ls_shipped_kind kind, const char *name, char *stem, size_t bytes) {
     if (strncmp(name, "./", 2) == 0) name += 2;
     if (strncmp(name, "configs/", 8) == 0) name += 8;
@@ -79,7 +79,7 @@ int ls_shipped_names(ls_shipped_kind kind, char names[LS_SHIPPED_MAX][LS_SHIPPED
     return count;
 }
 
-// Is word the beginning of name, up to a '-'? "cifar10" of "cifar10-94".
+// Whether word is the start of name up to a '-', like "cifar10" of "cifar10-94".
 static int begins(const char *name, const char *word) {
     const size_t length = strlen(word);
     return length && strncmp(name, word, length) == 0 && name[length] == '-';

@@ -1,5 +1,5 @@
-// Options that were set and that nothing heeds, as another option chooses something else. What would be wrong, and not
-// only without effect, check.c refuses.
+// Finds options that were set but have no effect, because another option selects something else. Combinations that would
+// be wrong, not only without effect, are refused by check.c.
 #include <stdio.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "config/config.h"
 #include "config/options.h"
 
-// A file that names every option is a run's own record of them, which asks for nothing by naming it.
+// A file that names every option is a run's own record of its options. Naming an option there is no request for it.
 static int is_record(const ls_config *cfg) {
     for (int i = 0; i < LS_OPTION_COUNT; i++)
         if (cfg->line[i] == 0) return 0;
@@ -28,7 +28,7 @@ int ls_config_asks_for(const ls_config *cfg, int option) {
 
 typedef struct {
     const ls_config *cfg;
-    char by[READERS_BYTES]; // of what stands at the end; "": nothing does
+    char by[READERS_BYTES]; // the kinds that read the option, for the end of the message; "": no such note
     ls_text_room room;
 } list;
 

@@ -15,7 +15,7 @@
 
 enum { LONGEST_SIDE = 65535 };
 
-// Digits of a decimal integer with an optional '-', nothing else: strtoll alone would take "+5", " 5" and "5x".
+// Whether text is a decimal integer with an optional '-'. strtoll alone would also accept "+5", " 5" and "5x".
 static int read_int(const char *text, int64_t *out) {
     const char *digits = text + (*text == '-');
     if (!*digits || digits[strspn(digits, "0123456789")]) return 0;
@@ -48,8 +48,8 @@ char *ls_real_text(char *dst, double value) {
     return dst;
 }
 
-// "; write 0.05 ...": what a text that is no number was probably meant to be, or "", into dst (LS_HINT_BYTES). whole: of an
-// integer.
+// Writes a hint such as "; write 0.05 ..." into dst (LS_HINT_BYTES) about a text that is not a number, or "". whole: an
+// integer is expected.
 static char *hint_number(const char *text, int whole, char *dst) {
     char copy[64];
     int64_t plain;
@@ -116,7 +116,7 @@ ls_status ls_parse_bool(const char *where, const char *text, int *out) {
         LS_USAGE, "%s: expected true or false%s", where, ls_hint(LS_ALIAS_VALUE, "bool", text, words, 2, "", hint));
 }
 
-// "AxBxC" into out[0..count).
+// Parses "AxBxC" into out[0..count).
 static int read_sides(const char *text, int count, int *out) {
     for (int i = 0; i < count; i++) {
         size_t length = strspn(text, "0123456789");
@@ -170,7 +170,7 @@ ls_status ls_parse_reals(const char *where, const char *text, double *out, int c
     }
 }
 
-// "3:28" or "3:28x32" in `text`, which is cut up.
+// Parses "3:28" or "3:28x32". Writes zeros into `text`.
 static int read_resolution(char *text, ls_resolution *out) {
     char *size = strchr(text, ':');
     if (!size) return 0;
@@ -218,7 +218,7 @@ int ls_resolutions_find(const ls_resolutions *r, int64_t epoch) {
 
 static const struct {
     const char *key;
-    size_t at; // of ls_group, a double
+    size_t at; // offset of a double in ls_group
     double most;
 } group_numbers[] = {
     { "lr", offsetof(ls_group, lr), 1e6 },
@@ -234,7 +234,7 @@ static const char *const group_kinds[] = {
 #include "config/optimizers.def"
 };
 
-// "key=number", "kind=word" or "frozen" into the group; 0: it is none of these.
+// Parses "key=number", "kind=word" or "frozen" into the group. Returns 0 for any other word.
 static int read_group_word(const char *word, ls_group *out) {
     const size_t length = strcspn(word, "=");
     if (strcmp(word, "frozen") == 0) return out->frozen = 1;
@@ -255,7 +255,7 @@ static int read_group_word(const char *word, ls_group *out) {
 
 #define GROUP_WORDS "lr=, decay=, momentum=, end= or frozen_after= with a number, kind= with an optimizer, or frozen"
 
-// "; did you mean lr=?" about a word of a group, or "", into dst.
+// Writes a hint such as "; did you mean lr=?" about a word of a group into dst, or "".
 static char *hint_group_word(const char *word, char *dst) {
     const char *equals = strchr(word, '=');
     char key[32] = "";
@@ -274,7 +274,7 @@ static char *hint_group_word(const char *word, char *dst) {
     return dst;
 }
 
-// One group, "pattern lr=factor decay=value ...", in `text`, which is cut up.
+// Parses one group, "pattern lr=factor decay=value ...". Writes zeros into `text`.
 static ls_status parse_group(const char *where, char *text, ls_groups *groups) {
     ls_group *out = &groups->group[groups->count];
     char *rest = text, *word = strsep(&rest, " \t");

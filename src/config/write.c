@@ -7,9 +7,9 @@
 #include "config/options.h"
 #include "config/values.h"
 
-enum { LINE_BYTES = 120 }; // of --list, on a terminal
+enum { LINE_BYTES = 120 }; // width of `train help options`
 
-// The words that the option takes, "true | false"; "": it is none of words.
+// Writes the option's words, such as "true | false"; "" if its value is not a word.
 static void put_words(const ls_option *option, const char *cut, char *dst, size_t bytes) {
     static const char *const booleans[] = { "true", "false", NULL };
     const char *const *words = option->type == TYPE_BOOL ? booleans : option->words;
@@ -23,7 +23,7 @@ char *ls_config_words(int index, char *dst, size_t bytes) {
     return dst;
 }
 
-// "samples, 0 to 65536", "true | false", "text": what the option takes.
+// Writes the values that the option accepts: "samples, 0 to 65536", "true | false" or "text".
 static char *describe(const ls_option *option, char *dst, size_t bytes) {
     const char *unit = option->unit ? option->unit : "", *comma = *unit ? ", " : "";
     char low[32], high[32];
