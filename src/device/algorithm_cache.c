@@ -1,4 +1,4 @@
-// algorithm_cache.c - the file is one line "lockstep plans 2 <hash of the rest>", then "key<tab>choice" lines.
+// algorithm_cache.c - the file has one line "lockstep plans 2 <hash of the rest>", then "key<tab>choice" lines.
 #include "device/algorithm_cache.h"
 
 #include <stdio.h>
@@ -12,10 +12,10 @@ static const char any_version[] = "lockstep plans ", first_words[] = "lockstep p
 enum { FIRST_LINE_BYTES = sizeof first_words - 1 + 16 + 1, FILE_ENTRIES = 1024 };
 
 typedef struct {
-    char *key, *choice; // one piece of memory, which is key's
-    int used;           // found or put
-    int measured;       // put
-    int unsaved;        // put or taken since the last save
+    char *key, *choice; // share one allocation, which key owns
+    int used;           // the entry was found or put
+    int measured;       // the entry was put
+    int unsaved;        // the entry was put or taken since the last save
 } entry;
 
 typedef struct {
@@ -25,7 +25,7 @@ typedef struct {
 
 struct ls_algorithm_cache {
     char *folder, *path; // NULL: no file
-    const char *ignored; // why the file was not taken; NULL: it was, or there was none
+    const char *ignored; // why the file was ignored; NULL: it was read, or there was none
     entry_list list;
     int settled;
 };
@@ -46,7 +46,7 @@ static ls_status make_entry(const char *key, const char *choice, entry *made) {
     return LS_SUCCESS;
 }
 
-// Adds or replaces.
+// Adds the entry, or replaces the entry with the same key.
 static ls_status insert(entry_list *list, const char *key, const char *choice, entry **out) {
     LS_TRY(LS_GROW(list->entries, list->count, "%zu measured plans", list->count));
     entry made;
@@ -67,7 +67,7 @@ static void free_list(entry_list *list) {
     *list = (entry_list){ 0 };
 }
 
-// Why a file's text is not taken; NULL: it is as it was written.
+// Says why a file's text is rejected; NULL: the text is valid.
 static const char *fault_of(const char *text, size_t bytes) {
     char hash[17];
     if (bytes < sizeof any_version - 1 || memcmp(text, any_version, sizeof any_version - 1) != 0)
@@ -81,7 +81,7 @@ static const char *fault_of(const char *text, size_t bytes) {
     return whole && strlen(body) == body_bytes ? NULL : "is damaged";
 }
 
-// The next "key<tab>choice" line as two texts; NULL at the end or where there is none.
+// Returns the key of the next "key<tab>choice" line and sets *choice; NULL at the end or if the line is malformed.
 static char *next_line(char **at, char **choice) {
     char *line = *at, *end = strchr(line, '\n'), *tab = strchr(line, '\t');
     if (!end || !tab || tab > end) return NULL;
@@ -91,7 +91,7 @@ static char *next_line(char **at, char **choice) {
     return line;
 }
 
-// Returns why the file was not taken; NULL: it was, or there is none.
+// Returns why the file was ignored; NULL: it was read, or there is none.
 static const char *read_file(const char *path, entry_list *list) {
     char *text = NULL, *choice;
     entry *inserted;
@@ -166,8 +166,8 @@ const char *ls_algorithm_cache_ignored(ls_algorithm_cache *cache) {
     return why;
 }
 
-// The lines of entries first..count-1, behind `before` bytes that the caller fills in;
-// only_used: of those that were found or put.
+// Writes the lines of entries first..count-1. Before them it leaves `before` bytes, which the caller fills. only_used:
+// skips entries that were neither found nor put.
 static ls_status write_lines(
     const entry_list *list, size_t first, int only_used, size_t before, char **text, size_t *bytes) {
     *bytes = before;
@@ -201,7 +201,8 @@ static ls_status write_file(const ls_algorithm_cache *cache, const entry_list *l
 }
 
 ls_status ls_algorithm_cache_save(ls_algorithm_cache *cache) {
-    entry_list *own = &cache->list, merged = { 0 }; // merged: what other processes have saved meanwhile, and our own
+    // merged: entries that other processes have saved since, and our own
+    entry_list *own = &cache->list, merged = { 0 };
     entry *inserted;
     int unsaved = 0;
     for (size_t i = 0; i < own->count; i++) unsaved |= own->entries[i].unsaved;

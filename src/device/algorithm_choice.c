@@ -1,4 +1,4 @@
-// algorithm_choice.c - rounds of runs, and which candidate's shortest one is the shortest.
+// algorithm_choice.c - runs the rounds and picks the candidate with the shortest time.
 #include "device/algorithm_choice.h"
 
 #include <math.h>
@@ -8,8 +8,8 @@ enum { WARM_UPS = 1, ROUNDS = 7 };
 static const float enough_faster = 0.97F, hopeless = 2.0F;
 
 typedef struct {
-    float ms; // the shortest; INFINITY: none was counted
-    int out;  // it failed, or is hopeless
+    float ms; // shortest time; INFINITY: no run was counted
+    int out;  // the candidate failed or is hopeless
 } candidate;
 
 static void run_round(const ls_algorithm_candidates *c, candidate *all, int counted, ls_status *refused) {

@@ -1,8 +1,8 @@
-// algorithm_choice.h - which of several algorithms is the fastest, by running each of them.
+// algorithm_choice.h - finds the fastest of several algorithms by running each of them.
 //
-// All candidates run once in every round, so that a clock that rises or falls meets all of them alike. A candidate's time
-// is its shortest: what disturbs a run only makes it longer. The first round is not counted (code is loaded then). A
-// candidate that takes twice as long as the fastest is not run again, nor one that fails.
+// All candidates run once in every round, so a change of the clock rate affects all of them alike. A candidate's time
+// is its shortest, because disturbances only make a run longer. The first round is not counted, because it loads code.
+// A candidate that takes more than twice as long as the fastest does not run again, nor does a candidate that fails.
 #ifndef LS_DEVICE_ALGORITHM_CHOICE_H
 #define LS_DEVICE_ALGORITHM_CHOICE_H
 
@@ -10,14 +10,15 @@
 
 typedef struct {
     const char *layer, *what; // "conv1", "conv forward": for messages
-    int count;                // >= 1; the order in which the library has them, the best first
-    // Runs one of them once; *ms is how long it took. A failure is a candidate that does not run here.
+    int count;                // >= 1; candidates are in the library's order, the best first
+    // Runs one candidate once; *ms is the time it took. It fails if the candidate does not run here.
     ls_status (*time_once)(void *context, int candidate, float *ms);
     void *context;
 } ls_algorithm_candidates;
 
-// *best: the fastest one's number. An earlier one stays unless a later one is 3 % faster, so noise changes little, and
-// of equals the library's order decides. LS_DEVICE: none of them runs, and why the first one did not; no memory.
+// *best: number of the fastest candidate. A later candidate must be 3 % faster to replace an earlier one, so noise
+// changes little, and among equals the library's order decides. LS_DEVICE: no candidate runs (with the first one's
+// reason), or no memory.
 LS_CHECKED ls_status ls_algorithm_fastest(const ls_algorithm_candidates *candidates, int *best);
 
 #endif

@@ -1,4 +1,4 @@
-// device_open.c - devices by the word of device.type: those of the program itself, and GPUs by plugins.
+// device_open.c - opens devices by the value of device.type: the program's own devices, and GPUs through plugins.
 #include "device/device.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@ int ls_device_is_gpu(const char *type) {
     return 0;
 }
 
-// The failures of several plugins in one line.
+// Joins the failures of several plugins in one line.
 static void add_failure(ls_status *all, ls_status status) {
     *all = ls_failed(*all) ? ls_fail(all->code, "%s; %s", all->text, status.text) : status;
 }
@@ -40,7 +40,7 @@ ls_status ls_device_gpus(const char *type, ls_device_gpu *gpus, int most, int *c
     return none;
 }
 
-// The first plugin of `type` that opens a GPU.
+// Opens a GPU with the first plugin of `type` that can.
 static ls_status open_gpu(const char *type, const ls_device_options *options, ls_device **out) {
     ls_status none = LS_SUCCESS;
     for (int i = 0; i < LS_GPU_PLUGIN_COUNT; i++) {

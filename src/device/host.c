@@ -10,13 +10,13 @@
 
 struct ls_queue {
     ls_device *device;
-    pthread_mutex_t lock; // of status
-    ls_status status;     // the first failure of anything that ran here
+    pthread_mutex_t lock; // protects status
+    ls_status status;     // first failure of any work that ran here
 };
 struct ls_event {
     ls_device *device;
-    ls_queue *queue; // of the last recording; NULL: none
-    double seconds;  // on the clock, when it was recorded last
+    ls_queue *queue; // queue that recorded the event last; NULL: never recorded
+    double seconds;  // host clock at the last recording
 };
 
 ls_status ls_host_slab_new(ls_device *device, ls_memory_kind kind, size_t bytes, const char *what, ls_slab **out) {

@@ -1,8 +1,8 @@
-// host.h - what devices in host memory share: slabs, queues that run everything at once, and plain layouts.
+// host.h - the common part of devices that use host memory: slabs, queues that run work at once, and plain layouts.
 //
-// Plain layouts: activations are canonical NCHW in their storage type, parameters canonical fp32;
-// nothing is padded. A device fills its table from these and adds its own open, close, info and plans.
-// A queue here runs everything at once: run has finished when it returns, so events and syncs only return what failed.
+// Plain layouts: activations are canonical NCHW in their storage type, parameters are canonical fp32. Nothing is
+// padded. A device fills its table from these functions and adds its own open, close, info and plans. A queue runs work
+// at once: the work is done when run returns. Events and syncs therefore only return failures.
 #ifndef LS_DEVICE_HOST_H
 #define LS_DEVICE_HOST_H
 
@@ -14,7 +14,7 @@ void ls_host_slab_free(ls_slab *slab);
 ls_status ls_host_queue_new(ls_device *device, const char *name, ls_queue **out);
 void ls_host_queue_free(ls_queue *queue);
 ls_status ls_host_queue_sync(ls_queue *queue);
-void ls_host_queue_fail(ls_queue *queue, ls_status status); // from any thread: what ran on it failed
+void ls_host_queue_fail(ls_queue *queue, ls_status status); // records that work on this queue failed; from any thread
 ls_status ls_host_event_new(ls_device *device, int timed, ls_event **out);
 void ls_host_event_free(ls_event *event);
 void ls_host_event_record(ls_event *event, ls_queue *queue);
@@ -32,7 +32,7 @@ size_t ls_host_param_elements(const ls_device *device, const ls_param_shape *sha
 void ls_host_param_import(ls_device *device, const ls_param_shape *shape, const float *host, ls_buffer dst);
 void ls_host_param_export(ls_device *device, const ls_param_shape *shape, ls_buffer src, float *host);
 
-// The rows of a table (ls_device_api) that are the same for every device in host memory.
+// The rows of a table (ls_device_api) that are the same for every device that uses host memory.
 #define LS_HOST_MEMORY_ROWS \
     .slab_new = ls_host_slab_new, .slab_free = ls_host_slab_free, .queue_new = ls_host_queue_new, \
     .queue_free = ls_host_queue_free, .queue_sync = ls_host_queue_sync, .event_new = ls_host_event_new, \

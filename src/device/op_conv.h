@@ -1,16 +1,17 @@
-// op_conv.h - 2-D convolution (cross-correlation, as torch.nn.Conv2d) and its gradients.
+// op_conv.h - 2-D convolution (cross-correlation, as in torch.nn.Conv2d) and its gradients.
 //   forward          dst[n,k,p,q] = bias[k] + sum_{c,r,s} src[n,c,y,x] * weight[k,c,r,s],
 //                    y = p*stride_h - pad_h + r*dilation, x = q*stride_w - pad_w + s*dilation
 //   backward data    grad_src = gradient with respect to src (overwrites)
 //   backward weight  grad_weight += gradient with respect to weight, fp32
 //                    grad_bias[k] += sum_{n,p,q} grad_dst[n,k,p,q]
-//                    with `rounds` a device may store its part of grad_weight, rounded to storage, in grad_rounded
-//                    instead, which is zero before: the gradient is the sum of both (WIDEN of op_update.h)
+//                    With `rounds`, a device may store part of the weight gradient in grad_rounded, rounded to storage,
+//                    instead of adding it to grad_weight. grad_rounded is zero before the run. The gradient is the sum
+//                    of both arrays (see WIDEN in op_update.h).
 // Shapes  src (N,C,H,W), weight (K,C/groups,R,S), bias (K), dst (N,K,P,Q), R = kernel_h, S = kernel_w,
 //         P = (H + 2*pad_h - dilation*(R-1) - 1)/stride_h + 1, Q = (W + 2*pad_w - dilation*(S-1) - 1)/stride_w + 1
-// Types   src, dst, their gradients, weight and grad_rounded: storage; bias, grad_weight, grad_bias: fp32;
-//         accumulation fp32 (ref: double)
-// Errors  LS_USAGE impossible geometry (describe); LS_DEVICE no algorithm (plan)
+// Types   src, dst, their gradients, weight and grad_rounded: storage; bias, grad_weight, grad_bias: fp32; accumulation
+//         fp32 (ref: double)
+// Errors  LS_USAGE: impossible shapes (descriptor check); LS_DEVICE: no algorithm (plan)
 // Source  PyTorch Conv2d documentation; oneDNN convolution primitive; cuDNN 9 graph API
 #ifndef LS_DEVICE_OP_CONV_H
 #define LS_DEVICE_OP_CONV_H
@@ -22,7 +23,7 @@ typedef struct {
     int kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation, groups;
     int has_bias;
     int bias_only; // backward weight: GRAD_WEIGHT is absent
-    int rounds;    // backward weight in 16-bit storage: GRAD_ROUNDED is there
+    int rounds;    // backward weight in 16-bit storage: GRAD_ROUNDED is present
     ls_dtype storage;
 } ls_conv_attr;
 
@@ -42,7 +43,7 @@ enum {
     LS_CONV_BACKWARD_WEIGHT_GRAD_DST,
     LS_CONV_BACKWARD_WEIGHT_GRAD_WEIGHT,
     LS_CONV_BACKWARD_WEIGHT_GRAD_BIAS,
-    LS_CONV_BACKWARD_WEIGHT_GRAD_ROUNDED, // laid out as the weight
+    LS_CONV_BACKWARD_WEIGHT_GRAD_ROUNDED, // same layout as the weight
     LS_CONV_BACKWARD_WEIGHT_ARGS
 };
 

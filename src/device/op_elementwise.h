@@ -1,24 +1,26 @@
 // op_elementwise.h - element-wise operators on activations of one shape.
-//   relu forward   dst = max(src, 0), NaN stays NaN on ref (other devices need not)
+//   relu forward   dst = max(src, 0); NaN stays NaN on ref (other devices need not keep it)
 //   relu backward  grad_src = dst > 0 ? grad_dst : 0
 //   gelu forward   dst = src * Phi(src), Phi(x) = erfc(-x/sqrt(2))/2 the normal distribution function
 //   gelu backward  grad_src = grad_dst * (Phi(src) + src * phi(src)), phi(x) = exp(-x^2/2)/sqrt(2 pi) its density
-//                  NaN stays NaN; so becomes -inf, as in PyTorch (-inf * 0), and backward both infinities
+//                  NaN stays NaN. Forward, -inf gives NaN, as in PyTorch (-inf * 0). Backward, both infinities give
+//                  NaN.
 //   silu forward   dst = src * s(src), s(x) = 1/(1 + exp(-x)) the sigmoid
 //   silu backward  grad_src = grad_dst * s(src) * (1 + src * (1 - s(src)))
-//                  NaN stays NaN; so becomes -inf, as in PyTorch, and backward both infinities
+//                  NaN stays NaN. Forward, -inf gives NaN, as in PyTorch. Backward, both infinities give NaN.
 //   sigmoid forward   dst = s(src)
-//   sigmoid backward  grad_src = grad_dst * s(src) * (1 - s(src)); NaN stays NaN, infinities give 1 or 0, and backward 0
+//   sigmoid backward  grad_src = grad_dst * s(src) * (1 - s(src))
+//                     NaN stays NaN. Forward, the infinities give 1 and 0. Backward, they give 0.
 //   add            dst = a + b
 //   multiply       dst = a * b                                (its own backward: the gradient times the other input)
 //   scale          dst = src * factor                         (its own backward)
 //   dropout        dst = keep ? src / (1 - p) : 0             (its own backward: same mask)
 //                  keep when ls_unit_float(word) >= p,
-//                  word = ls_random_word(seed, LS_PURPOSE_DROPOUT, layer, update, position * C*H*W + i), where i is
-//                  the element's canonical (c,h,w) index in its sample and position the sample's place in the window;
-//                  update and the position of sample 0 come from the micro-batch record (ls_micro_input in op_loss.h)
-// In place is allowed: the output may be the same buffer as one of the inputs of its type and shape
-// (dst = src, or = a or b; activations backward: grad_src = grad_dst).
+//                  word = ls_random_word(seed, LS_PURPOSE_DROPOUT, layer, update, position * C*H*W + i). i is the
+//                  element's canonical (c,h,w) index in its sample. position is the sample's position in the window.
+//                  The micro-batch record (ls_micro_input in op_loss.h) gives the update and the position of sample 0.
+// In place is allowed: the output may be the same buffer as an input of the same type and shape (dst = src, or = a or
+// b; backward of an activation: grad_src = grad_dst).
 // Source  torch.nn.GELU (approximate = none), torch.nn.SiLU; Hendrycks and Gimpel 2016
 #ifndef LS_DEVICE_OP_ELEMENTWISE_H
 #define LS_DEVICE_OP_ELEMENTWISE_H

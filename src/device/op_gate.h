@@ -1,4 +1,4 @@
-// op_gate.h - a map multiplied by a number for each channel of each sample: squeeze-and-excitation.
+// op_gate.h - multiplies each channel of each sample by one number, as in squeeze-and-excitation.
 //   gate           dst[n,c,y,x] = src[n,c,y,x] * gate[n,c]             (its own backward with respect to src)
 //   gate backward  grad_gate[n,c] = sum_{y,x} src[n,c,y,x] * grad_dst[n,c,y,x]
 // Shapes  src, dst, grad_dst (N,C,H,W); gate, grad_gate (N,C,1,1)

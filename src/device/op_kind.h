@@ -1,10 +1,11 @@
-// op_kind.h - kinds of operators, by which times are added up for people: what a run spends on convolutions.
+// op_kind.h - kinds of operators. Tables of times add up the time of each kind, for example of all convolutions.
 #ifndef LS_DEVICE_OP_KIND_H
 #define LS_DEVICE_OP_KIND_H
 
 #include "device/device.h"
 
-// X(identifier, name); gradients: their sums, statistics and conversions, and what else ends an update.
+// X(identifier, name). The kind "gradients" covers sums, statistics and conversions of gradients, and the rest of the
+// end of an update.
 #define LS_OP_KINDS(X) \
     X(CONVOLUTION, "convolution") \
     X(LINEAR, "linear") \
@@ -24,6 +25,6 @@ typedef enum {
 } ls_op_kind;
 
 const char *ls_op_kind_name(ls_op_kind kind);
-ls_op_kind ls_op_kind_of(ls_op op); // by its family
+ls_op_kind ls_op_kind_of(ls_op op); // follows from the operator's family
 
 #endif

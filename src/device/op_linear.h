@@ -1,6 +1,6 @@
-// op_linear.h - fully connected layer (torch.nn.Linear) and its gradients, over a feature map read as one vector.
-//   forward          dst[n,o] = bias[o] + sum_{c,h,w} src[n,c,h,w] * weight[o,c,h,w]; relu: or 0 where that is below
-//                    (devices with LS_FUSES_BIAS)
+// op_linear.h - fully connected layer (torch.nn.Linear) and its gradients. It reads a feature map as one vector.
+//   forward          dst[n,o] = bias[o] + sum_{c,h,w} src[n,c,h,w] * weight[o,c,h,w]; with `relu`, negative results
+//                    become 0 (devices with LS_FUSES_BIAS)
 //   backward data    grad_src = gradient with respect to src (overwrites)
 //   backward weight  grad_weight += ..., grad_bias += ..., fp32
 // Shapes  src (N,C,H,W); weight (O,C,H,W), which is PyTorch's (O, C*H*W); bias (O); dst (N,O,1,1)
@@ -20,12 +20,13 @@ typedef struct {
     int relu; // forward
 } ls_linear_attr;
 
-// A layer that a head may have (op_loss.h): its weight gradient, bias and all, is one launch of a GPU.
+// Whether the layer is small enough for a head (op_loss.h). A GPU then computes its weight and bias gradients in one
+// launch.
 static inline int ls_linear_is_small(const ls_linear_attr *a) {
     return a->src.h * a->src.w == 1 && !a->bias_only && ls_head_fits(a->src, a->out_features);
 }
 
-// The arguments are those of a convolution, so what lowers or runs one does the other.
+// The arguments are those of a convolution, so the same code can lower or run both.
 enum {
     LS_LINEAR_FORWARD_SRC = LS_CONV_FORWARD_SRC,
     LS_LINEAR_FORWARD_WEIGHT = LS_CONV_FORWARD_WEIGHT,

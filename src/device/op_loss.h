@@ -1,31 +1,36 @@
-// op_loss.h - softmax cross-entropy of the logits, and its gradient; the head of a network: what makes the logits, too.
+// op_loss.h - the loss: softmax cross-entropy of the logits and its gradient. Also the head: the end of a network, from
+// the last map to the loss, as one operator.
 // Loss
-//   p = softmax(z), z = logits[n], times `scale` where that is not 0 (devices with LS_FUSES_SCALE);  target t[k] = (1 - smoothing) * ((1 - m) * [k == label] + m * [k == partner]) + smoothing / K
+//   p = softmax(z), z = logits[n], times `scale` where scale is not 0 (devices with LS_FUSES_SCALE)
+//   target t[k] = (1 - smoothing) * ((1 - m) * [k == label] + m * [k == partner]) + smoothing / K,
 //     m = mix[n] / 65536 with `mixed`, else 0; partner: the label of sample N-1-n
-//     with `weighted` times weights[k]
+//     with `weighted`, times weights[k]
 //   loss[n] = -sum_k t[k] * log p[k]      (torch.nn.CrossEntropyLoss(weight, label_smoothing), summed, not averaged)
-//   grad_logits[n,k] = (p[k] * sum_j t[j] - t[k]) * LS_GRADIENT_SCALE (* scale)  for n < micro.count, else 0 (the mean
-//     over the window comes later); without weights the targets' sum is 1
-//     Where loss[n] is not finite all of grad_logits[n] is NaN, also where the formula gives numbers (log p of the
-//     label is -inf): so that no rank applies an update whose loss is not finite.
+//   grad_logits[n,k] = (p[k] * sum_j t[j] - t[k]) * LS_GRADIENT_SCALE (* scale)  for n < micro.count, else 0
+//     The mean over the window is taken later. Without weights the sum of the targets is 1.
+//     Where loss[n] is not finite, all of grad_logits[n] is NaN, even where the formula gives numbers (log p of the
+//     label is -inf). So no rank applies an update whose loss is not finite.
 //   result.loss_sum += LS_LOSS_STEP(sum of loss[n] over n < count)
 //   result.correct  += argmax of z == label (the lowest index wins a tie)
 //   result.count    += count
 //   result.bad      += loss[n] is not finite
-//   Labels of samples from count on are not read, but as partners.
+//   Labels of samples n >= count are read only as partners.
 // Shapes  logits (N,K,1,1) activation; labels int32[N], 0..K-1 (checked by the loader); micro: one ls_micro_input;
-//         sample: ls_augment_sample[N], with its field mix; absent unless mixed; weights: float[K], 0 or more; absent
-//         unless weighted;
-//         state: one ls_train_state (loss_scale is read); result: one ls_micro_result, accumulated;
+//         sample: ls_augment_sample[N] with its field mix, absent unless mixed; weights: float[K], 0 or more, absent
+//         unless weighted; state: one ls_train_state (loss_scale is read); result: one ls_micro_result, accumulated;
 //         grad_logits (N,K,1,1) activation, absent when training = 0
-// Types   logits, grad_logits: storage; exponentials and sums fp32 (ref: double); loss_sum double, in an order that n decides
-// Head (training, devices with LS_FUSES_HEAD): global pooling, a linear layer and the loss, and the gradient of all three.
-//   pooled[n,c]    = mean, with max_pool maximum, of src[n,c] (the first of equals, op_pool.h), rounded to storage
-//   logits[n,k]    = bias[k] + sum_c pooled[n,c] * weight[k,c]; the loss takes them before they are rounded
-//   grad_pooled[n,c] = sum_k grad_logits[n,k] * weight[k,c], of gradients before they are rounded
+// Types   logits, grad_logits: storage; exponentials and sums fp32 (ref: double); loss_sum double, in an order that
+//         depends on n only
+// Head (training, devices with LS_FUSES_HEAD): global pooling, a linear layer and the loss, and the gradients of all
+// three.
+//   pooled[n,c]    = mean of src[n,c], or with max_pool its maximum (the first of equal elements, op_pool.h),
+//                    rounded to storage
+//   logits[n,k]    = bias[k] + sum_c pooled[n,c] * weight[k,c]; the loss uses them before rounding
+//   grad_pooled[n,c] = sum_k grad_logits[n,k] * weight[k,c], from gradients before rounding
 //   grad_src       = an equal share of grad_pooled for each pixel, or all of it for the maximum (overwrites)
 // Shapes  those above, and: src (N,C,H,W), any that ls_head_fits; weight (K,C,1,1); bias (K), absent without has_bias;
-//         pooled (N,C,1,1), absent where H = W = 1: src is pooled then; grad_src as src. Logits are written
+//         pooled (N,C,1,1), absent where H = W = 1, because src is then pooled already; grad_src as src. The head
+//         writes the logits.
 // Types   all in storage
 #ifndef LS_DEVICE_OP_LOSS_H
 #define LS_DEVICE_OP_LOSS_H
@@ -38,16 +43,17 @@ typedef struct {
     float smoothing;
     int training;
     ls_dtype storage;
-    int mixed;     // pictures and targets are mixed with those of partners (op_augment.h)
+    int mixed;     // pictures and targets are mixed with those of partner samples (op_augment.h)
     int weighted;  // targets are multiplied by the weights of their classes
-    float mean_of; // of LS_GRADIENT_SCALE (op_update.h)
-    float scale;   // of the logits; 0: none
-    ls_nchw src;   // head: what is pooled, (N,C,H,W)
-    int max_pool;  // head: the maximum, else the mean
+    float mean_of; // argument of LS_GRADIENT_SCALE (op_update.h)
+    float scale;   // factor of the logits; 0: none
+    ls_nchw src;   // head: the map that is pooled, (N,C,H,W)
+    int max_pool;  // head: pool with the maximum, else with the mean
     int has_bias;  // head
 } ls_loss_attr;
 
-// A sample's map, pooled channels and logits are one block's work: few classes, and weights that each block reads from a cache.
+// One block computes a sample's map, pooled channels and logits. So the classes must be few, and the weights must fit a
+// cache, because each block reads them all.
 enum { LS_HEAD_CLASSES = 32, LS_HEAD_CHANNELS = 1024, LS_HEAD_WEIGHTS = 1 << 14, LS_HEAD_MAP = 1 << 16 };
 static inline int ls_head_fits(ls_nchw src, int classes) {
     return classes <= LS_HEAD_CLASSES && src.c <= LS_HEAD_CHANNELS && classes * src.c <= LS_HEAD_WEIGHTS &&
@@ -55,16 +61,17 @@ static inline int ls_head_fits(ls_nchw src, int classes) {
 }
 
 typedef struct {       // host -> device with every micro-batch
-    int32_t count;     // samples that are real; the rest of the batch is ignored
+    int32_t count;     // number of real samples; the rest of the batch is ignored
     uint32_t update;   // number of this update, from 0
-    uint64_t position; // of sample 0 in its window, counted over all ranks
+    uint64_t position; // position of sample 0 in its window, counted over all ranks
 } ls_micro_input;
 
-// Rounds a micro-batch's loss to a multiple of 2^-24. Sums of such losses are exact up to 2^29 in any order: they
-// depend neither on the number of ranks nor on where a checkpoint cuts the run. A macro for host and device code.
+// Rounds a micro-batch's loss to a multiple of 2^-24. Sums of such losses are exact up to 2^29 in any order, so they
+// depend neither on the number of ranks nor on where a checkpoint splits the run. A macro, because host and device code
+// use it.
 #define LS_LOSS_STEP(sum) (rint((sum)*0x1p24) * 0x1p-24)
 
-typedef struct { // device -> host, sums since it was zeroed
+typedef struct { // device -> host; sums since the host last zeroed it
     double loss_sum;
     int64_t correct, count, bad;
 } ls_micro_result;
@@ -80,7 +87,7 @@ enum {
     LS_LOSS_WEIGHTS,
     LS_LOSS_ARGS
 };
-// The head's: the loss's, and
+// The head takes the arguments of the loss and these:
 enum { LS_HEAD_SRC = LS_LOSS_ARGS, LS_HEAD_WEIGHT, LS_HEAD_BIAS, LS_HEAD_POOLED, LS_HEAD_GRAD_SRC, LS_HEAD_ARGS };
 
 #endif

@@ -1,15 +1,18 @@
-// op_pool.h - max and average pooling, a preceding ReLU fused into max pooling.
-//   max       dst = max over the window of src, + bias[c] with has_bias (devices with LS_FUSES_BIAS), (relu: and 0)
-//             index = the winner's number r*kernel_w + s in its window (the first of equals, as PyTorch),
-//             LS_POOL_NONE where relu clipped the winner (winner + bias <= 0): no gradient passes
-//   average   dst = sum over the window / (kernel_h*kernel_w): padding counts as zeros (PyTorch's
-//             count_include_pad = True)
-//   backward  grad_src (overwrites): each dst gradient to its winner, or spread evenly
-// A global pool is one with the kernel as large as the map. Elements outside the map never win; 2*pad_h <= kernel_h
-// and 2*pad_w <= kernel_w, so that every window has an element inside. A NaN wins (as in PyTorch) on ref; other devices need not.
-// Shapes  src (N,C,H,W), dst (N,C,P,Q), P = (H + 2*pad_h - kernel_h)/stride_h + 1 (floor), Q alike; index: one uint8 or uint16
-//         for each element of dst in the device's own layout (ls_pool_index_bytes), absent for average and for
-//         inference (attribute training = 0); backward takes the attributes of its forward, relu included; bias (C)
+// op_pool.h - max and average pooling. Max pooling can include the ReLU before it.
+//   max       dst = max of src over the window, + bias[c] with has_bias (devices with LS_FUSES_BIAS); relu: max with 0
+//             index = number r*kernel_w + s of the winner in its window (the first of equal elements, as in PyTorch),
+//             or LS_POOL_NONE where relu clipped the winner (winner + bias <= 0), so that no gradient passes
+//   average   dst = sum over the window / (kernel_h*kernel_w): padding counts as zeros (PyTorch's count_include_pad =
+//             True)
+//   backward  grad_src (overwrites): max gives each gradient of dst to the winner; average spreads it evenly over the
+//             window
+// A global pool is a pool whose kernel is as large as the map. Elements outside the map never win. 2*pad_h <= kernel_h
+// and 2*pad_w <= kernel_w, so every window has an element inside the map. On ref a NaN wins, as in PyTorch; other
+// devices need not do that.
+// Shapes  src (N,C,H,W), dst (N,C,P,Q), P = (H + 2*pad_h - kernel_h)/stride_h + 1 (rounded down), Q likewise; bias (C)
+//         index: one uint8 or uint16 for each element of dst, in the device's own layout (ls_pool_index_bytes). It is
+//         absent for average and for inference (attribute training = 0). Backward takes the attributes of its forward
+//         pass, relu included.
 // Types   src, dst, gradients: storage; bias, sums fp32
 #ifndef LS_DEVICE_OP_POOL_H
 #define LS_DEVICE_OP_POOL_H
@@ -23,13 +26,12 @@ typedef struct {
     ls_nchw src, dst;
     int kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w;
     int relu;     // max only
-    int has_bias; // max only: of the layer before; backward does not care
+    int has_bias; // max only: bias of the layer before; backward ignores it
     int training; // forward: write the index
     ls_dtype storage;
 } ls_pool_attr;
 
-// The index is uint8 for windows of up to 254 elements (255 = none), else uint16
-// (65535 = none); one for each element of dst.
+// The index is uint8 for windows of up to 254 elements (255 = none), else uint16 (65535 = none).
 enum { LS_POOL_NONE_U8 = 255, LS_POOL_NONE_U16 = 65535, LS_POOL_WINDOW_MAX = 65534 };
 
 enum { LS_POOL_FORWARD_SRC, LS_POOL_FORWARD_DST, LS_POOL_FORWARD_INDEX, LS_POOL_FORWARD_BIAS, LS_POOL_FORWARD_ARGS };

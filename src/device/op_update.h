@@ -1,29 +1,32 @@
-// op_update.h - the second half of an update: flat operators over the parameter store. Its tensors' layouts do not matter.
+// op_update.h - the second half of an update: flat operators over the parameter store. They ignore the layouts of
+// tensors.
 //
-// Its arrays have the same element offsets: weights (fp32 master), gradients (fp32), momentum,
-// second moment, 16-bit copy. A flat operator covers `count` elements from the start of its buffers.
-// Gaps between tensors are zero and stay zero.
+// All arrays of the store have the same element offsets: weights (fp32 master), gradients (fp32), momentum, second
+// moment, 16-bit copy. A flat operator covers `count` elements from the start of its buffers. Gaps between tensors are
+// zero and stay zero.
 //
 //   UPDATE_BEGIN     window = windows[state.record]; result = 0; sums[0..count-1] = 0, whole fp32 words
-//   TO_FIXED_POINT   t = grad[i] * 2^fraction_bits / LS_GRADIENT_SCALE in double, rounded to an integer (to nearest, ties to
-//                    even); fixed[i] += t as int64.
-//                    Where the element is not finite or |t| >= 2^(62 - LS_FIXED_RANK_BITS), nothing is added, and
-//                    state.bad_gradient becomes 1 + the element's number in the store (first + i) where that is higher;
-//                    it is then reduced over ranks by maximum. The limit is on each term, not on the sum, so that the
-//                    flag depends neither on the order nor on who adds: a window of up to 2^LS_FIXED_RANK_BITS
-//                    micro-batches (over all ranks) cannot overflow
+//   TO_FIXED_POINT   t = grad[i] * 2^fraction_bits / LS_GRADIENT_SCALE in double, rounded to the nearest integer (ties
+//                    to even); fixed[i] += t as int64.
+//                    Where the element is not finite or |t| >= 2^(62 - LS_FIXED_RANK_BITS), nothing is added.
+//                    state.bad_gradient then becomes the maximum of itself and 1 + the element's number in the store
+//                    (first + i); later the ranks take their maximum. The limit is on each term, not on the sum, so the
+//                    flag does not depend on the order of additions or on the rank that adds. A window of up to
+//                    2^LS_FIXED_RANK_BITS micro-batches (over all ranks) cannot overflow.
 //   FROM_FIXED_POINT grad[i] = fixed[i] / 2^fraction_bits * LS_GRADIENT_SCALE, computed in double, rounded once to fp32
-//   STEP_CONTROL     where storage is 16 bits, WIDEN first. Then, of the whole gradient, in double, in an order that count alone
-//                    decides: the sum of grad[i]^2, how many elements are not finite, and the last of them. Then the decision of
-//                    this update, from these and ls_update_input; in double, stored as fp32. Once halted, an update changes
-//                    nothing but skip = 1: the host may look at the state some updates later and finds the one that ended the
-//                    run. Sets state.skip, lr, renormalise, micro_batches and rates_over = the window's, multiplier,
-//                    grad_norm (before clipping; means nothing when skip), and clears bad_gradient. The loss scale moves last: multiplier uses
-//                    the one of this update
+//   STEP_CONTROL     First, with 16-bit storage, WIDEN. Then, over the whole gradient in double, in an order that
+//                    depends on count only: the sum of grad[i]^2, the number of elements that are not finite, and the
+//                    last such element. Then it decides on this update from these values and ls_update_input (computed
+//                    in double, stored as fp32). It copies the window's lr, renormalise, micro_batches and rates_over
+//                    to the state, sets the fields below, and clears bad_gradient. grad_norm is the norm before
+//                    clipping; it has no meaning when skip is set. The loss scale changes last, so multiplier uses the
+//                    scale of this update.
+//                    Once halted, an update changes nothing, and skip stays 1. The host may therefore read the state
+//                    some updates later and still find the update that ended the run.
 //                      skip        = any element not finite, or bad_gradient
-//                      bad_element = bad_gradient - 1, or the last element that is not finite where that is higher
+//                      bad_element = maximum of bad_gradient - 1 and the last element that is not finite
 //                      halted      = skip, and: not dynamic, or skipped_in_row >= max_skips, or skipped_in_row > 1 with
-//                                    the loss scale at the minimum even before it moved
+//                                    the loss scale at the minimum even before this change
 //                      multiplier  = 1/(LS_GRADIENT_SCALE * samples), samples as a double (1 for a summed loss)
 //                      grad_norm   = sqrt(sum of squares) * multiplier
 //                      if clip_norm > 0: multiplier *= min(1, clip_norm/(grad_norm + 1e-6))
@@ -31,8 +34,9 @@
 //                                loss_scale = min(loss_scale*growth, maximum), finite_in_row = 0
 //                      skip:     skipped_in_row++, skipped++, finite_in_row = 0; dynamic:
 //                                loss_scale = max(loss_scale*backoff, minimum)
-//                    Last of all, halted or not, with records > 0: reports[state.record] = the LS_REPORT_BYTES of device
-//                    memory that begin with the state; state.record moves on, around the ring of `records`
+//                    At the end, halted or not, if records > 0: reports[state.record] = the LS_REPORT_BYTES of device
+//                    memory that start with the state. state.record then moves to the next of the ring's `records`
+//                    places.
 //   SGD              nothing when skip; g = grad*multiplier + decay*w;
 //                    v = momentum*v + g (v = g at applied == 1);
 //                    d = nesterov ? g + momentum*v : v;  w -= lr*d            (torch.optim.SGD, dampening 0)
@@ -40,72 +44,75 @@
 //                    m = beta1*m + (1-beta1)*g;  s = beta2*s + (1-beta2)*g*g;
 //                    w -= lr * (m/(1-beta1^t)) / (sqrt(s/(1-beta2^t)) + eps)  (torch.optim.AdamW)
 //   LION             nothing when skip; g = grad*multiplier;  w *= 1 - lr*decay;
-//                    w -= lr * sign(beta1*m + (1-beta1)*g), sign(0) being 0;
+//                    w -= lr * sign(beta1*m + (1-beta1)*g), sign(0) = 0;
 //                    m = beta2*m + (1-beta2)*g
 //                    (Chen et al. 2023, Symbolic Discovery of Optimization Algorithms)
-//   LARS             nothing when skip; of each segment, one tensor: g = grad*multiplier;
-//                    t = trust*|w| / (|g| + decay*|w| + eps), |.| being Euclid's norm; 1 where |w| or |g| is 0;
+//   LARS             nothing when skip; for each segment, which is one tensor: g = grad*multiplier;
+//                    t = trust*|w| / (|g| + decay*|w| + eps), |.| the Euclidean norm; t = 1 where |w| or |g| is 0;
 //                    then as SGD with the gradient t*(g + decay*w)
-//                    (You et al. 2017, Large Batch Training of Convolutional Networks; NVIDIA apex, LARC without clipping)
-//   MUON             nothing when skip; of each segment, one tensor as a matrix of dim[0] rows W, G, M, of R rows:
-//                    G = grad*multiplier;  M = momentum*M + G (M = G at applied == 1);  U = nesterov ? G + momentum*M : M
-//                    X = U / (|U| + LS_MUON_EPS), |.| being Frobenius's norm; transposed if it has more rows than columns
-//                    ns_steps times: A = X X^T, X = ns[0] X + (ns[1] A + ns[2] A A) X  (Newton and Schulz's iteration)
+//                    (You et al. 2017, Large Batch Training of Convolutional Networks; NVIDIA apex, LARC without
+//                    clipping)
+//   MUON             nothing when skip; for each segment, which is one tensor, as matrices W, G, M of R = dim[0] rows:
+//                    G = grad*multiplier;  M = momentum*M + G (M = G at applied == 1);
+//                    U = nesterov ? G + momentum*M : M
+//                    X = U / (|U| + LS_MUON_EPS), |.| the Frobenius norm; transposed if it has more rows than columns
+//                    ns_steps times: A = X X^T, X = ns[0] X + (ns[1] A + ns[2] A A) X  (Newton-Schulz iteration)
 //                    W = W*(1 - lr*decay) - lr*stretch*X, stretch being the segment's;  with state.renormalise W is
 //                    W*sqrt(R)/|W| first (unless |W| is 0)
-//                    Of a scaled gradient the step is the same. (Jordan 2024, Muon; the rescaling: airbench94_muon)
-//   all              lr = state.lr[rate] * lr_factor; rate, lr_factor, decay and momentum being the element's segment's.
-//                    At a rate of 0 weights stay as they are. Nothing is read or written of a segment without a rate;
-//                    copy[i] = w in 16 bits where the working copy is a 16-bit one.
-//                    No MOMENTUM argument is absent, even at momentum 0; COPY is absent when storage is LS_F32
-//                    A segment of running statistics (LS_SEGMENT_STATISTICS; of MUON there is none) has their sums over
-//                    micro-batches in grad, and nothing among what is kept and in copy; nothing when skip, or where
-//                    state.micro_batches is 0:
+//                    Scaling the gradient does not change the step. (Jordan 2024, Muon; rescaling: airbench94_muon)
+//   all              lr = state.lr[rate] * lr_factor. The element's segment gives rate, lr_factor, decay and momentum.
+//                    At a rate of 0 the weights do not change. A segment whose rate is LS_SEGMENT_IDLE is neither read
+//                    nor written. With a 16-bit working copy, copy[i] = w in 16 bits.
+//                    MOMENTUM is never absent, even at momentum 0. COPY is absent when storage is LS_F32.
+//                    A segment of running statistics (LS_SEGMENT_STATISTICS; not with MUON) has the sums of the
+//                    statistics over micro-batches in grad. It uses neither kept tensors nor copy. Nothing happens when
+//                    skip, or where state.micro_batches is 0; else
 //                      w = (1-momentum)*w + momentum*grad/micro_batches
-//                    They stay as they are once all rates of its set `rests_with` are in state.rates_over
-//   AVERAGE          nothing when halted; a = window.average_decay;  average[i] = a*average[i] + (1-a)*weight[i], which is
+//                    The statistics stop changing when all rates of the segment's set `rests_with` are in
+//                    state.rates_over.
+//   AVERAGE          nothing when halted; a = window.average_decay;  average[i] = a*average[i] + (1-a)*weight[i], exactly
 //                    weight[i] at a = 0 and average[i] at a = 1;  with write_back weight[i] = average[i]
 //   CAST             dst[i] = src[i], fp32 -> storage, rounded to nearest even
 //   CAST_TO_F32      dst[i] = src[i], storage -> fp32, exact
-//   WIDEN            grad[i] += rounded[i], which becomes 0; rounded: storage, 16 bits
+//   WIDEN            grad[i] += rounded[i], then rounded[i] = 0; rounded: storage, 16 bits
 #ifndef LS_DEVICE_OP_UPDATE_H
 #define LS_DEVICE_OP_UPDATE_H
 
 #include "base/shape.h"
 
 enum {
-    LS_RATES_MAX = 8,           // learning rates of an update that differ by more than a factor
-    LS_SEGMENT_IDLE = -1,       // its rate: another optimizer's
-    LS_SEGMENT_STATISTICS = -2, // its rate: running statistics
+    LS_RATES_MAX = 8,           // most learning rates of one update that differ by more than a constant factor
+    LS_SEGMENT_IDLE = -1,       // value of `rate`: the segment belongs to another optimizer
+    LS_SEGMENT_STATISTICS = -2, // value of `rate`: the segment holds running statistics
     LS_SEGMENT_ELEMENTS = 16,
     LS_FIXED_RANK_BITS = 12, // up to 4096 micro-batches of a window can be added without overflow
-    LS_RECORD_BYTES = 128,   // every control record begins on a line of its own
+    LS_RECORD_BYTES = 128,   // every control record starts on its own cache line
     LS_REPORT_BYTES = 3 * LS_RECORD_BYTES
 };
 
 static const float LS_MUON_EPS = 1e-7F;
 
-// What the gradient of the summed loss is multiplied by while it is computed. mean_of: the samples of a whole window where
-// activations are fp16 and the loss is a mean, so that what is stored in 16 bits is the gradient of the mean times the loss
-// scale, as torch.amp.GradScaler has it; else 0.
+// The factor of the summed loss's gradient while it is computed. mean_of: the samples of a whole window if activations
+// are fp16 and the loss is a mean, else 0. With mean_of the values stored in 16 bits are the gradient of the mean times
+// the loss scale, as in torch.amp.GradScaler.
 #define LS_GRADIENT_SCALE(state, mean_of) ((mean_of) > 0 ? (state)->loss_scale / (mean_of) : (state)->loss_scale)
 
 typedef struct {            // host -> device with every update
     double samples;         // true number of samples in the window over all ranks; 1 when the loss is summed
-    double micro_batches;   // of the window, over all ranks
-    double average_decay;   // a double, as 1 - decay is computed of it
-    float lr[LS_RATES_MAX]; // 0: the schedule's; others have an end of their own
+    double micro_batches;   // micro-batches of the window, over all ranks
+    double average_decay;   // a double, because 1 - decay is computed from it
+    float lr[LS_RATES_MAX]; // lr[0] follows the schedule; each of the others reaches its own end
     uint32_t update;
-    int32_t renormalise; // MUON: weights are rescaled
-    uint32_t rates_over; // a set of rates: those that have come to their end and stay 0
+    int32_t renormalise; // MUON: the weights are rescaled
+    uint32_t rates_over; // set of rates that have reached their end and stay 0
 } ls_update_input;
 
-typedef struct {      // lives on the device, part of every checkpoint
-    int64_t applied;  // updates applied: Adam's t
-    int64_t skipped;  // updates skipped, in all
-    float loss_scale; // 1 where none is needed
+typedef struct {      // lives on the device; part of every checkpoint
+    int64_t applied;  // number of updates applied: Adam's t
+    int64_t skipped;  // number of updates skipped
+    float loss_scale; // 1 if the run needs no loss scale
     int32_t finite_in_row, skipped_in_row;
-    // of the last update
+    // values of the last update
     int32_t skip;
     float lr[LS_RATES_MAX], multiplier, grad_norm;
     int32_t renormalise;
@@ -113,61 +120,63 @@ typedef struct {      // lives on the device, part of every checkpoint
     uint32_t rates_over;
     int32_t bad_gradient; // set by TO_FIXED_POINT, cleared by STEP_CONTROL
     int32_t halted;
-    int32_t record;      // of the rings of windows and reports: this update's
-    int64_t bad_element; // in the store: the last element that was not finite; -1: none
+    int32_t record;      // place of this update in the rings of windows and reports
+    int64_t bad_element; // number in the store of the last element that was not finite; -1: none
 } ls_train_state;
 
 typedef struct {
     int64_t count;     // elements
     int fraction_bits; // TO_FIXED_POINT, FROM_FIXED_POINT
-    int unscaled;      // TO_ and FROM_FIXED_POINT: the scale is taken as 1 (batch norm's statistics are not scaled)
-    float mean_of;     // TO_ and FROM_FIXED_POINT: of LS_GRADIENT_SCALE
-    int64_t first;     // TO_FIXED_POINT: number in the store of element 0
+    int unscaled;      // TO_ and FROM_FIXED_POINT: use 1 as the scale (batch norm's statistics are not scaled)
+    float mean_of;     // TO_ and FROM_FIXED_POINT: argument of LS_GRADIENT_SCALE
+    int64_t first;     // TO_FIXED_POINT: number of element 0 in the store
     int write_back;    // AVERAGE
     ls_dtype storage;  // CAST, CAST_TO_F32, WIDEN
 } ls_flat_attr;
 
 typedef struct {
     int64_t count;    // elements
-    ls_dtype storage; // of ROUNDED; LS_F32: it is absent
-    float mean_of;    // of LS_GRADIENT_SCALE
+    ls_dtype storage; // type of ROUNDED; LS_F32: ROUNDED is absent
+    float mean_of;    // argument of LS_GRADIENT_SCALE
     float clip_norm;
-    int dynamic; // the loss scale moves
+    int dynamic; // the loss scale changes during the run
     float growth, backoff, minimum, maximum;
     int growth_interval;
-    int max_skips; // in a row, that halt the run (dynamic)
-    int records;   // of the ring of reports; 0: REPORTS is absent
+    int max_skips; // skips in a row that halt the run (dynamic)
+    int records;   // places in the ring of reports; 0: REPORTS is absent
 } ls_step_control_attr;
 
-typedef struct {   // neighbours in the store that share their constants
-    int64_t count; // elements: a multiple of LS_SEGMENT_ELEMENTS, but for the last segment
+typedef struct {   // neighbouring tensors of the store that share their constants
+    int64_t count; // elements: a multiple of LS_SEGMENT_ELEMENTS, except in the last segment
     float lr_factor, decay;
-    float momentum; // SGD, LARS, MUON; statistics: share of the new value, as PyTorch calls it
-    int rate;       // index of ls_train_state.lr; LS_SEGMENT_IDLE: the step passes over it; or ..._STATISTICS
-    const ls_param_shape *shape; // MUON, LARS: of the segment's one tensor
-    uint32_t rests_with;         // statistics: a set of rates; 0: they never rest
-    float stretch;               // MUON: factor of the orthogonal step
+    float momentum; // SGD, LARS, MUON; statistics: share of the new value, as in PyTorch
+    int rate;       // index of ls_train_state.lr, LS_SEGMENT_IDLE (the step skips the segment) or LS_SEGMENT_STATISTICS
+    const ls_param_shape *shape; // MUON, LARS: shape of the segment's one tensor
+    uint32_t rests_with; // statistics: a set of rates; they stop changing when all of these have ended; 0: never
+    float stretch;       // MUON: factor of the orthogonal step
 } ls_step_segment;
 
-// Do the running statistics of the segment stay as they are in this update?
+// Whether the running statistics of the segment stay unchanged in this update.
 #define LS_STATISTICS_REST(rests_with, state) ((rests_with) && ((state)->rates_over & (rests_with)) == (rests_with))
 
 typedef struct {
     int64_t count;
-    const ls_step_segment *segments; // in the store's order, all `count` elements; borrowed until the plan is freed
+    // in the store's order, covering all `count` elements; borrowed until the plan is freed
+    const ls_step_segment *segments;
     int segment_count;
     int nesterov;        // SGD, LARS, MUON
-    double beta1, beta2; // ADAMW, LION; doubles, as 1 - beta is computed of them
+    double beta1, beta2; // ADAMW, LION; doubles, because 1 - beta is computed from them
     float eps;           // ADAMW, LARS
     float trust;         // LARS
     int ns_steps;        // MUON
     float ns[3];         // MUON
-    ls_dtype storage;    // of the working copy; LS_F32: there is none, the master is used
+    ls_dtype storage;    // type of the working copy; LS_F32: there is no copy, the master weights are used
 } ls_optimizer_attr;
 
 enum { LS_TO_FIXED_POINT_GRAD, LS_TO_FIXED_POINT_STATE, LS_TO_FIXED_POINT_FIXED, LS_TO_FIXED_POINT_ARGS };
 enum { LS_FROM_FIXED_POINT_FIXED, LS_FROM_FIXED_POINT_STATE, LS_FROM_FIXED_POINT_GRAD, LS_FROM_FIXED_POINT_ARGS };
-// windows, reports: host memory that the device reads and writes (LS_MEMORY_PINNED), LS_RECORD_BYTES and LS_REPORT_BYTES each
+// windows, reports: host memory that the device reads and writes (LS_MEMORY_PINNED); each record has LS_RECORD_BYTES or
+// LS_REPORT_BYTES
 enum {
     LS_UPDATE_BEGIN_WINDOWS,
     LS_UPDATE_BEGIN_STATE,
@@ -184,7 +193,8 @@ enum {
     LS_STEP_CONTROL_ROUNDED,
     LS_STEP_CONTROL_ARGS
 };
-// Every optimizer has these, between the gradient and the weight as many tensors as it keeps from update to update.
+// Arguments of every optimizer. Between the gradient and the weight come the tensors that it keeps from update to
+// update.
 enum { LS_STEP_STATE, LS_STEP_GRAD, LS_STEP_KEPT, LS_STEP_OTHER_ARGS = 4, LS_STEP_KEPT_MAX = 2 };
 enum { LS_SGD_STATE, LS_SGD_GRAD, LS_SGD_MOMENTUM, LS_SGD_WEIGHT, LS_SGD_COPY, LS_SGD_ARGS };
 enum {

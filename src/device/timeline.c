@@ -11,21 +11,22 @@ typedef struct {
     ls_event *from, *to;
 } entry;
 
-// Begun by the thread that enqueues, resolved by the one that retires: a ring with one writer and one reader.
+// One thread enqueues work and begins spans; another thread resolves them. So a lane is a ring with one writer and one
+// reader.
 typedef struct {
     entry *entries;
     int capacity;
-    int open; // the entry at `begun` is between begin and end
+    int open; // begin was called for the entry at `begun`, but not yet end
     _Atomic int64_t begun, resolved;
-    ls_span span; // the open one on a device whose operators run at once
+    ls_span span; // the open span, on a device that runs operators at once
 } lane;
 
 struct ls_timeline {
     ls_device *device;
-    int at_once; // operators have run when the call returns
+    int at_once; // the device runs operators before the call returns
     lane lanes[LS_SPANS_LANE_COUNT];
     ls_event *reference, *trial;
-    double reference_s, error_s; // when the reference event happened, on the host's clock
+    double reference_s, error_s; // when the reference event happened, in the host's time, and the possible error
 };
 
 static ls_status new_lane(ls_timeline *timeline, lane *l, int spans) {
@@ -78,7 +79,7 @@ ls_status ls_timeline_align(ls_timeline *timeline, ls_queue *queue) {
     if (!timeline || timeline->at_once) return LS_SUCCESS;
     const ls_device_api *api = timeline->device->api;
     LS_TRY(api->queue_sync(queue));
-    // The event happened between the two looks at the clock: the closest pair bounds it best.
+    // The event happened between the two clock readings, so the pair with the smallest difference gives the best bound.
     for (int i = 0; i < ALIGN_TRIES; i++) {
         double before = ls_clock_seconds();
         api->event_record(timeline->trial, queue);
@@ -122,7 +123,7 @@ void ls_timeline_begin(ls_timeline *timeline, const ls_span *what, ls_queue *que
 void ls_timeline_end(ls_timeline *timeline, ls_span_lane number, ls_queue *queue) {
     if (!timeline) return;
     lane *l = &timeline->lanes[number];
-    if (!l->open) return; // the begin fell outside of the window, or was left out
+    if (!l->open) return; // begin was called outside the recorded window, or its span was dropped
     l->open = 0;
     if (timeline->at_once) {
         l->span.end_s = ls_clock_seconds();
@@ -141,7 +142,7 @@ ls_status ls_timeline_resolve(ls_timeline *timeline, int64_t update) {
         for (; l->resolved < l->begun; l->resolved++) {
             entry *e = &l->entries[l->resolved % l->capacity];
             if (e->span.update > update) break;
-            LS_TRY(api->event_sync(e->to)); // it may lie behind what the update waited for
+            LS_TRY(api->event_sync(e->to)); // the update may have completed before this event
             e->span.start_s = timeline->reference_s + api->event_seconds(timeline->reference, e->from);
             e->span.end_s = timeline->reference_s + api->event_seconds(timeline->reference, e->to);
             ls_spans_add(&e->span);
