@@ -125,8 +125,8 @@ typedef struct {
     char pci[16];        // "0000:3b:00.0"; "": not a GPU
     // "CUDA 13.0": the newest CUDA version that the driver supports; "": not a GPU
     char driver[32];
-    // "AVX2": the vector instructions of the device's own kernels, which decide the order of sums; "": there is only one
-    // set of kernels
+    // "AVX2": the vector instructions of the device's own kernels, which decide the order of sums; "": there is only
+    // one set of kernels
     char vectors[32];
 } ls_device_info;
 

@@ -70,8 +70,8 @@
 //                      w = (1-momentum)*w + momentum*grad/micro_batches
 //                    The statistics stop changing when all rates of the segment's set `rests_with` are in
 //                    state.rates_over.
-//   AVERAGE          nothing when halted; a = window.average_decay;  average[i] = a*average[i] + (1-a)*weight[i], exactly
-//                    weight[i] at a = 0 and average[i] at a = 1;  with write_back weight[i] = average[i]
+//   AVERAGE          nothing when halted; a = window.average_decay;  average[i] = a*average[i] + (1-a)*weight[i],
+//                    exactly weight[i] at a = 0 and average[i] at a = 1;  with write_back weight[i] = average[i]
 //   CAST             dst[i] = src[i], fp32 -> storage, rounded to nearest even
 //   CAST_TO_F32      dst[i] = src[i], storage -> fp32, exact
 //   WIDEN            grad[i] += rounded[i], then rounded[i] = 0; rounded: storage, 16 bits

@@ -1,10 +1,14 @@
-// conv_choose.c - by which algorithm a convolution is computed.
+// conv_choose.c - chooses the algorithm of a convolution.
 //
-// The rule: Winograd where it gains, with the tiles that need the fewest multiplications on maps of this size; groups
-// lane by lane where that takes less than dense convolutions of the parts; products of what each tap meets where that is
-// little, and for weight gradients of 1x1; own kernels where they leave out enough of the last blocks' channels; else oneDNN's generated code where it has
-// some for the device's layouts, else own kernels.
-// Measuring instead gains nothing (docs/cpu.md).
+// The rule, in this order:
+// - grouped kernels, lane by lane, where they need less time than dense convolutions of the parts
+// - Winograd where it gains, with the tiles that need the fewest multiplications for maps of this size
+// - matrix products of each tap with the pixels that it meets, where there are few of these, and for weight gradients
+//   of 1x1 filters
+// - own direct kernels where they skip enough of the padding channels in the last blocks
+// - oneDNN's generated code, if it has some for the device's layouts
+// - own direct kernels
+// Measuring instead of this rule gains nothing (docs/cpu.md).
 #include <stdio.h>
 #include <string.h>
 #include "device/cpu/conv.h"
@@ -27,24 +31,24 @@ ls_status ls_cpu_conv_find(const char *name, int *algorithm) {
     return ls_fail(LS_USAGE, "convolution by \"%s\": the cpu device has %s", name, known);
 }
 
-// device.winograd: f2 stands for the most accurate variant alone.
+// device.winograd: f2 allows only the most accurate variant.
 static int mode_allows(const ls_cpu *cpu, int variant) {
     return strcmp(cpu->winograd, "auto") == 0 || (strcmp(cpu->winograd, "f2") == 0 && variant == LS_WINOGRAD_F23);
 }
 
-// How many times as fast as fp32 oneDNN multiplies bf16 where the processor does (AVX512-BF16; measured 2.2 to 2.6 times, its weight gradients
-// 1.4 to 2.2); own kernels multiply fp32 whatever is stored.
+// How many times faster oneDNN multiplies bf16 than fp32 on processors with AVX512-BF16 (measured: 2.2 to 2.6 times,
+// for weight gradients 1.4 to 2.2). Own kernels always multiply fp32.
 static double bf16_rate(const ls_cpu *cpu, const ls_conv_attr *attr, ls_op op) {
     if (!ls_conv_multiplies_bf16(cpu, attr)) return 1;
     return op == LS_OP_CONV_BACKWARD_WEIGHT ? 1.6 : 2.3;
 }
 
-// The share of whole blocks' products that are of channels.
+// The share of the products in whole blocks that belong to real channels, not to padding.
 static double share_of_blocks(const ls_cpu *cpu, const ls_conv_attr *a) {
     return (double)a->src.c * a->dst.c / (ls_cpu_vector(cpu, a->src.c) * ls_cpu_vector(cpu, a->dst.c));
 }
 
-// -1: none gains. *gain: how many times fewer multiplications, or 1.
+// Returns the best variant, or -1 if none gains. *gain: how many times fewer multiplications it needs, or 1.
 static int best_winograd(const ls_cpu *cpu, const ls_op_desc *desc, double *gain) {
     const ls_conv_attr attr = ls_conv_of_parts(cpu, &desc->attr.conv);
     const double bf16 = bf16_rate(cpu, &attr, desc->op), rate = bf16 > 1 ? bf16 * share_of_blocks(cpu, &attr) : 1;
@@ -60,7 +64,7 @@ static int best_winograd(const ls_cpu *cpu, const ls_op_desc *desc, double *gain
     return best;
 }
 
-// Of all products of a filter's row with a map's, the share that does not fall on padding: oneDNN leaves out the others.
+// The share of a filter row's products that do not fall on padding. oneDNN skips the others.
 static double share_inside(const ls_conv_attr *a) {
     int inside = 0;
     for (int s = 0; s < a->kernel_w; s++)
@@ -71,8 +75,8 @@ static double share_inside(const ls_conv_attr *a) {
     return (double)inside / (a->kernel_w * a->dst.w);
 }
 
-// oneDNN multiplies whole blocks. Own kernels leave out the channels that the last block of what they read has not, and of
-// what they write half of it; they have to save a seventh, as oneDNN's code is a little faster.
+// oneDNN multiplies whole blocks. Own kernels skip the padding channels in the last block that they read, and half of
+// the last block that they write if it is padding. They must save a seventh, because oneDNN's code is a little faster.
 static int direct_gains(const ls_cpu *cpu, const ls_op_desc *desc) {
     const ls_conv_attr a = ls_conv_of_parts(cpu, &desc->attr.conv);
     const int back = desc->op == LS_OP_CONV_BACKWARD_DATA, src = a.src.c / a.groups, dst = a.dst.c / a.groups;
@@ -94,7 +98,7 @@ ls_status ls_cpu_conv_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
     const int direct = direct_gains(cpu, desc) ? LS_CONV_DIRECT : -1;
     const int order[] = { cpu->forced_convolution, grouped, winograd, product, direct, LS_CONV_ONEDNN, LS_CONV_DIRECT };
     *out = NULL;
-    if (desc->op == LS_OP_CONV_BACKWARD_WEIGHT && desc->attr.conv.bias_only) // there is nothing to convolve
+    if (desc->op == LS_OP_CONV_BACKWARD_WEIGHT && desc->attr.conv.bias_only) // nothing to convolve
         return ls_cpu_conv_plan_by(cpu, desc, LS_CONV_DIRECT, out);
     for (size_t i = 0; !*out && i < sizeof order / sizeof *order; i++)
         if (order[i] >= 0) LS_TRY(ls_cpu_conv_plan_by(cpu, desc, order[i], out));

@@ -1,28 +1,29 @@
-// conv_direct.c - convolution by own kernels: sample by sample, from a padded copy
-// of the source, so that no tap needs a check.
+// conv_direct.c - convolution by own kernels, sample by sample. They read a padded copy of the source, so no tap needs
+// a bounds check.
 //
-// The gradient of the source of a convolution with stride s falls apart into s x s phases: the pixels (y,x) with the same
-// remainders of y and x by s. Each is a convolution of stride 1 of the gradient of dst with those taps of the filter that
-// meet such pixels, so nothing is multiplied by a zero between them.
+// With stride s, the gradient of the source splits into s x s phases: pixels (y,x) with the same remainders of y and x
+// modulo s. Each phase is a convolution with stride 1 of the gradient of dst, with only those taps of the filter that
+// meet the phase's pixels. So no time is spent on multiplying zeros.
 #include <string.h>
 #include "base/half.h"
 #include "device/cpu/conv.h"
 
-// A copy with room around: pixel (y,x) of the map lies at (top + y, left + x); what falls outside is dropped.
+// A copy of a map with padding around it: pixel (y,x) lies at (top + y, left + x). Pixels that fall outside the copy
+// are dropped.
 typedef struct {
-    int blocks, depth, h, w; // of the tensor; depth below the block: a plain tensor of that many channels
+    int blocks, depth, h, w; // of the tensor; with depth below the block size, a plain tensor with that many channels
     int plain;
-    const ls_kernels *kernels; // of its storage
+    const ls_kernels *kernels; // for the tensor's storage type
     ls_dtype storage;
     int top, left;
-    int height, width; // of the copy
+    int height, width; // size of the copy
 } padded;
 
 static size_t padded_floats(const padded *p) {
     return (size_t)p->blocks * (size_t)p->height * (size_t)p->width * (size_t)p->depth;
 }
 
-// Elements, those of `from` and of `to` so far apart.
+// Copies `count` elements. from_step and to_step are the distances between elements.
 static void copy_elements(
     ls_dtype storage, const void *from, size_t from_step, void *to, size_t to_step, size_t count) {
     if (storage == LS_F32)
@@ -60,7 +61,7 @@ static void copy_padded(const padded *p, const void *from, float *to) {
             copy_row(p, from, block, y, to + (size_t)(p->top + y) * row);
 }
 
-// The copy, or the tensor itself where both are the same.
+// Returns the padded copy, or the tensor itself if the copy would be identical.
 static const float *padded_source(const padded *p, const void *from, float *scratch) {
     if (!p->plain && p->storage == LS_F32 && !has_room(p)) return from;
     copy_padded(p, from, scratch);
@@ -86,18 +87,19 @@ static padded source_copy(const ls_conv_plan *plan) {
         .width = a->src.w + 2 * a->pad_w };
 }
 
-// One dimension of a phase: pixels first, first + stride, ... of the source.
+// One dimension of a phase: the pixels first, first + stride, ... of the source.
 typedef struct {
-    int count;           // of those pixels
-    int tap, step, taps; // of the turned filter's taps: the first that meets them, to the next, how many
-    int from;            // the pixel of dst that the first tap reads for the first pixel; below 0: left of it
+    int count; // number of these pixels
+    // taps of the turned filter that meet these pixels: the first, the distance to the next, the number
+    int tap, step, taps;
+    int from; // pixel of dst that the first tap reads for the first pixel; negative: left of dst
     int dilation;
 } phase;
 
 static phase phase_of(int first, int size, int kernel, int stride, int pad, int dilation) {
     int common = dilation, other = stride;
     for (int rest; other > 0; common = other, other = rest) rest = common % other;
-    int tap = kernel - 1; // not turned: of the greatest number, which reads the lowest pixel of dst
+    int tap = kernel - 1; // counted in the filter that is not turned: the largest number reads the lowest pixel of dst
     while (tap >= 0 && (first + pad - tap * dilation) % stride != 0) tap--;
     const phase none = { .count = (size - first + stride - 1) / stride };
     if (tap < 0) return none;
@@ -109,7 +111,7 @@ static phase phase_of(int first, int size, int kernel, int stride, int pad, int 
         .dilation = dilation / common };
 }
 
-// Of one dimension: how far before pixel 0 of dst a tap reads, and up to which pixel.
+// For one dimension: how many pixels before pixel 0 of dst the taps read.
 static int before(int kernel, int stride, int pad, int dilation) {
     const int reach = dilation * (kernel - 1) - pad;
     return reach > 0 ? (reach + stride - 1) / stride : 0;
@@ -150,7 +152,7 @@ static float *behind(float *scratch, const padded *copy) {
     return (float *)(void *)((char *)scratch + ls_cpu_round(padded_floats(copy) * sizeof(float)));
 }
 
-// Between one block [h][w][B] and a plain tensor of few channels.
+// Copies one block [h][w][B] to a plain tensor with few channels.
 static void block_to_plain(const ls_conv_plan *plan, const void *block, int channels, ls_nchw shape, void *plain) {
     const size_t pixels = (size_t)shape.h * (size_t)shape.w;
     const ls_dtype storage = plan->base.base.desc.attr.conv.storage;
@@ -168,19 +170,20 @@ static void plain_to_block(const ls_conv_plan *plan, const void *plain, int chan
             (size_t)plan->block, pixels);
 }
 
-// A convolution that reads each pixel for itself reads them as one row.
+// A convolution that reads each pixel alone (1x1, stride 1, no padding) treats the map as one row.
 static ls_nchw as_rows(const ls_conv_attr *a, ls_nchw shape) {
     const int pixels = ls_conv_taps(a) == 1 && a->stride_h * a->stride_w == 1 && a->pad_h + a->pad_w == 0;
     return pixels ? (ls_nchw){ shape.n, shape.c, 1, shape.h * shape.w } : shape;
 }
 
-// No more than half a block's channels are left for the last block.
+// Whether the last block has at most half a block of channels.
 static int is_half(const ls_conv_plan *plan, int channels) {
     const int last = channels % plan->block;
     return last > 0 && last <= plan->block / 2;
 }
 
-// All output blocks of one sample; conv holds what is the same for them. Of a plain tensor dst is one block.
+// Computes all output blocks of one sample. conv: the arguments common to all blocks. A plain tensor's dst is one
+// block.
 static void all_blocks(const ls_conv_plan *plan, ls_kernel_conv conv, int channels) {
     const int blocks = (channels + plan->block - 1) / plan->block, part = blocks / plan->parts;
     const size_t source = (size_t)(conv.blocks * conv.height * conv.width * conv.depth);
@@ -195,7 +198,8 @@ static void all_blocks(const ls_conv_plan *plan, ls_kernel_conv conv, int channe
     }
 }
 
-// From the padded copy of a tensor of so many channels to maps of this shape, with stride 1.
+// Kernel arguments for a convolution with stride 1, from the padded copy of a tensor with this many channels to maps of
+// this shape.
 static ls_kernel_conv kernel_of(
     const ls_conv_run *run, const padded *copy, int channels, const float *src, ls_nchw shape) {
     const ls_conv_plan *plan = run->plan;
@@ -248,7 +252,7 @@ void ls_conv_direct_forward(void *context, int n, int thread) {
     if (plain) block_to_plain(plan, map, plan->dst_depth, a->dst, dst);
 }
 
-// What a phase changes of the kernel; first_h, first_w: its first pixel.
+// Adapts the kernel's arguments to a phase. first_h, first_w: the phase's first pixel.
 static ls_kernel_conv phase_kernel(
     const ls_conv_plan *plan, const padded *copy, ls_kernel_conv conv, int first_h, int first_w) {
     const ls_conv_attr *a = &plan->base.base.desc.attr.conv;
@@ -290,7 +294,7 @@ void ls_conv_direct_backward_data(void *context, int n, int thread) {
     if (plain) block_to_plain(plan, map, plan->depth, a->src, src);
 }
 
-// The gradient of one sample's dst block kb, which a plain tensor is first made into.
+// Returns the gradient of dst block kb of sample n. A plain tensor is first converted to a block in map.
 static const void *gradient_block(const ls_conv_run *run, int n, int kb, void *map) {
     const ls_conv_plan *plan = run->plan;
     const ls_conv_attr *a = &plan->base.base.desc.attr.conv;

@@ -1,6 +1,6 @@
-// conv_grouped.c - grouped and depthwise convolutions lane by lane (ls_kernel_grouped): no multiplication is wasted on channels
-// of other groups. A task of forward and backward data is some planes, one block of one sample each; one of the weight
-// gradient some samples, whose sums are added in order.
+// conv_grouped.c - grouped and depthwise convolutions, lane by lane (ls_kernel_grouped). No multiplication is wasted on
+// channels of other groups. In forward and backward data, a task is a range of planes, each one block of one sample. In
+// the weight gradient, a task is a range of samples; its sums are added in order.
 #include <limits.h>
 #include <string.h>
 #include "base/half.h"
@@ -11,23 +11,26 @@ enum { TASK_BYTES = 256 << 10, TASKS = 64, SUM_TASKS = 16, STREAM_BYTES = 16 << 
 typedef struct {
     ls_cpu_plan base;
     const ls_kernels *kernels;
-    ls_kernel_grouped map;        // what is the same for all planes
-    int block, blocks;            // of the tensor in whose lanes the sums are: dst, or src in backward data
-    int channels, each;           // its channels, and those of them in a group
-    size_t in_sample, out_sample; // elements: of the tensor that is read, and of that one
-    size_t in_plane, out_plane;   // and of a block of them
-    size_t block_weights;         // floats of a block's weights or sums
+    ls_kernel_grouped map; // arguments common to all planes
+    // of the tensor whose channels the lanes hold: dst, or in backward data src
+    int block, blocks;
+    // channels of that tensor, and its channels in each group
+    int channels, each;
+    size_t in_sample, out_sample; // elements of a sample: of the tensor that is read, and of that tensor
+    size_t in_plane, out_plane;   // elements of a block of one sample of them
+    size_t block_weights;         // floats in a block of weights or sums
     int tasks;
-    int parts, cuts; // the weight gradient's tasks: parts of the samples, cuts of the blocks
+    int parts, cuts; // tasks of the weight gradient: parts of the samples times cuts of the blocks
     int stream;
-    size_t bias_at, rooms_at, room_bytes; // bytes into the workspace, which begins with weights or sums
+    // offsets into the workspace in bytes; the workspace starts with weights or sums
+    size_t bias_at, rooms_at, room_bytes;
 } grouped_plan;
 
 typedef struct {
     const grouped_plan *plan;
-    const void *in, *weight; // in: src, or grad_dst in backward data
+    const void *in, *weight; // in: src, or in backward data grad_dst
     const float *bias;
-    void *out; // written; read in the weight gradient, where it is grad_dst
+    void *out; // written; in the weight gradient it is grad_dst and is read
     float *grad_weight, *grad_bias;
     char *workspace;
     int stream;
@@ -37,7 +40,7 @@ static const ls_conv_attr *attr_of(const grouped_plan *plan) {
     return &plan->base.base.desc.attr.conv;
 }
 
-static float *weights_of(const grouped_run *run, int block) { // packed
+static float *weights_of(const grouped_run *run, int block) { // packed weights of a block
     return (float *)(void *)run->workspace + (size_t)block * run->plan->block_weights;
 }
 
@@ -50,12 +53,14 @@ static float *bias_sums_of(const grouped_run *run, int part) {
            (size_t)(part * run->plan->blocks * run->plan->block);
 }
 
-// A weight's place in the parameter: of `channel` in whose lane it is, channel i of those that it reads, and a tap.
+// Index of a weight in the parameter. channel: the channel whose lane holds the weight. i: number of the input channel
+// within the group.
 static size_t canonical(const grouped_plan *plan, int channel, int i, int tap) {
     const ls_conv_attr *a = attr_of(plan);
     const int in = a->src.c / a->groups, taps = ls_conv_taps(a);
     int k = channel, c = i;
-    if (plan->base.base.desc.op == LS_OP_CONV_BACKWARD_DATA) { // there lanes are source channels, taps in reverse order
+    // lanes are source channels, and taps are in reverse order
+    if (plan->base.base.desc.op == LS_OP_CONV_BACKWARD_DATA) {
         k = channel / plan->each * plan->map.depth + i;
         c = channel % plan->each;
         tap = taps - 1 - tap;
@@ -63,7 +68,7 @@ static size_t canonical(const grouped_plan *plan, int channel, int i, int tap) {
     return ((size_t)k * (size_t)in + (size_t)c) * (size_t)taps + (size_t)tap;
 }
 
-// Its place in a block of packed weights or sums.
+// Index of the weight in a block of packed weights or sums.
 static size_t packed(const grouped_plan *plan, int lane, int i, int tap) {
     const int r = tap / plan->map.kernel_w, s = tap % plan->map.kernel_w;
     return (size_t)(((r * plan->map.depth + i) * plan->map.kernel_w + s) * plan->block + lane);
@@ -89,7 +94,7 @@ static void pack_task(void *context, int block, int thread) {
                     ls_load_float(run->weight, storage, (int64_t)canonical(plan, block * plan->block + lane, i, tap));
 }
 
-// The kernel's arguments for a block; first: room for the lanes' channels.
+// Kernel arguments for the planes of a task; take_block completes them for one block.
 static ls_kernel_grouped begin_task(const grouped_run *run, int thread) {
     const grouped_plan *plan = run->plan;
     ls_kernel_grouped map = plan->map;
@@ -141,7 +146,7 @@ static void sum_plane(const grouped_run *run, int n, int part, int block, ls_ker
             bias_sums_of(run, part) + block * plan->block);
 }
 
-// The planes of a sample lie side by side, so that they are fetched before they are read.
+// The planes of one sample are adjacent in memory, so that the processor prefetches them.
 static void sum_task(void *context, int task, int thread) {
     const grouped_run *run = context;
     const grouped_plan *plan = run->plan;
@@ -156,7 +161,7 @@ static void sum_task(void *context, int task, int thread) {
         for (int block = begin; block < end; block++) sum_plane(run, n, part, block, &map);
 }
 
-// grad_weight and grad_bias += the parts' sums, in order.
+// grad_weight and grad_bias += the sums of the parts, in order.
 static void add_task(void *context, int block, int thread) {
     (void)thread;
     const grouped_run *run = context;
@@ -220,13 +225,14 @@ static void backward_weight_run(const ls_plan *plan, const ls_buffer *args, ls_b
 
 int ls_conv_grouped_can(const ls_op_desc *desc) {
     const ls_conv_attr *a = &desc->attr.conv;
-    const int plain = a->src.c <= LS_CPU_FEW || a->dst.c <= LS_CPU_FEW; // without lanes
+    const int plain = a->src.c <= LS_CPU_FEW || a->dst.c <= LS_CPU_FEW; // a plain tensor has no lanes
     return a->groups > 1 && !a->bias_only && !plain && a->kernel_h <= LS_GROUPED_ROWS;
 }
 
-// What one output costs against dense convolution, in multiplications of vectors: a channel that has to be brought to its
-// lane is some of them, and each takes longer, as both of its factors come from the cache. Winograd's own gain is less
-// than half of what it saves, in the few channels of a part. (Measured: within a quarter, 3x3 in groups of 4 to 32 channels.)
+// Compares the time of one output with dense convolution, in vector multiplications. Bringing a channel to its lane
+// takes a few of them, and each multiplication takes longer because both factors come from the cache. With the few
+// channels of a part, Winograd's real gain is less than half of the multiplications it saves. Measured: the estimate is
+// right to a quarter for 3x3 filters in groups of 4 to 32 channels.
 int ls_conv_grouped_gains(const ls_cpu *cpu, const ls_op_desc *desc, double winograd_gain) {
     const double bringing = 4, slower = 1.5, winograds = 2.2;
     const ls_conv_attr *a = &desc->attr.conv;
@@ -239,7 +245,7 @@ int ls_conv_grouped_gains(const ls_cpu *cpu, const ls_op_desc *desc, double wino
     return own < (winograd_gain > winograds ? dense / winograd_gain * winograds : dense);
 }
 
-// The kernel reads a padded map: src, or the gradient of dst spread by the stride.
+// The kernel reads a padded map: src, or the gradient of dst with zeros between its pixels according to the stride.
 static void describe_map(grouped_plan *plan) {
     const ls_conv_attr *a = attr_of(plan);
     const int reach_h = a->dilation * (a->kernel_h - 1), reach_w = a->dilation * (a->kernel_w - 1);

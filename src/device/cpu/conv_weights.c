@@ -1,11 +1,11 @@
-// conv_weights.c - between the layouts of convolution weights; parallel over blocks.
+// conv_weights.c - converts between the layouts of convolution weights, in parallel over blocks.
 #include <string.h>
 #include "base/half.h"
 #include "device/cpu/conv.h"
 
 typedef struct {
     const ls_conv_run *run;
-    const void *from; // floats, but as stored where they are expanded
+    const void *from; // floats; for ls_conv_expand, values in the storage type
     float *to;
 } weights_run;
 
@@ -13,7 +13,7 @@ static size_t taps_of(const ls_conv_plan *plan) {
     return (size_t)ls_conv_taps(&plan->base.base.desc.attr.conv);
 }
 
-// k: of all results; c: of all source channels, or of those of k's part.
+// Place of a weight in the dense array. k: among all results. c: among all source channels, or those of k's part.
 static size_t dense_place(const ls_conv_plan *plan, int k, int c, size_t tap) {
     c %= plan->src_blocks * plan->depth;
     size_t row = (size_t)(k / plan->block * plan->src_blocks + c / plan->depth) * taps_of(plan) + tap;
@@ -64,7 +64,7 @@ void ls_conv_exchange(const ls_conv_run *run, const float *dense, float *exchang
     run_weights(run, exchange_task, dense, exchanged, run->plan->dst_blocks);
 }
 
-// One block of source channels, which are the results of the backward pass.
+// Turns one block of source channels, which are the outputs of the backward pass.
 static void turn_task(void *context, int cb, int thread) {
     (void)thread;
     const weights_run *w = context;
@@ -93,7 +93,7 @@ static const float *partial(const ls_conv_run *run, int task) {
            (size_t)task * run->plan->weight_floats;
 }
 
-// One block of output channels: with groups, only the dense weights that stand for something.
+// Reduces one block of output channels. With groups, only the dense weights that exist in the parameter.
 static void reduce_task(void *context, int kb, int thread) {
     (void)thread;
     const ls_conv_run *run = context;

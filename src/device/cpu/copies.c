@@ -1,13 +1,14 @@
-// copies.c - operators in bf16 that have no kernels for it: augmentation, resizing, linear layers, the loss, whose activations are
-// few. Each is its fp32 plan on fp32 copies in the workspace: what it reads is converted before, what it writes is rounded behind it.
+// copies.c - bf16 operators without bf16 kernels: augmentation, resizing, linear layers and the loss, whose activations
+// are small. Each runs its fp32 plan on fp32 copies in the workspace: inputs are converted before the run, and outputs
+// are rounded after it.
 #include <assert.h>
 #include "device/cpu/cpu.h"
 
-enum { COPIES_MAX = 4, COPY_TASK = 32768 }; // elements to a task
+enum { COPIES_MAX = 4, COPY_TASK = 32768 }; // COPY_TASK: elements in a task
 
 typedef struct {
     int arg, is_written;
-    size_t elements, at; // at: bytes into the workspace
+    size_t elements, at; // at: offset into the workspace in bytes
 } argument_copy;
 
 typedef struct {
@@ -15,7 +16,7 @@ typedef struct {
     ls_plan *in_fp32;
     argument_copy copies[COPIES_MAX];
     int count;
-    size_t bytes; // of all copies; behind them is the workspace of the fp32 plan
+    size_t bytes; // size of all copies; the fp32 plan's workspace follows them
 } copies_plan;
 
 static void add(copies_plan *plan, int arg, int is_written, size_t elements) {
@@ -46,7 +47,7 @@ static void add_linear(copies_plan *plan, const ls_op_desc *desc) {
     }
 }
 
-// The arguments that are copied; in_fp32: the descriptor of the other plan.
+// Lists the arguments to copy. in_fp32: descriptor of the fp32 plan.
 static void list_copies(copies_plan *plan, const ls_op_desc *desc, ls_op_desc *in_fp32) {
     switch (ls_op_family_of(desc->op)) {
     case LS_FAMILY_augment:
@@ -67,7 +68,7 @@ static void list_copies(copies_plan *plan, const ls_op_desc *desc, ls_op_desc *i
         add_activation(plan, LS_LOSS_LOGITS, 0, desc->attr.loss.logits);
         if (desc->attr.loss.training) add_activation(plan, LS_LOSS_GRAD_LOGITS, 1, desc->attr.loss.logits);
         break;
-    default: // has kernels for bf16 (plan.c)
+    default: // these families have bf16 kernels (plan.c)
         assert(0);
     }
 }

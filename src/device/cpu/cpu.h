@@ -1,16 +1,16 @@
-// cpu.h - what the files of the cpu device share.
+// cpu.h - declarations shared by the files of the cpu device.
 //
 // Layouts. B is the block: the width of the processor's vectors, 8 or 16 floats.
 //   activation (N,C,H,W)  C <= LS_CPU_FEW: plain [N][C][H][W]; else blocked [N][C/B][H][W][B], C rounded up to B
 //   vector (C)            [C rounded up to B]
-//   linear weight         [O][K], K the elements of one sample of the source as laid out above
+//   linear weight         [O][K], K the elements of one sample of the source in the layout above
 //   conv weight           C <= LS_CPU_FEW: [K/B][R][S][C][B of K]; else [K/B][C/B][R][S][B of C][B of K];
 //                         with groups: plain OIHW
-// What rounding adds is zero. Activations, and the copies of weights and biases that operators read, are fp32 or bf16 in memory
-// (storage); what is computed is fp32. In bf16 operators without kernels for it work on fp32 copies (copies.c).
+// Elements that rounding up adds are zero. Activations, and the copies of weights and biases that operators read, are
+// fp32 or bf16 in memory (storage). Arithmetic is fp32. Operators without bf16 kernels work on fp32 copies (copies.c).
 //
-// Threads: an operator is cut into tasks by its shape alone, each task writes its own part, and partial sums are added
-// in the order of their numbers; so results do not depend on the number of threads.
+// Threads: an operator is split into tasks by its shape alone. Each task writes its own part, and partial sums are
+// added in the order of the tasks' numbers. So results do not depend on the number of threads.
 #ifndef LS_DEVICE_CPU_CPU_H
 #define LS_DEVICE_CPU_CPU_H
 
@@ -25,23 +25,25 @@ enum { LS_CPU_FEW = 4, LS_CPU_ALIGN = 128 };
 typedef struct {
     ls_device base;
     const ls_kernels *kernels, *kernels_bf16; // for blocked tensors
-    const ls_kernels *plain, *plain_bf16;     // for tensors of few channels
+    const ls_kernels *plain, *plain_bf16;     // for tensors with few channels
     int block;
-    ls_pool *pool, *alone; // alone: no thread but the caller
+    ls_pool *pool, *alone; // alone: only the calling thread
     int threads;
     ls_onednn *onednn;
     ls_cpus cpus;
     char winograd[8];       // "auto", "f2" or "off"
-    int forced_convolution; // an ls_conv_algorithm; -1: none
+    int forced_convolution; // an ls_conv_algorithm for all convolutions; -1: none
 } ls_cpu;
 
 typedef void ls_cpu_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue);
 typedef struct ls_cpu_plan ls_cpu_plan;
-struct ls_cpu_plan { // what every plan of this device begins with
+struct ls_cpu_plan { // the common first part of every plan of this device
     ls_plan base;
     ls_cpu *cpu;
-    ls_cpu_run *by_caller; // what run does with no thread but the caller: an operator too small for several. Else NULL
-    void (*release)(ls_cpu_plan *plan); // of what the plan holds; NULL: nothing
+    // For an operator too small for several threads: the function that `run` calls with only the calling thread. Else
+    // NULL.
+    ls_cpu_run *by_caller;
+    void (*release)(ls_cpu_plan *plan); // frees the plan's own resources; NULL: it has none
 };
 
 static inline int ls_cpu_block(const ls_cpu *cpu, int channels) {
@@ -51,7 +53,7 @@ static inline int ls_cpu_blocks(const ls_cpu *cpu, int channels) {
     int block = ls_cpu_block(cpu, channels);
     return (channels + block - 1) / block;
 }
-static inline int ls_cpu_channels(const ls_cpu *cpu, int channels) { // with padding
+static inline int ls_cpu_channels(const ls_cpu *cpu, int channels) { // rounded up to whole blocks
     return ls_cpu_blocks(cpu, channels) * ls_cpu_block(cpu, channels);
 }
 static inline int ls_cpu_vector(const ls_cpu *cpu, int channels) { // elements of a per-channel parameter
@@ -67,24 +69,25 @@ static inline const ls_kernels *ls_cpu_kernels(const ls_cpu *cpu, int channels, 
     if (storage == LS_F32) return channels <= LS_CPU_FEW ? cpu->plain : cpu->kernels;
     return channels <= LS_CPU_FEW ? cpu->plain_bf16 : cpu->kernels_bf16;
 }
-// So many elements behind the beginning of an activation; of an absent one NULL.
+// Returns the address `elements` after the start of an activation, or NULL if it is absent.
 static inline void *ls_cpu_at(const void *activation, size_t elements, ls_dtype storage) {
     return activation ? (char *)(uintptr_t)activation + elements * ls_dtype_bytes(storage) : NULL;
 }
-static inline float *ls_cpu_floats_at(ls_buffer buffer) { // NULL for an absent one
+static inline float *ls_cpu_floats_at(ls_buffer buffer) { // NULL for an absent buffer
     return buffer.slab ? (float *)(void *)(buffer.slab->address + buffer.offset) : NULL;
 }
-static inline size_t ls_cpu_round(size_t bytes) { // so that the next thing behind it is aligned
+static inline size_t ls_cpu_round(size_t bytes) { // rounds up, so that the next item is aligned
     return (bytes + LS_CPU_ALIGN - 1) / LS_CPU_ALIGN * LS_CPU_ALIGN;
 }
-static inline int ls_cpu_aligned(const void *address) { // to a cache line, as writing around the cache needs; NULL is
+// To a cache line, as stores around the cache need. NULL counts as aligned.
+static inline int ls_cpu_aligned(const void *address) {
     return ((uintptr_t)address & 63) == 0;
 }
-static inline int ls_cpu_share(int total, int part, int parts) { // where part begins
+static inline int ls_cpu_share(int total, int part, int parts) { // first index of the part
     return (int)((int64_t)total * part / parts);
 }
 
-// layout.c: the entries of the device's table
+// layout.c: entries of the device's function table
 size_t ls_cpu_activation_bytes(const ls_device *device, ls_nchw shape, ls_dtype storage);
 void ls_cpu_activation_import(ls_device *device, ls_nchw shape, ls_dtype storage, const float *host, ls_buffer dst);
 void ls_cpu_activation_export(ls_device *device, ls_nchw shape, ls_dtype storage, ls_buffer src, float *host);
@@ -92,29 +95,33 @@ size_t ls_cpu_param_elements(const ls_device *device, const ls_param_shape *shap
 void ls_cpu_param_import(ls_device *device, const ls_param_shape *shape, const float *host, ls_buffer dst);
 void ls_cpu_param_export(ls_device *device, const ls_param_shape *shape, ls_buffer src, float *host);
 
-// plan.c: memory for a plan of `bytes`, zeroed and filled in as far as ls_plan goes
+// plan.c: allocates a zeroed plan of `bytes` and fills in its ls_plan part.
 LS_CHECKED ls_status ls_cpu_plan_make(
     ls_cpu *cpu, const ls_op_desc *desc, size_t bytes, ls_cpu_run *run, const char *algorithm, void *out);
 LS_CHECKED ls_status ls_cpu_plan_new(ls_device *device, const ls_op_desc *desc, ls_plan **out);
 void ls_cpu_plan_free(ls_plan *plan);
 
-// conv_choose.c: the number of an algorithm of convolutions; LS_USAGE names those there are. NULL: -1.
+// conv_choose.c: returns the number of a convolution algorithm, or -1 if name is NULL. LS_USAGE: unknown name; the
+// message lists the known ones.
 LS_CHECKED ls_status ls_cpu_conv_find(const char *name, int *algorithm);
 
-// One maker for each family of operators; desc->op is one of them. ls_op_check has passed.
-// product.c: C[m][n] = A * B, or that added to C; k deep. Of B columns from `columns` on are zero and not read.
+// Each family of operators has one function that makes its plans (ls_cpu_maker). desc->op is an operator of the family,
+// and ls_op_check has passed.
+// product.c: C[m][n] = A * B, or with accumulate C += A * B, summed over k. Columns of B from `columns` on are zero and
+// are not read.
 typedef struct {
     const ls_cpu *cpu;
     int m, n, k, columns, accumulate;
-    size_t a_m, a_k, b_k, b_n, c_m; // floats from one row, or place in k, or column to the next
-    const float *a, *b, *bias;      // bias: of a row of C, where that is not added to; or NULL
-    float *c, *panels;              // panels: ls_cpu_product_bytes
+    size_t a_m, a_k, b_k, b_n, c_m; // distances in floats between rows, steps in k, and columns
+    const float *a, *b, *bias;      // bias: one value for each column of C, only without accumulate; or NULL
+    float *c, *panels;              // panels: memory of ls_cpu_product_bytes
 } ls_cpu_product;
 size_t ls_cpu_product_bytes(const ls_cpu *cpu);
 void ls_cpu_product_run(const ls_cpu_product *product);
 
 typedef ls_status ls_cpu_maker(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out);
-// copies.c: a plan for an operator in bf16, of the families augment, resize, linear and loss, that computes on fp32 copies
+// copies.c: makes a plan for a bf16 operator of the families augment, resize, linear and loss; it computes on fp32
+// copies.
 LS_CHECKED ls_status ls_cpu_plan_by_copies(ls_cpu *cpu, const ls_op_desc *desc, ls_cpu_maker *in_fp32, ls_plan **out);
 ls_cpu_maker ls_cpu_muon_plan;
 #define F(family, storage) ls_cpu_maker ls_cpu_##family##_plan;

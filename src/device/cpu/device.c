@@ -1,4 +1,4 @@
-// device.c - the cpu device: opening and description.
+// device.c - opens and describes the cpu device.
 #include <stdio.h>
 #include "base/memory.h"
 #include "device/cpu/cpu.h"
@@ -13,7 +13,7 @@ static void cpu_close(ls_device *device) {
     free(cpu);
 }
 
-// Which compiled kernels: what the processor has, or the width that a test sets.
+// Chooses the compiled kernels: those for this processor, or for the vector width that a test sets.
 static ls_status choose_kernels(ls_cpu *cpu, int width) {
     if (!cpu->cpus.has_avx2)
         return ls_fail(LS_DEVICE,

@@ -1,12 +1,12 @@
-// layout.c - between the canonical layouts (NCHW, OIHW, rows) and the device's own.
+// layout.c - converts between the canonical layouts (NCHW, OIHW, rows) and the device's own.
 #include <string.h>
 #include "base/half.h"
 #include "device/cpu/cpu.h"
 
 // Both layouts of a tensor consist of pieces of `count` x `lanes` elements:
-//   canonical[first + lane * stride + j] = here[at + j * step + lane]
-// A piece ends with the block of lanes that lie side by side here, so that both sides are read and written
-// in whole cache lines.
+//   canonical[first + lane * stride + j] = device[at + j * step + lane]
+// A piece ends with a block of neighbouring lanes in the device's layout, so that both sides are read and written in
+// whole cache lines.
 typedef struct {
     size_t first, stride, at, step;
     int count, lanes;
@@ -35,7 +35,7 @@ static void from_device(const copy *c, const piece *p) {
     }
 }
 
-// The same for activations of bf16.
+// The same for bf16 activations.
 static void to_bf16(const copy *c, const piece *p) {
     for (int j = 0; j < p->count; j++) {
         const float *from = (const float *)c->from + p->first + (size_t)j;
@@ -106,7 +106,7 @@ size_t ls_cpu_activation_bytes(const ls_device *device, ls_nchw shape, ls_dtype 
 
 void ls_cpu_activation_import(ls_device *device, ls_nchw shape, ls_dtype storage, const float *host, ls_buffer dst) {
     void *to = ls_buffer_host(dst);
-    memset(to, 0, ls_cpu_activation_bytes(device, shape, storage)); // the padding
+    memset(to, 0, ls_cpu_activation_bytes(device, shape, storage)); // zeroes the padding
     copy_activation((const ls_cpu *)device, shape, &(copy){ storage == LS_F32 ? to_device : to_bf16, host, to });
 }
 
@@ -131,7 +131,7 @@ size_t ls_cpu_param_elements(const ls_device *device, const ls_param_shape *s) {
 
 void ls_cpu_param_import(ls_device *device, const ls_param_shape *s, const float *host, ls_buffer dst) {
     float *to = ls_cpu_floats_at(dst);
-    memset(to, 0, ls_cpu_param_elements(device, s) * sizeof(float)); // the padding
+    memset(to, 0, ls_cpu_param_elements(device, s) * sizeof(float)); // zeroes the padding
     copy_param((const ls_cpu *)device, s, &(copy){ to_device, host, to });
 }
 

@@ -26,7 +26,7 @@ struct ls_onednn_conv {
     int exchanged;
     size_t scratch_bytes, arranged_bytes;
     thread_args *threads;
-    dnnl_primitive_t arrange; // NULL: weights are as they lie
+    dnnl_primitive_t arrange; // NULL: weights need no rearranging
     dnnl_memory_t plain, arranged;
 };
 
@@ -37,8 +37,9 @@ static const char *explain(int rc) {
 }
 #define TRY_DNNL(call) LS_TRY_LIB(LS_DEVICE, explain, call)
 
-// The library must neither plan for nor start threads of its own: each of ours counts as the only one. The setting
-// belongs to the calling thread; the OpenMP runtime is the library's, so it is looked up rather than linked.
+// The library must neither plan for several threads nor start its own: it must act as if each of our threads were the
+// only one. The setting belongs to the calling thread. The OpenMP runtime belongs to the library, so the function is
+// looked up rather than linked.
 static void use_one_thread(void) {
     static _Thread_local int done;
     if (done) return;
@@ -81,7 +82,7 @@ void ls_onednn_describe(char *text, size_t bytes) {
     snprintf(text, bytes, "oneDNN %d.%d.%d", v->major, v->minor, v->patch);
 }
 
-// What differs between the versions: descriptors of memory and of convolutions.
+// The differences between the library's versions: descriptors of memory and of convolutions.
 #if DNNL_VERSION_MAJOR >= 3
 typedef dnnl_memory_desc_t memory_desc;
 typedef const_dnnl_memory_desc_t memory_desc_ref;
@@ -132,7 +133,7 @@ static dnnl_data_type_t type_of(const ls_onednn_conv_attr *a) {
     return is_bf16(a) ? dnnl_bf16 : dnnl_f32;
 }
 
-// Groups are a dimension of their own, before the others.
+// With groups, the group is an additional first dimension.
 static ls_status weight_desc_init(
     const ls_onednn_conv_attr *a, dnnl_data_type_t type, dnnl_format_tag_t tag, memory_desc *desc) {
     const dnnl_dims_t dims = { a->groups, a->dst_channels / a->groups, a->src_channels / a->groups, a->kernel[0],
@@ -199,7 +200,7 @@ static dnnl_status_t primitive_desc_new(ls_onednn *onednn, const ls_onednn_conv_
 }
 #endif
 
-// Generated code is named jit:...; anything else (ref, gemm) is slow on these layouts or needs others.
+// Generated code is named jit:... or brg...; other code (ref, gemm) is slow on these layouts or needs other layouts.
 static ls_status is_fast(const_dnnl_primitive_desc_t desc, char name[64], int *fast) {
     const char *text = "";
     TRY_DNNL(dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &text));
@@ -215,7 +216,7 @@ static ls_status add_memory(ls_onednn_conv *conv, thread_args *t, int argument, 
     return LS_SUCCESS;
 }
 
-// Memory objects in the order of ls_onednn_conv_args; a thread sets their addresses before it executes.
+// Makes memory objects in the order of ls_onednn_conv_args. A thread sets their addresses before it executes.
 static ls_status add_memories(ls_onednn_conv *conv, const ls_onednn_conv_attr *a, const conv_descs *d,
     memory_desc_ref weight, memory_desc_ref scratch) {
     static const int arguments[][4] = {
@@ -236,7 +237,7 @@ static ls_status add_memories(ls_onednn_conv *conv, const ls_onednn_conv_attr *a
     return LS_SUCCESS;
 }
 
-// The reordering of weights to what the library chose.
+// Makes the primitive that converts weights to the layout that the library chose.
 static ls_status arrange_new(ls_onednn_conv *conv, memory_desc_ref plain, memory_desc_ref arranged) {
     dnnl_primitive_desc_t desc = NULL;
     TRY_DNNL(dnnl_memory_create(&conv->plain, plain, conv->onednn->engine, DNNL_MEMORY_NONE));
@@ -271,7 +272,7 @@ static ls_status make_options(dnnl_primitive_attr_t *options) {
     return LS_SUCCESS;
 }
 
-// One weight layout: *out stays NULL when there is no fast code for it.
+// Tries one weight layout. *out stays NULL if there is no fast code for it.
 static ls_status try_layout(ls_onednn *onednn, const ls_onednn_conv_attr *a, int exchanged, ls_onednn_conv **out) {
     ls_status status;
     conv_descs d = { 0 };

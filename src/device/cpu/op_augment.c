@@ -1,8 +1,8 @@
-// op_augment.c - uint8 pictures to normalised activations; a sample is a task.
+// op_augment.c - turns uint8 pictures into normalised activations. A task is one sample.
 #include <string.h>
 #include "device/cpu/cpu.h"
 
-// The two indices of a stretched axis that one reads, and the share of the second one in 2048ths.
+// The two source indices that a pixel of a stretched axis reads, and the weight of the second in 2048ths.
 typedef struct {
     int first, second, share;
 } tap;
@@ -10,7 +10,8 @@ typedef struct {
 typedef struct {
     ls_cpu_plan base;
     int stretches, mixes;
-    // A thread's: taps of columns, a row between two, a stretched row, a partner's picture.
+    // Scratch memory of one thread: taps of the columns, a row interpolated between two rows, a stretched row, a
+    // partner's picture.
     size_t scratch_bytes, between_at, row_at, partner_at;
 } augment_plan;
 
@@ -18,7 +19,7 @@ typedef struct {
     const augment_plan *plan;
     const uint8_t *pixels;
     const ls_augment_sample *samples;
-    const int32_t *index; // NULL: picture n is sample n
+    const int32_t *index; // NULL: picture n belongs to sample n
     const float *table;   // [C][256]
     float *dst;
     char *scratch;
@@ -26,7 +27,7 @@ typedef struct {
 
 // --- where pixels come from ----------------------------------------------------------------------
 
-// Where index i of a side of `size` reads: -1 is outside (value 0).
+// Index from which position i of a side of `size` pixels is read. -1: outside the picture (value 0).
 static int source_index(int i, int size, int pad_mode) {
     if (i >= 0 && i < size) return i;
     if (pad_mode == LS_PAD_ZERO) return -1;
@@ -40,7 +41,8 @@ static tap tap_at(int at, int crop, int size) {
     return (tap){ first, first + 1 < crop ? first + 1 : first, (int)((t % step * 2048 + size) / step) };
 }
 
-// Row y of a channel of the stretched rectangle: rows first, as neighbours in memory; integers add up to the same in any order.
+// Writes row y of one channel of the stretched rectangle. Rows are interpolated first, because their elements are
+// adjacent in memory; integer arithmetic gives the same result in either order.
 static void stretch_row(const ls_augment_sample *drawn, const uint8_t *plane, ls_nchw s, int y, const tap *columns,
     int *restrict between, uint8_t *restrict out) {
     const tap row = tap_at(y, drawn->crop_h, s.h);
@@ -53,11 +55,11 @@ static void stretch_row(const ls_augment_sample *drawn, const uint8_t *plane, ls
     }
 }
 
-// One row of one channel; step: floats between neighbours in dst.
+// Writes one row of one channel. step: floats between neighbouring pixels of dst.
 static void augment_row(
     const ls_augment_attr *attr, const uint8_t *row, const float *table, int shift, int flip, float *dst, size_t step) {
     int w = attr->shape.w;
-    // x in [begin, end) reads inside the picture
+    // pixels x in [begin, end) read inside the picture
     int begin = flip ? shift : -shift, end = flip ? w + shift : w - shift;
     if (begin < 0) begin = 0;
     if (end > w) end = w;
@@ -75,7 +77,8 @@ static void augment_row(
 
 // --- what becomes of their values ----------------------------------------------------------------
 
-// What this sample's jitter makes of each pixel value: a picture has more pixels than there are values.
+// Returns the table with the sample's jitter applied to each pixel value. A table saves time because a picture has more
+// pixels than there are values.
 static const float *jittered(
     const ls_augmentation *a, const ls_augment_sample *drawn, const float *table, float room[256]) {
     if (a->brightness == 0 && a->contrast == 0) return table;
@@ -85,12 +88,12 @@ static const float *jittered(
     return room;
 }
 
-// Of an activation's sample: `count` pixels from pixel (y, x) of channels c, c + 1, ..., which are neighbours.
+// Offset of pixel (y, x) of channels c, c + 1, ... in an activation's sample; these channels are adjacent in memory.
 static size_t at_pixel(ls_nchw s, size_t c, int y, int x, size_t block) {
     return c * (size_t)s.h * (size_t)s.w + ((size_t)y * (size_t)s.w + (size_t)x) * block;
 }
 
-// Channels are `block` floats of neighbours: what lies beyond the last one is zero already.
+// A block of `block` adjacent channels is cleared as a whole: padding channels are zero anyway.
 static void cut_square(const ls_augment_attr *attr, const ls_augment_sample *drawn, size_t block, float *dst) {
     const ls_nchw s = attr->shape;
     const int side = attr->augmentation.cutout, top = drawn->cut_y - side / 2, left = drawn->cut_x - side / 2;
@@ -111,14 +114,15 @@ static void paste_rectangle(ls_nchw s, const ls_augment_sample *drawn, size_t bl
 
 static void add_share(size_t count, float share, const float *partner, float *dst) {
     for (size_t i = 0; i < count; i++) {
-        const float part = (partner[i] - dst[i]) * share; // rounded: this file has no fused operations
+        // rounded here, because this file is compiled without fused multiply-adds
+        const float part = (partner[i] - dst[i]) * share;
         dst[i] += part;
     }
 }
 
 // --- a sample ------------------------------------------------------------------------------------
 
-// Sample n by itself, into an activation's sample.
+// Computes sample n alone, without a partner, into dst.
 static void see(const augment_run *run, int n, char *scratch, float *dst) {
     const ls_cpu *cpu = run->plan->base.cpu;
     const ls_augment_attr *attr = &run->plan->base.base.desc.attr.augment;

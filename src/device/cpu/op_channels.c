@@ -1,4 +1,4 @@
-// op_channels.c - channels copied from block to block; channel by channel between a plain and a blocked tensor.
+// op_channels.c - copies channels block by block. Between a plain and a blocked tensor it copies channel by channel.
 #include <string.h>
 #include "base/half.h"
 #include "device/cpu/cpu.h"
@@ -14,11 +14,11 @@ typedef struct {
 
 typedef struct {
     const channels_plan *plan;
-    const void *sources[2]; // the second, or NULL, is added to the first
+    const void *sources[2]; // the second, if not NULL, is added to the first
     void *dst;
 } channels_run;
 
-// Block `db` of dst from the one or two blocks of src that have its channels.
+// Fills block `db` of dst from the one or two blocks of src that hold its channels.
 static void copy_block(const channels_plan *plan, int db, int add, const void *src, void *dst) {
     const ls_channels_attr *a = &plan->base.base.desc.attr.channels;
     const int width = plan->dst_block, first = db * width;
@@ -26,7 +26,8 @@ static void copy_block(const channels_plan *plan, int db, int add, const void *s
     copy.add = add;
     copy.first = a->to > first ? a->to - first : 0;
     copy.end = a->to + a->count < first + width ? a->to + a->count - first : width;
-    const int source = first - a->to + a->from + plan->src_blocks * width; // its channel for lane 0; kept above 0
+    // source channel of lane 0, made positive by adding a whole number of blocks
+    const int source = first - a->to + a->from + plan->src_blocks * width;
     const int block = source / width - plan->src_blocks;
     copy.shift = source % width;
     const void *low = block >= 0 ? ls_cpu_at(src, (size_t)block * plan->src_plane, plan->storage) : NULL;
@@ -59,7 +60,7 @@ static void copy_by_channels(const channels_plan *plan, int db, int add, const v
     }
 }
 
-static void channels_task(void *context, int task, int thread) { // a block of dst
+static void channels_task(void *context, int task, int thread) { // task: a block of dst
     (void)thread;
     const channels_run *run = context;
     const channels_plan *plan = run->plan;

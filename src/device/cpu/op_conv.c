@@ -1,5 +1,5 @@
-// op_conv.c - convolution by one algorithm (chosen in conv_choose.c), and in which pieces: the batch is cut into
-// tasks by shape alone; each weight gradient's task has its own partial sum.
+// op_conv.c - convolution by one algorithm (chosen in conv_choose.c). The batch is split into tasks by the shape alone.
+// Each task of a weight gradient has its own partial sum.
 #include <string.h>
 #include "device/cpu/conv.h"
 #include "device/host.h"
@@ -49,12 +49,12 @@ static void onednn_task(void *context, int task, int thread) {
     if (ls_failed(status)) ls_host_queue_fail(run->queue, ls_fail(status.code, "%s: %s", desc->layer, status.text));
 }
 
-// Whether the parameter has to be made into dense floats.
+// Whether the parameter must be converted to dense floats.
 static int expands(const ls_conv_attr *attr) {
     return attr->groups > 1 || attr->storage != LS_F32;
 }
 
-// Weights as the engine needs them: dense floats, exchanged or turned for backward data.
+// Returns the weights as the engine needs them: dense floats, and for backward data exchanged or turned.
 static const void *prepare_weights(const ls_conv_run *run, const void *stored) {
     const ls_conv_plan *plan = run->plan;
     const ls_op_desc *desc = &plan->base.base.desc;
@@ -117,7 +117,8 @@ static void backward_weight_run(const ls_plan *plan, const ls_buffer *args, ls_b
     ls_conv_reduce(&run);
 }
 
-// Where weights are expanded, the workspace begins with them; of groups with their gradients, which are one partial sum.
+// If weights are expanded, the workspace starts with the dense weights. For the weight gradient with groups it starts
+// with the dense gradient, which ls_conv_reduce then adds as one partial sum.
 static void winograd_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
     const ls_conv_plan *own = (const ls_conv_plan *)plan;
     ls_conv_run run = { .plan = own, .queue = queue, .workspace = ls_buffer_host(workspace) };
@@ -141,9 +142,10 @@ static int use_winograd(ls_conv_plan *plan, ls_winograd_variant variant) {
     const ls_op_desc *desc = &plan->base.base.desc;
     const ls_cpu *cpu = plan->base.cpu;
     const ls_conv_attr attr = ls_conv_of_parts(cpu, &desc->attr.conv);
-    if (plan->depth < plan->block || plan->dst_depth < plan->block) return 0; // plain tensors
+    if (plan->depth < plan->block || plan->dst_depth < plan->block) return 0; // tensors are plain
     if (!ls_winograd_can(&attr, desc->op, variant)) return 0;
-    if (desc->attr.conv.groups == desc->attr.conv.src.c && attr.src.c > 1) return 0; // by channel: nearly all zeros
+    // depthwise: nearly all dense weights are zero
+    if (desc->attr.conv.groups == desc->attr.conv.src.c && attr.src.c > 1) return 0;
     const ls_winograd_kernels *kernels = ls_cpu_kernels(cpu, cpu->block, attr.storage)->winograd;
     ls_winograd_plan_make(&plan->winograd, &attr, desc->op, variant, kernels, cpu->threads);
     if (expands(&desc->attr.conv)) plan->scratch_at = ls_cpu_round(plan->weight_floats * sizeof(float));
@@ -160,13 +162,14 @@ static void conv_release(ls_cpu_plan *plan) {
     ls_onednn_conv_free(own->longer);
 }
 
-// Of few pictures the weights take the time: more tasks than samples, each with its own part of the weights.
+// With few pictures, reading the weights takes most of the time. Then there are more tasks than samples, and each task
+// reads its own part of the weights.
 static int cuts_of(const ls_conv_plan *plan) {
     const int samples = plan->base.base.desc.attr.conv.src.n;
     const size_t bytes = plan->weight_floats * sizeof(float);
     int cuts = 1;
     if (plan->base.base.desc.op != LS_OP_CONV_FORWARD || plan->parts > 1) return cuts;
-    if (plan->base.base.desc.attr.conv.storage != LS_F32) return cuts; // arranged weights are a whole
+    if (plan->base.base.desc.attr.conv.storage != LS_F32) return cuts; // arranged weights cannot be split
     while (
         samples * cuts < TASKS_LARGE && plan->dst_blocks % (2 * cuts) == 0 && bytes / (size_t)(2 * cuts) >= CUT_BYTES)
         cuts *= 2;
@@ -176,7 +179,8 @@ static int cuts_of(const ls_conv_plan *plan) {
 static ls_status plan_onednn(ls_conv_plan *plan) {
     const ls_op_desc *desc = &plan->base.base.desc;
     const ls_conv_attr *a = &desc->attr.conv;
-    // Plain tensors: own kernels are as fast forward, up to five times as fast for the weight gradient of one channel
+    // For plain tensors, own kernels are as fast in the forward pass and up to five times as fast for the weight
+    // gradient of one channel.
     if (plan->depth < plan->block || plan->dst_depth < plan->block) return LS_SUCCESS;
     if (a->storage != LS_F32 && !ls_conv_multiplies_bf16(plan->base.cpu, a)) return LS_SUCCESS;
     plan->cuts = cuts_of(plan);
@@ -261,7 +265,7 @@ static void lay_out_workspace(ls_conv_plan *plan) {
     plan->base.base.workspace_bytes = at + (size_t)plan->base.cpu->threads * plan->scratch_bytes;
 }
 
-// Fills the plan for the algorithm; *can is 0 where it does not compute this operator.
+// Completes the plan for the algorithm. *can is 0 if the algorithm cannot compute the operator.
 static ls_status use(ls_conv_plan *plan, int algorithm, int *can) {
     const ls_op_desc *desc = &plan->base.base.desc;
     *can = 1;

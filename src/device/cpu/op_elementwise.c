@@ -1,10 +1,10 @@
-// op_elementwise.c - element-wise operators: the layout does not matter, but for dropout,
-// whose random numbers go by canonical index.
+// op_elementwise.c - element-wise operators. They ignore the layout, except dropout, whose random numbers depend on the
+// canonical index.
 #include <string.h>
 #include "base/philox.h"
 #include "device/cpu/cpu.h"
 
-enum { ELEMENTWISE_TASK = 32768 }; // elements to a task
+enum { ELEMENTWISE_TASK = 32768 }; // elements in a task
 
 typedef struct {
     ls_kernel_elementwise *kernel;
@@ -35,7 +35,7 @@ static void elementwise_task(void *context, int task, int thread) {
         ls_cpu_at(run->a, at, storage), ls_cpu_at(run->b, at, storage), ls_cpu_at(run->dst, at, storage), n, run->attr);
 }
 
-// Of one sample: what rounding the channels up has added.
+// Clears the padding channels of one sample.
 static void clear_padding(const ls_cpu *cpu, const ls_elementwise_attr *attr, void *sample) {
     const size_t block = (size_t)ls_cpu_block(cpu, attr->shape.c), used = (size_t)attr->shape.c % block;
     const size_t pixels = (size_t)attr->shape.h * (size_t)attr->shape.w, first = (size_t)attr->shape.c / block * pixels;
@@ -48,7 +48,7 @@ static void elementwise_plan_run(const ls_plan *plan, const ls_buffer *args, ls_
     (void)queue;
     const ls_cpu_plan *own = (const ls_cpu_plan *)plan;
     const ls_elementwise_attr *attr = &plan->desc.attr.elementwise;
-    int inputs = ls_op_args(plan->desc.op) - 1; // the output is the last
+    int inputs = ls_op_args(plan->desc.op) - 1; // the output is the last argument
     elementwise_run run = { .kernel =
                                 kernel_of(ls_cpu_kernels(own->cpu, own->cpu->block, attr->storage), plan->desc.op),
         .attr = attr,
@@ -57,7 +57,7 @@ static void elementwise_plan_run(const ls_plan *plan, const ls_buffer *args, ls_
         .count = ls_cpu_elements(own->cpu, attr->shape) };
     if (inputs == 2) run.b = ls_buffer_host(args[1]);
     ls_pool_run(own->cpu->pool, elementwise_task, &run, (int)((run.count + ELEMENTWISE_TASK - 1) / ELEMENTWISE_TASK));
-    if (plan->desc.op != LS_OP_SIGMOID_FORWARD) return; // the others make 0 of 0
+    if (plan->desc.op != LS_OP_SIGMOID_FORWARD) return; // the other operators give 0 for 0, so their padding stays zero
     for (int n = 0; n < attr->shape.n; n++)
         clear_padding(
             own->cpu, attr, ls_cpu_at(run.dst, (size_t)n * ls_cpu_sample(own->cpu, attr->shape), attr->storage));
@@ -70,7 +70,7 @@ typedef struct {
     const ls_micro_input *micro;
 } dropout_run;
 
-static void dropout_task(void *context, int task, int thread) { // a sample
+static void dropout_task(void *context, int task, int thread) { // task: a sample
     (void)thread;
     const dropout_run *run = context;
     const ls_cpu *cpu = run->plan->cpu;

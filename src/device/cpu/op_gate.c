@@ -1,4 +1,4 @@
-// op_gate.c - gates, a plane of a channel block at a time.
+// op_gate.c - gates. A task is one plane of a channel block.
 #include "device/cpu/cpu.h"
 
 typedef struct {
@@ -24,7 +24,7 @@ static void gate_task(void *context, int task, int thread) {
             ls_cpu_at(run->out, vector, storage), run->pixels);
 }
 
-// Both operators have src, the other input, the output.
+// Both operators have the arguments src, the other input, the output, in this order.
 static void gate_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
     (void)workspace;
     (void)queue;

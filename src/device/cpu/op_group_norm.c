@@ -1,5 +1,5 @@
-// op_group_norm.c - group norm, a sample to a task: the sums of its channels by the kernels of batch norm, put together to
-// those of groups; then all channels with the constants of their groups.
+// op_group_norm.c - group norm. A task is one sample. The kernels of batch norm compute sums for each channel; these
+// are added up for each group. Then all channels are computed with the constants of their groups.
 #include <math.h>
 #include "device/cpu/cpu.h"
 
@@ -8,7 +8,7 @@ enum { WIDTH_MAX = 16 };
 typedef struct {
     ls_cpu_plan base;
     const ls_kernels *kernels;
-    int block, blocks, channels; // channels: with padding
+    int block, blocks, channels; // channels: including padding
     size_t plane, sample;        // elements
 } group_plan;
 
@@ -18,7 +18,7 @@ typedef struct {
     const float *gamma, *beta; // NULL unless affine
     void *out;
     float *saved, *grad_gamma, *grad_beta;
-    double *sums; // by sample: [2][channels]
+    double *sums; // for each sample: [2][channels]
 } group_run;
 
 static const ls_group_norm_attr *attr_of(const group_run *run) {
@@ -34,7 +34,7 @@ static double weight_of(const group_run *run, int c) {
     return run->gamma ? (double)run->gamma[c] : 1;
 }
 
-static float *mean_of(const group_run *run, int n) { // by group; those of r are r_of's
+static float *mean_of(const group_run *run, int n) { // by group; r_of gives the corresponding r
     return run->saved + (size_t)n * (size_t)attr_of(run)->groups;
 }
 
@@ -42,7 +42,7 @@ static float *r_of(const group_run *run, int n) {
     return mean_of(run, n) + (size_t)attr_of(run)->shape.n * (size_t)attr_of(run)->groups;
 }
 
-// Sums of channel block `cb`, [2][block], into the sample's.
+// Copies the sums of channel block `cb`, [2][block], to the sample's sums.
 static void put_sums(const group_run *run, int n, int cb, const double *sums) {
     const int block = run->plan->block, channels = run->plan->channels;
     double *to = run->sums + (size_t)n * 2 * (size_t)channels + (size_t)cb * (size_t)block;
@@ -76,7 +76,7 @@ static void forward_sample(void *context, int n, int thread) {
         r_of(run, n)[g] = (float)(1 / sqrt(fmax(var, 0) + (double)a->eps));
     }
     for (int cb = 0; cb < plan->blocks; cb++) {
-        float constants[3 * WIDTH_MAX] = { 0 }; // mean, factor, offset; 0 of padding
+        float constants[3 * WIDTH_MAX] = { 0 }; // mean, factor, offset; 0 for padding
         for (int i = 0, c = cb * block; i < block && c < a->shape.c; i++, c++) {
             constants[i] = mean_of(run, n)[c / each];
             constants[block + i] = (float)((double)r_of(run, n)[c / each] * weight_of(run, c));
@@ -109,7 +109,7 @@ static void backward_sample(void *context, int n, int thread) {
     for (int cb = 0; cb < plan->blocks; cb++) {
         for (int i = 0, c = cb * block; i < block; i++, c++) {
             const int g = c / each, inside = c < a->shape.c;
-            if (inside && c % each == 0) { // a group begins
+            if (inside && c % each == 0) { // a group starts here
                 sum = dot = 0;
                 for (int k = c; k < c + each; k++) {
                     sum += weight_of(run, k) * of_channel[k];

@@ -7,7 +7,7 @@
 
 typedef struct {
     ls_cpu_plan base;
-    ls_cpu_product product; // but for its operands
+    ls_cpu_product product; // without its operands
 } linear_plan;
 
 static void linear_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {

@@ -1,8 +1,8 @@
-// op_loss.c - softmax cross-entropy: rows are tasks, their losses are added in order.
+// op_loss.c - softmax cross-entropy. Tasks are ranges of rows; the losses of the rows are added in order.
 #include <math.h>
 #include "device/cpu/cpu.h"
 
-enum { LOSS_ROWS = 16 }; // to a task
+enum { LOSS_ROWS = 16 }; // rows in a task
 
 typedef struct {
     double loss;
@@ -19,10 +19,10 @@ typedef struct {
     const float *logits;
     const int32_t *labels;
     const ls_augment_sample *samples; // NULL: targets are not mixed
-    const float *weights;             // of classes; NULL: all are 1
-    float all_weights;                // their sum
+    const float *weights;             // class weights; NULL: all are 1
+    float all_weights;                // sum of the class weights
     float *grad;                      // NULL: not training
-    float scale;                      // of the gradient
+    float scale;                      // factor of the gradient
     int count;
     loss_row *rows;
 } loss_run;
@@ -46,13 +46,14 @@ static loss_row one_row(const loss_run *run, const float *logits, loss_label is,
     const float *weights = run->weights;
     const float all = weights
                           ? of_label * weights[is.label] + of_partner * weights[is.partner] + spread * run->all_weights
-                          : 1; // of the targets
+                          : 1; // sum of the targets
     for (int k = 0; k < classes; k++) {
         float log_p = logits[k] - logits[best] - log_sum;
         float target = (k == is.label ? of_label : 0) + (k == is.partner ? of_partner : 0) + spread;
         if (weights) target *= weights[k];
         if (target > 0)
-            loss -= (double)target * (double)log_p; // a target of 0 takes no part, even where log p is infinite
+            // skipping a target of 0 avoids 0 * infinity where log p is infinite
+            loss -= (double)target * (double)log_p;
         if (grad) grad[k] = (expf(log_p) * all - target) * run->scale;
     }
     for (int k = 0; grad && !isfinite(loss) && k < classes; k++) grad[k] = NAN;
@@ -66,7 +67,7 @@ static void loss_task(void *context, int task, int thread) {
     int stride = ls_cpu_channels(run->plan->cpu, shape.c), end = (task + 1) * LOSS_ROWS;
     for (int n = task * LOSS_ROWS; n < end && n < shape.n; n++) {
         float *grad = run->grad ? run->grad + (size_t)n * (size_t)stride : NULL;
-        int from = n < run->count ? shape.c : 0; // what is left is padding, or a sample that does not count
+        int from = n < run->count ? shape.c : 0; // the rest is padding, or the sample does not count
         for (int k = from; grad && k < stride; k++) grad[k] = 0;
         if (n < run->count)
             run->rows[n] = one_row(run, run->logits + (size_t)n * (size_t)stride, label_of(run, n), grad);

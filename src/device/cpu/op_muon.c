@@ -1,22 +1,23 @@
-// op_muon.c - Muon (op_update.h), tensor by tensor, in fp32 by the device's own products; norms in double.
+// op_muon.c - Muon (op_update.h), one tensor at a time, in fp32 with the device's own matrix products; norms in double.
 //
-// Newton and Schulz's iteration treats rows alike, columns too, and leaves those that are zero zero: so it runs on the
-// matrix as the store has it, in its order of channels and with its padding.
+// The Newton-Schulz iteration treats all rows alike and all columns alike, and zero rows and columns stay zero. So it
+// runs on the matrix as it lies in the store, with the store's order of channels and its padding.
 #include <math.h>
 #include "device/cpu/cpu.h"
 
-enum { TASK = 65536 }; // elements to a task
+enum { TASK = 65536 }; // elements in a task
 
-// A tensor: [row blocks][columns][lanes]. x is its matrix, transposed where it has more rows than columns.
+// A tensor in the layout [row blocks][columns][lanes]. x is the tensor as a matrix, transposed if it has more rows than
+// columns.
 typedef struct {
     int blocks, columns, lanes;
-    int small, large, transposed; // of x
+    int small, large, transposed; // dimensions of x, the smaller first
     int true_rows;                // without padding
 } matrix;
 
 typedef struct {
     ls_cpu_plan base;
-    size_t next_at, gram_at, factor_at, panels_at, partials_at; // floats into the workspace; x is in front
+    size_t next_at, gram_at, factor_at, panels_at, partials_at; // offsets into the workspace in floats; x comes first
 } muon_plan;
 
 typedef struct {
@@ -57,7 +58,7 @@ static size_t share(const matrix *m, int task, size_t *at) {
     return elements(m) - *at < TASK ? elements(m) - *at : TASK;
 }
 
-// The step's direction into `next`, in the store's order, and its sum of squares.
+// Writes the step's direction to `next`, in the store's order, and adds up its squares.
 static void direction_task(void *context, int task, int thread) {
     (void)thread;
     const muon_run *run = context;
@@ -85,7 +86,7 @@ static double sum_of(const muon_run *run) {
     return sum;
 }
 
-// One row block of `next`, divided by the norm, to x.
+// Copies one row block of `next`, divided by the norm, to x.
 static void pack_task(void *context, int block, int thread) {
     (void)thread;
     const muon_run *run = context;
@@ -115,7 +116,7 @@ static void apply_task(void *context, int block, int thread) {
     }
 }
 
-// factor = ns[1] gram + ns[2] gram gram, next = ns[0] x + factor x: what is added to is there before the product.
+// factor = ns[1] gram + ns[2] gram gram; next = ns[0] x. The following product adds factor x to next.
 static void scaled_task(void *context, int row, int thread) {
     (void)thread;
     const muon_run *run = context;
@@ -183,7 +184,7 @@ static void step_tensor(muon_run *run, const ls_train_state *state) {
 
 typedef struct {
     const muon_run *run;
-    uint16_t *copy; // of the tensor's weights
+    uint16_t *copy; // 16-bit copy of the tensor's weights
 } copy_run;
 
 static void copy_task(void *context, int task, int thread) {

@@ -1,6 +1,6 @@
-// op_norm.c - batch norm in two passes over one wave of channel blocks at a time, so that the second pass finds the
-// data in the last cache; or, over several ranks, one pass in each of two operators. Each channel block is cut into
-// GROUPS ranges of samples, by shape alone; their sums are added in order.
+// op_norm.c - batch norm in two passes. Both passes run over one wave of channel blocks at a time, so that the second
+// pass finds the data in the last-level cache. Over several ranks, each of the two operators makes one pass. Each
+// channel block is split into `groups` ranges of samples by the shape alone; their sums are added in order.
 #include <math.h>
 #include "device/cpu/cpu.h"
 
@@ -9,31 +9,31 @@ enum { GROUPS_MAX = 8, GROUP_BYTES = 65536, WAVE_BYTES = 6 << 20, STREAM_BYTES =
 typedef struct {
     ls_cpu_plan base;
     const ls_kernels *kernels;
-    int blocks, block, groups, wave; // wave: channel blocks per wave
+    int blocks, block, groups, wave; // wave: number of channel blocks in a wave
     size_t plane, sample;            // elements
     int stream;
 } norm_plan;
 
 typedef struct {
     const norm_plan *plan;
-    int first; // channel block of the wave
+    int first; // first channel block of the wave
     const void *src, *residual;
     const float *gamma, *beta;
-    const float *mean, *var; // inference, and its backward pass
+    const float *mean, *var; // inference and its backward pass
     void *dst;
     float *saved, *sum_mean, *sum_var;
     uint8_t *index;           // forward, with pooling
-    ls_kernel_norm_grad grad; // backward: of the whole tensors
+    ls_kernel_norm_grad grad; // backward: pointers to the whole tensors
     float *grad_gamma, *grad_beta;
     double *sums;         // [blocks][groups][2][block]
     double *whole;        // over several ranks: [2][vector], then the count
-    const double *summed; // the same, summed over ranks
+    const double *summed; // the same layout, summed over ranks
     int stream;
 } norm_run;
 
 typedef struct {
     int cb, group;
-    size_t at; // elements to the first sample's plane
+    size_t at; // offset of the first sample's plane in elements
     ls_kernel_span span;
 } norm_piece;
 
@@ -68,7 +68,7 @@ static int vector_of(const norm_run *run) {
     return ls_cpu_vector(run->plan->base.cpu, run->plan->base.base.desc.attr.norm.shape.c);
 }
 
-// The sums of one channel block, and how many values they are of.
+// Adds up the sums of one channel block. Returns the number of values in them.
 static double total(const norm_run *run, int cb, double sums[2 * WIDTH_MAX]) {
     int b = run->plan->block, vector = vector_of(run);
     if (run->summed) {
@@ -91,7 +91,7 @@ static void stats_task(void *context, int task, int thread) {
     run->plan->kernels->norm_stats(&piece.span, at(run, run->src, piece.at), sums_of(run, piece.cb, piece.group));
 }
 
-// Mean, factor and offset of one channel block; group 0 also hands the statistics on.
+// Computes mean, factor and offset of one channel block. Group 0 also stores the statistics for later.
 static void forward_constants(const norm_run *run, int cb, int group, float *constants) {
     const norm_plan *plan = run->plan;
     const ls_norm_attr *attr = &plan->base.base.desc.attr.norm;
@@ -157,7 +157,8 @@ static float inverse_deviation_of(const norm_run *run, int c) {
     return (float)(1 / sqrt((double)run->var[c] + run->plan->base.base.desc.attr.norm.eps));
 }
 
-// Mean, factor and offset of the forward pass; the sums have no gamma, and nothing an offset, where dst is read instead.
+// Mean, factor and offset of the forward pass. When dst is read instead of recomputing it, gamma may be absent in the
+// sums pass, and the offset is not needed.
 static void backward_constants(const norm_run *run, int cb, float *constants) {
     int b = run->plan->block;
     for (int i = 0; i < b; i++) {
@@ -178,7 +179,7 @@ static void grad_sums_task(void *context, int task, int thread) {
     run->plan->kernels->norm_grad_sums(&piece.span, &grad, constants, sums_of(run, piece.cb, piece.group));
 }
 
-// Of those that there are; the sums of a forward pass have none.
+// Adds to the gradients of gamma and beta that are present. The forward pass has none.
 static void add_param_grads(const norm_run *run, int cb, const double *sums) {
     int b = run->plan->block;
     if (!run->grad_beta && !run->grad_gamma) return;
@@ -210,7 +211,7 @@ static void grad_apply_task(void *context, int task, int thread) {
     plan->kernels->norm_grad_apply(&piece.span, &grad, constants);
 }
 
-// first: the pass that makes sums, or NULL; second: the pass that uses them, or the only one.
+// first: the pass that computes sums, or NULL. second: the pass that uses them, or the only pass.
 static void run_waves(norm_run *run, ls_pool_task *first, ls_pool_task *second) {
     const norm_plan *plan = run->plan;
     for (run->first = 0; run->first < plan->blocks; run->first += plan->wave) {
@@ -220,7 +221,8 @@ static void run_waves(norm_run *run, ls_pool_task *first, ls_pool_task *second) 
     }
 }
 
-// Hands the sums of all channels on, for the sum over ranks; those of a channel block are whole when `pass` has run.
+// Stores the sums of all channels for the sum over ranks. After `pass` has run, the sums of each channel block are
+// complete.
 static void hand_on(norm_run *run, ls_pool_task *pass) {
     int b = run->plan->block, vector = vector_of(run);
     run_waves(run, NULL, pass);
@@ -303,7 +305,8 @@ static norm_run backward_args(const ls_plan *plan, const ls_buffer *args) {
         .grad_dst = ls_buffer_host(args[LS_NORM_BACKWARD_GRAD_DST]),
         .grad_src = ls_buffer_host(args[LS_NORM_BACKWARD_GRAD_SRC]),
         .activation = attr->activation };
-    run.beta = ls_cpu_floats_at(args[LS_NORM_BACKWARD_BETA]); // where it is there, src has all that dst says
+    // if present, the relu's mask is computed again from src instead of read from dst
+    run.beta = ls_cpu_floats_at(args[LS_NORM_BACKWARD_BETA]);
     if (attr->pool_kernel) {
         run.grad.index = ls_buffer_host(args[LS_NORM_BACKWARD_INDEX]);
         run.grad.width = attr->shape.w;
@@ -389,7 +392,7 @@ ls_status ls_cpu_norm_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
     const int tensors = desc->op == LS_OP_NORM_BACKWARD ? 2 + reads_dst + attr->two_grads : 1;
     size_t wave = WAVE_BYTES / (block_bytes * (size_t)tensors);
     plan->wave = wave < 1 || plan->block == 1 ? 1 : (int)wave;
-    if (is_half(desc->op)) plan->wave = plan->blocks; // one pass: nothing is there to be found in the cache
+    if (is_half(desc->op)) plan->wave = plan->blocks; // only one pass, so the cache cannot help
     plan->stream = plan->block > 1 && block_bytes * (size_t)plan->blocks >= STREAM_BYTES;
     plan->base.base.workspace_bytes =
         (size_t)plan->blocks * (size_t)plan->groups * 2 * (size_t)plan->block * sizeof(double);

@@ -84,7 +84,8 @@ ls_status ls_cpu_pool_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
     const size_t plane_bytes = plan->src_plane * ls_dtype_bytes(attr->storage),
                  per_task = POOL_TASK_BYTES / plane_bytes;
     plan->planes_per_task = per_task < 1 ? 1 : (int)per_task;
-    // Whole cache lines only: rows of an odd number of vectors would write around it by halves, 3 to 7 times as slowly.
+    // Stores around the cache write whole cache lines only: for rows of an odd number of vectors they would write half
+    // lines, which is 3 to 7 times slower.
     plan->pool.stream = ls_cpu_block(cpu, attr->src.c) > 1 && attr->src.w % 2 == 0 &&
                         (size_t)plan->planes * plane_bytes >= STREAM_BYTES;
     *out = &plan->base.base;

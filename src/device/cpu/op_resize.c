@@ -1,9 +1,9 @@
-// op_resize.c - bilinear resizing, a plane (of a block of channels) a task. It is no vector kernel: those may fuse
-// multiplication and addition, and this operator rounds each by itself (op_resize.h).
+// op_resize.c - bilinear resizing. A task is one plane of a block of channels. There is no vector kernel: vector
+// kernels may fuse multiplications and additions, but this operator must round each of them separately (op_resize.h).
 #include "base/memory.h"
 #include "device/cpu/cpu.h"
 
-// The two indices of an axis that an output reads, and the shares of both.
+// The two source indices that an output position of one axis reads, and their weights.
 typedef struct {
     int first, second;
     float of_first, of_second;
@@ -12,7 +12,7 @@ typedef struct {
 typedef struct {
     ls_cpu_plan base;
     tap *rows, *columns; // of dst
-    size_t block;        // channels side by side
+    size_t block;        // adjacent channels
 } resize_plan;
 
 typedef struct {

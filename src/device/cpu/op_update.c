@@ -1,13 +1,13 @@
-// op_update.c - flat operators over the parameter store, in ranges of a fixed length. What is done once an update, or on
-// a few numbers only (step control, running statistics), is the reference device's, and so are casts of other types than
-// bf16.
+// op_update.c - flat operators over the parameter store, in ranges of a fixed length. Work that happens once in an
+// update or concerns only a few numbers (step control, running statistics) uses the reference device's functions. So do
+// casts of types other than bf16.
 #include <math.h>
 #include <stdatomic.h>
 #include <string.h>
 #include "device/cpu/cpu.h"
 #include "device/ref/ref.h"
 
-enum { FLAT_TASK = 65536 }; // elements to a task
+enum { FLAT_TASK = 65536 }; // elements in a task
 
 typedef struct {
     const ls_cpu_plan *plan;
@@ -19,10 +19,11 @@ typedef struct {
     float *average, *weight, decay, rest; // rest: 1 - decay, rounded once from double
     double factor, divisor;
     double (*partials)[2];
-    atomic_int bad; // 1 + the highest element that does not fit
+    atomic_int bad; // 1 + the highest index of an element that does not fit
 } flat_run;
 
-// 1 + the number of the last element of [at, at + n) that fixed point cannot hold: the kernel found that there is one.
+// Returns 1 + the index of the last element of [at, at + n) that fixed point cannot hold. Called only after the kernel
+// found that there is one.
 static int last_misfit(const flat_run *run, size_t at, size_t n) {
     const double limit = (double)((int64_t)1 << (62 - LS_FIXED_RANK_BITS));
     for (size_t i = at + n; i-- > at;)
@@ -193,13 +194,13 @@ ls_status ls_cpu_step_control_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan 
 
 // --- optimizers ----------------------------------------------------------------------------------
 
-typedef struct { // of one segment
+typedef struct { // data of one segment
     ls_kernel_optimizer *kernel;
     const ls_kernels *kernels_bf16;
     ls_kernel_step constants;
     const float *grad;
     float *kept[LS_STEP_KEPT_MAX], *weight;
-    uint16_t *copy; // NULL: none
+    uint16_t *copy; // NULL: no copy
     size_t count;
 } step_run;
 
@@ -216,7 +217,7 @@ static ls_kernel_optimizer *kernel_of(const ls_kernels *kernels, ls_op op) {
     }
 }
 
-// LARS: sums of squares of the gradient, and of the weight.
+// LARS: sums of squares of the gradient and of the weight.
 typedef struct {
     const ls_kernels *kernels;
     const float *values[2];

@@ -1,13 +1,13 @@
-// plan.c - making and freeing plans.
+// plan.c - makes and frees plans.
 #include "base/memory.h"
 #include "device/cpu/cpu.h"
 
 enum {
     WORTH_THREADS_NS = 120000,
-    FLOPS_A_NS = 200, // of convolutions and products
+    FLOPS_A_NS = 200, // floating-point operations of convolutions and products in a nanosecond
     ELEMENTS_A_NS = 2
 };
-static const double WEIGHT_NS = 0.2; // of one that is read
+static const double WEIGHT_NS = 0.2; // nanoseconds to read one weight
 
 ls_status ls_cpu_plan_make(
     ls_cpu *cpu, const ls_op_desc *desc, size_t bytes, ls_cpu_run *run, const char *algorithm, void *out) {
@@ -28,7 +28,7 @@ static ls_cpu_maker *const makers[LS_FAMILY_COUNT] = {
 
 // --- operators too small for several threads -----------------------------------------------------
 
-// Nanoseconds on one thread, roughly: what is multiplied, and the weights that are read for it.
+// Rough time on one thread in nanoseconds, for the arithmetic and for reading the weights.
 static double product_ns(const ls_op_desc *desc, double weights) {
     return ls_op_flops(desc) / FLOPS_A_NS + weights * WEIGHT_NS;
 }
@@ -54,15 +54,15 @@ static void run_by_caller(const ls_plan *plan, const ls_buffer *args, ls_buffer 
     own->cpu->pool = team;
 }
 
-// Between operators as small as those of one picture threads go to sleep, and to wake one takes longer than the operator: with two
-// threads resnet20 took 2.1 ms for a picture, with one 0.55.
+// With a batch of one picture the operators are so small that threads go to sleep between them, and waking a thread
+// takes longer than the operator. For one picture, resnet20 took 2.1 ms with two threads and 0.55 ms with one.
 static void choose_threads(ls_cpu_plan *plan) {
     if (plan->cpu->threads == 1 || run_ns(&plan->base.desc) >= WORTH_THREADS_NS) return;
     plan->by_caller = plan->base.run;
     plan->base.run = run_by_caller;
 }
 
-// Families with kernels for bf16; the optimizer writes the copy of its weights itself.
+// Families with bf16 kernels. The optimizer writes the 16-bit copy of its weights itself.
 static int has_bf16(ls_op_family family) {
     return family == LS_FAMILY_norm || family == LS_FAMILY_group_norm || family == LS_FAMILY_pool ||
            family == LS_FAMILY_elementwise || family == LS_FAMILY_gate || family == LS_FAMILY_channels ||

@@ -1,15 +1,16 @@
-// product.c - matrix products C = A * B: tiles of C are tasks. How large they are has no influence on C.
+// product.c - matrix products C = A * B. A task computes a tile of C. The tile size does not change any bit of C.
 #include "device/cpu/cpu.h"
 
 enum {
-    ROWS_MAX = 192,              // of a tile: its part of A, one chunk deep, stays in the second cache
-    TASKS_OF_A_THREAD = 4,       // at least, where there is enough to do: threads end together
+    // rows of a tile, at most: the tile's part of A, one chunk deep, stays in the second-level cache
+    ROWS_MAX = 192,
+    TASKS_OF_A_THREAD = 4,       // at least, if there is enough work, so that all threads finish at about the same time
     PRODUCTS_OF_A_TASK = 1 << 16 // at least: about a microsecond
 };
 
 typedef struct {
     const ls_cpu_product *product;
-    int rows, columns; // of a tile
+    int rows, columns; // size of a tile
     int row_tiles;
 } tiling;
 

@@ -1,18 +1,20 @@
-// winograd.c - plans and runs Winograd convolution, and by F(1,1) direct convolution as products: transform the filters,
-// then slab by slab of tiles transform, multiply at each position, transform back. kernels/winograd.h defines the matrices
-// V, U, M, Z and A.
+// winograd.c - plans and runs Winograd convolution, and by F(1,1) direct convolution as products. It transforms the
+// filters. Then, slab by slab of tiles, it transforms the input, multiplies at each position, and transforms back.
+// kernels/winograd.h defines the matrices V, U, M, Z and A.
 //
-// Three ways to split the work, each with results that do not depend on the number of threads:
-//   own slabs     a task is a slab from its input to its output. The filters pass through the cache once per slab.
-//   shared slabs  for filters too large for that, and where there are fewer slabs than threads: all threads work on one
-//                 larger slab, a task being some channels (transforms) or a panel of outputs (products and what follows).
-//   whole batch   a shared slab that holds all tiles (small maps, large filters): a task transforms the filters of its
-//                 panel into its own memory: U or A as a whole would be written to and read from main memory.
-// A filter of more taps than a variant has is several pieces: the map as each of them sees it counts as further channels of V. With
-// stride s its pieces are every s-th tap, which see the map's pixels that lie s apart, one phase; backward data writes these phases
-// one by one, each by filters of its own from the same V.
-// Of a 1x1 filter the maps of the weight gradient are V and Z already, sample by sample.
-// The weight gradient sums over tiles in order; with own slabs into `parts` partial sums that are then added in order.
+// There are three ways to split the work. The results do not depend on the number of threads in any of them:
+//   own slabs     A task takes a slab from its input to its output. The filters pass through the cache once for each
+//                 slab.
+//   shared slabs  For filters too large for that, and where there are fewer slabs than threads. All threads work on one
+//                 larger slab. A task is some channels (transforms) or a panel of outputs (products and the steps after
+//                 them).
+//   whole batch   A shared slab that holds all tiles (small maps, large filters). A task transforms the filters of its
+//                 panel into its own memory; a complete U or A would be written to and read from main memory.
+// A filter with more taps than a variant is split into several pieces. Each piece sees the map at another offset, and
+// these views count as further channels of V. With stride s, a piece has every s-th tap, which see one phase: the map's
+// pixels at a distance of s. Backward data writes these phases one by one, each with its own filters from the same V.
+// For the weight gradient of a 1x1 filter, the maps already are V and Z, sample by sample. The weight gradient sums
+// over tiles in order; with own slabs, into `parts` partial sums that are then added in order.
 #include "device/cpu/winograd.h"
 #include <assert.h>
 #include <string.h>
@@ -24,8 +26,8 @@ typedef struct {
     int tile, taps; // m and r of F(m,r)
 } filtering;
 
-// F(5,3) and F(3,5) have larger transforms, and three times the error of F(4,3): they are for maps of 5x5 and their kin, where F(5,3) halves
-// the work, and for 5x5 where the larger tiles leave little over.
+// F(5,3) and F(3,5) have larger transforms and three times the error of F(4,3). They are for maps of about 5x5, where
+// F(5,3) halves the work, and for 5x5 filters, where the larger tiles waste few outputs.
 static const struct {
     const char *algorithm;
     filtering y, x;
@@ -39,7 +41,7 @@ static int side_of(filtering f) {
     return f.tile + f.taps - 1;
 }
 
-static double cost_of(ls_winograd_variant variant) { // of a multiplication, for ls_winograd_gain
+static double cost_of(ls_winograd_variant variant) { // relative cost of a multiplication, for ls_winograd_gain
     return variant == LS_WINOGRAD_F53 || variant == LS_WINOGRAD_F35 ? 1.35 : 1;
 }
 
@@ -59,7 +61,7 @@ static int larger(int a, int b) {
     return a > b ? a : b;
 }
 
-// Strides of an odd number of cache lines: the positions of a tile then fall into different sets of the cache.
+// Makes a stride an odd number of cache lines, so that the positions of a tile fall into different sets of the cache.
 static size_t odd_lines(size_t floats) {
     return (((floats + LINE - 1) / LINE) | 1) * LINE;
 }
@@ -72,8 +74,8 @@ static int is_by_phases(const ls_conv_attr *attr, ls_winograd_variant variant) {
     return variant != LS_WINOGRAD_F11 && attr->stride_h * attr->stride_w > 1;
 }
 
-// Of a filter's direction: 6 to 8 taps are two pieces of 4, with a stride every such tap is of one, and each tap is one of F(1,1). 0: the
-// variant is not for as many taps.
+// Number of pieces of a filter in one direction. 6 to 8 taps are two pieces of 4. With a stride s, a piece has every
+// s-th tap. With F(1,1) each tap is a piece. 0: the variant does not support this number of taps.
 static int pieces_of(ls_winograd_variant variant, filtering f, int taps, int stride) {
     enum { HALF = 4, LEAST = 6 };
     if (variant == LS_WINOGRAD_F11) return taps;
@@ -82,14 +84,16 @@ static int pieces_of(ls_winograd_variant variant, filtering f, int taps, int str
     return f.taps == HALF && taps >= LEAST && taps <= 2 * HALF ? 2 : 0;
 }
 
-// Backward data with a stride, one direction: the taps that meet the source's pixels phase, phase + stride, ...: of the rotated filter
-// from `first` on, behind `lead` zeros, as all phases read the same tiles of the gradient, from `pad` before its first pixel on.
+// Backward data with a stride, in one direction: the taps that meet the source's pixels phase, phase + stride, ... All
+// phases read the same tiles of the gradient, which start `pad` pixels before its first pixel. So the phase's filter is
+// `lead` zeros, then every stride-th tap of the rotated filter from `first` on.
 typedef struct {
     int first, lead, pad;
 } phase_taps;
 
 static phase_taps taps_of_phase(int phase, int kernel, int stride, int pad, int taps) {
-    const int tap = (phase + pad) % stride, farthest = (stride - 1 + pad) / stride; // not rotated: the lowest of them
+    // tap: the lowest tap that meets the phase, in the filter that is not rotated
+    const int tap = (phase + pad) % stride, farthest = (stride - 1 + pad) / stride;
     const int met = tap < kernel ? (kernel - 1 - tap) / stride + 1 : 0;
     return (phase_taps){ .first = met > 0 ? kernel - 1 - tap - stride * (met - 1) : kernel,
         .lead = taps - met - (farthest - (phase + pad) / stride),
@@ -117,26 +121,27 @@ int ls_winograd_can(const ls_conv_attr *attr, ls_op op, ls_winograd_variant vari
            attr->pad_w <= attr->dilation * (attr->kernel_w - 1) && attr->dilation <= LS_WINOGRAD_DILATION_MAX;
 }
 
-// A round has a tile of each phase, the last round those that have outputs left.
+// A round has one tile of each phase. The last round has tiles only for phases with outputs left.
 int ls_winograd_tiles(int outputs, int tile, int dilation) {
     const int round = tile * dilation;
     return outputs / round * dilation + smaller(outputs % round, dilation);
 }
 
 enum {
-    FEW_OUTPUTS = 128,       // of a channel: it takes longer to transform filters than to convolve
-    LARGE_FILTERS = 2 << 20, // bytes: transformed, they do not stay in the cache
-    FEW_SUMMED = 1024,       // outputs of a channel: partial sums of the weights would take longer than their products
+    FEW_OUTPUTS = 128,       // outputs of a channel: transforming the filters takes longer than convolving
+    LARGE_FILTERS = 2 << 20, // bytes: transformed filters of this size do not stay in the cache
+    FEW_SUMMED = 1024, // outputs of a channel: adding partial sums of the weights would take longer than the products
 };
 
 typedef struct {
     int first, count;
 } tap_range;
 
-// Of a filter's taps in one direction those that meet a pixel of the map for some output. (Where none does, one is left: it reads zeros.)
+// The range of a filter's taps in one direction that meet a pixel of the map for at least one output. If no tap does,
+// one tap stays in the range and reads zeros.
 static tap_range taps_met(int taps, int outputs, int pixels, int stride, int dilation, int pad) {
     tap_range met = { 0, taps };
-    const int reach = (outputs - 1) * stride - pad; // of tap 0 for the last output
+    const int reach = (outputs - 1) * stride - pad; // source pixel that tap 0 reads for the last output
     while (met.count > 1 && reach + met.first * dilation < 0) met.first++, met.count--;
     while (met.count > 1 && (met.first + met.count - 1) * dilation - pad >= pixels) met.count--;
     return met;
@@ -150,7 +155,7 @@ static int taps_that_meet(const ls_conv_attr *a) {
 double ls_winograd_share(const ls_conv_attr *attr, ls_nchw map, ls_winograd_variant variant) {
     const filtering y = variants[variant].y, x = variants[variant].x;
     if (variant == LS_WINOGRAD_F11) return (double)taps_that_meet(attr) / ls_conv_taps(attr);
-    const double direct = (double)ls_conv_taps(attr) * map.h * map.w; // a pair of channels
+    const double direct = (double)ls_conv_taps(attr) * map.h * map.w; // for one pair of channels
     const double own = (double)pieces_of(variant, y, attr->kernel_h, attr->stride_h) *
                        pieces_of(variant, x, attr->kernel_w, attr->stride_w) * side_of(y) * side_of(x) *
                        ls_winograd_tiles(map.h, y.tile, attr->dilation) *
@@ -162,9 +167,11 @@ static int is_in_one_direction(ls_winograd_variant variant) {
     return variants[variant].y.taps == 1 || variants[variant].x.taps == 1;
 }
 
-// Whether few channels pay for the transforms, where a product saves little. They take as long as some multiplications of vectors at each
-// position. Measured in one direction: 3 taps are even with direct convolution at 32 outputs, 5 gain a little at 32, 7 at 24. In two, beside
-// products of bf16: F(4,3) is even at 16 and 32 channels in and out, and 1.2 times as fast at 64; F(3,5) 1.3 times from 32 to 64.
+// Whether the saved multiplications pay for the transforms, which matters with few channels. The transforms take as
+// long as some vector multiplications at each position. Measured for variants in one direction: 3 taps are as fast as
+// direct convolution at 32 outputs, 5 taps gain a little at 32, 7 taps at 24. Measured in two directions against bf16
+// products: F(4,3) is as fast at 16 and 32 channels in and out and 1.2 times faster at 64; F(3,5) is 1.3 times faster
+// from 32 to 64.
 static int pays_for_transforms(
     const ls_conv_attr *attr, ls_op op, ls_winograd_variant variant, double share, double rate) {
     const filtering y = variants[variant].y, x = variants[variant].x;
@@ -177,8 +184,9 @@ static int pays_for_transforms(
     return direct * share + transforms < direct / rate;
 }
 
-// At 2 and above every measured layer gained; with strides, where what else there is is slower, at 1.75; where transforms are small,
-// F(2,3) and those in one direction, at 1.5.
+// The least gain in multiplications at which a variant is used. At 2 and above every measured layer gained. With
+// strides, where the alternatives are slower, 1.75 is enough. For F(2,3) and variants in one direction, whose
+// transforms are small, 1.5 is enough.
 static double least_gain(const ls_conv_attr *attr, ls_winograd_variant variant) {
     if (variant == LS_WINOGRAD_F23 || is_in_one_direction(variant)) return 1.5;
     return is_by_phases(attr, variant) ? 1.75 : 2;
@@ -197,7 +205,7 @@ double ls_winograd_gain(
     return gain >= least_gain(attr, variant) ? gain : 0;
 }
 
-static int is_pointwise(const ls_conv_attr *a) { // pixel by pixel
+static int is_pointwise(const ls_conv_attr *a) { // each output reads one pixel
     return ls_conv_taps(a) == 1 && a->stride_h * a->stride_w == 1 && a->pad_h + a->pad_w == 0;
 }
 
@@ -209,19 +217,19 @@ int ls_winograd_product_gains(const ls_conv_attr *attr, ls_op op, int vector_wid
     return 2 * rate * taps_that_meet(attr) <= ls_conv_taps(attr);
 }
 
-enum { STREAM_BYTES = 4 << 20 }; // of a map that will not stay in the cache until it is read
+enum { STREAM_BYTES = 4 << 20 }; // size of a map that does not stay in the cache until it is read
 
 static size_t map_bytes(const ls_winograd_map *map, int n, int width) {
     return (size_t)n * (size_t)map->image_blocks * (size_t)(map->h * map->w * width) * sizeof(float);
 }
 
-// No more than half of the last block's channels are there. (Groups have whole blocks.)
+// Whether the last block has at most half a block of channels. (Groups have whole blocks.)
 static int is_half(int channels, int width) {
     const int last = channels % width;
     return last > 0 && last <= width / 2;
 }
 
-// The tiles: of dst, or with a stride in backward data of a phase of src, which has as many pixels or fewer.
+// The tiles cover dst. In backward data with a stride they cover one phase of src, which has no more pixels than dst.
 static void set_tiles(ls_winograd_plan *plan, const ls_conv_attr *attr, ls_nchw out) {
     const filtering y = variants[plan->variant].y, x = variants[plan->variant].x;
     const int d = attr->dilation, strided = is_by_phases(attr, plan->variant);
@@ -240,7 +248,7 @@ static void set_tiles(ls_winograd_plan *plan, const ls_conv_attr *attr, ls_nchw 
     if (strided) source->apart_y = attr->stride_h, source->apart_x = attr->stride_w;
 }
 
-// Backward data reads grad_dst as if padded.
+// Backward data reads grad_dst as if it were padded.
 static void set_padding(ls_winograd_plan *plan, const ls_conv_attr *attr) {
     const filtering y = variants[plan->variant].y, x = variants[plan->variant].x;
     plan->in.pad_y = plan->pad_y = attr->pad_h, plan->in.pad_x = plan->pad_x = attr->pad_w;
@@ -252,7 +260,7 @@ static void set_padding(ls_winograd_plan *plan, const ls_conv_attr *attr) {
     plan->in.pad_x = taps_of_phase(0, attr->kernel_w, attr->stride_w, attr->pad_w, x.taps).pad;
 }
 
-// The pieces of the filter, which are further channels of V.
+// The pieces of the filter; they are further channels of V.
 static void set_pieces(ls_winograd_plan *plan, const ls_conv_attr *attr, ls_nchw in, ls_nchw out) {
     const filtering y = variants[plan->variant].y, x = variants[plan->variant].x;
     const int strided = is_by_phases(attr, plan->variant), width = plan->kernels->width;
@@ -272,7 +280,7 @@ static void set_pieces(ls_winograd_plan *plan, const ls_conv_attr *attr, ls_nchw
     };
 }
 
-// The maps: forward reads src and writes dst; backward data reads grad_dst and writes grad_src; backward weight reads src and
+// Forward reads src and writes dst. Backward data reads grad_dst and writes grad_src. Backward weight reads src and
 // grad_dst.
 static void set_maps(ls_winograd_plan *plan, const ls_conv_attr *attr) {
     const int width = plan->kernels->width, groups = plan->groups, back = plan->op == LS_OP_CONV_BACKWARD_DATA;
@@ -284,7 +292,8 @@ static void set_maps(ls_winograd_plan *plan, const ls_conv_attr *attr) {
     plan->in.h = in.h, plan->in.w = in.w;
     plan->out.blocks = out_blocks / groups, plan->out.image_blocks = out_blocks;
     plan->out.h = out.h, plan->out.w = out.w;
-    // Around the cache only what lies side by side: single lines, as of a column, take three times as long.
+    // Stores around the cache only pay for adjacent lines: single lines, such as those of a column, take three times as
+    // long.
     const int beside = variants[plan->variant].x.tile > 1 || plan->variant == LS_WINOGRAD_F11;
     plan->out.stream =
         width == LINE && plan->storage == LS_F32 && beside && map_bytes(&plan->out, in.n, width) >= STREAM_BYTES;
@@ -299,18 +308,18 @@ enum {
     OWN_TILES = 48, // V and a panel of M stay in a thread's cache
     SHARED_TILES = 258,
     SUM_TILES = 192,
-    IN_PLACE_TILES = 96,         // of maps, whose blocks lie far apart
-    OWN_PRODUCT_BYTES = 8 << 20, // of U, in the cache that threads share
-    OWN_SUM_BYTES = 640 << 10,   // of A, in a thread's cache
+    IN_PLACE_TILES = 96,         // tiles of maps in place, whose blocks lie far apart
+    OWN_PRODUCT_BYTES = 8 << 20, // size of U that stays in the cache that the threads share
+    OWN_SUM_BYTES = 640 << 10,   // size of A that stays in a thread's cache
     PARTS = 64,
-    LEAST_PARTS = 8, // as many threads have work
+    LEAST_PARTS = 8, // enough for that many threads to have work
     PART_TILES = 64,
     PARTS_BYTES = 8 << 20,
-    WHOLE_PRODUCT_BYTES = 12 << 20, // of V of a whole batch, in the cache that threads share
-    WHOLE_SUM_BYTES = 24 << 20,     // of V and Z
+    WHOLE_PRODUCT_BYTES = 12 << 20, // V of a whole batch, in the cache that the threads share
+    WHOLE_SUM_BYTES = 24 << 20,     // V and Z of a whole batch
 };
 
-// Of backward data with a stride, the phases of grad_src, each with panels of its own.
+// In backward data with a stride: the number of phases of grad_src. Each phase has its own panels.
 static int phases_of(const ls_winograd_plan *plan) {
     return plan->op == LS_OP_CONV_BACKWARD_DATA ? plan->stride_y * plan->stride_x : 1;
 }
@@ -323,13 +332,15 @@ static size_t positions_of(const ls_winograd_plan *plan) {
     return (size_t)(side_of(variants[plan->variant].y) * side_of(variants[plan->variant].x));
 }
 
-// Slabs, strides and workspace of forward and backward data. Results do not depend on slabs, so threads may.
+// Slabs, strides and workspace of forward and backward data. The results do not depend on the slabs, so the slabs may
+// depend on the number of threads.
 static void plan_product(ls_winograd_plan *plan, int threads) {
     const size_t width = (size_t)plan->kernels->width, positions = positions_of(plan);
     const size_t phases = (size_t)phases_of(plan);
     const size_t in_channels = (size_t)plan->v.blocks * width, out_channels = phases * (size_t)plan->out.blocks * width;
     plan->parts = 1;
-    // With no slab for each thread, or the least one, panels keep as many threads at work, and each transforms its own filters.
+    // If there are too few slabs for the threads, and as many panels as slabs or more, the slab is shared: panels keep
+    // at least as many threads busy, and each panel's task transforms its own filters.
     const int least_slabs = divide_up(plan->tiles, plan->kernels->product_tiles);
     const int few = least_slabs <= smaller(threads, (int)phases * panels_of_phase(plan));
     plan->shared = few || positions * in_channels * out_channels * sizeof(float) > OWN_PRODUCT_BYTES;
@@ -351,7 +362,7 @@ static void plan_product(ls_winograd_plan *plan, int threads) {
     if (plan->whole) plan->thread_floats += plan->matrix_part;
 }
 
-// A task of backward weight of 1x1 sums over a range of samples.
+// A task of backward weight of a 1x1 filter sums over a range of samples.
 static void plan_sum_in_place(ls_winograd_plan *plan) {
     const size_t width = (size_t)plan->kernels->width, channels = (size_t)plan->out.blocks * width;
     plan->in_block = (size_t)(plan->in.h * plan->in.w) * width;
@@ -363,7 +374,7 @@ static void plan_sum_in_place(ls_winograd_plan *plan) {
     plan->threads_at = (size_t)plan->parts * plan->matrix_part;
 }
 
-// The same for backward weight: M is Z, U is A.
+// The same for backward weight, with Z in place of M and A in place of U.
 static void plan_sum(ls_winograd_plan *plan) {
     const size_t width = (size_t)plan->kernels->width, positions = positions_of(plan);
     const size_t in_channels = (size_t)plan->v.blocks * width, out_channels = (size_t)plan->out.blocks * width;
@@ -415,25 +426,25 @@ void ls_winograd_plan_make(ls_winograd_plan *plan, const ls_conv_attr *attr, ls_
 
 typedef struct {
     const ls_winograd_plan *plan;
-    const void *in; // the map that becomes V
-    void *out;      // the map that is written; grad_dst in backward weight
+    const void *in; // map that becomes V
+    void *out;      // map that is written; in backward weight grad_dst
     const float *weight, *bias;
     float *grad_weight, *grad_bias;
-    float *workspace; // begins with U or A
-    int first, tiles; // the shared slab
+    float *workspace; // starts with U or A
+    int first, tiles; // tiles of the shared slab
 } job;
 
 static float *own_memory(const job *j, int thread) {
     return j->workspace + j->plan->threads_at + (size_t)thread * j->plan->thread_floats;
 }
 
-// Where output block `block` begins in U or A, at each position.
+// Offset of output block `block` in U or A; the same at each position.
 static size_t panel_at(const ls_winograd_plan *plan, int block) {
     const size_t width = (size_t)plan->kernels->width;
     return (size_t)block * width * (size_t)plan->v.blocks * width;
 }
 
-// What a panel of U is: two blocks of outputs (or the last one), of one phase.
+// The outputs of one panel of U: two output blocks (or the last one), of one phase.
 typedef struct {
     int phase, block, blocks;
 } outputs;
@@ -447,7 +458,7 @@ static float *filters_at(const ls_winograd_plan *plan, float *u, outputs to) {
     return u + panel_at(plan, to.phase * plan->out.blocks + to.block);
 }
 
-// The taps of a piece, in the filter (backward data: in the rotated one).
+// The taps of a piece, as positions in the filter (backward data: in the rotated filter).
 static ls_winograd_taps piece_at(const ls_winograd_plan *plan, int piece) {
     const int y = piece / plan->pieces_x, x = piece % plan->pieces_x;
     return (ls_winograd_taps){ .h = plan->kernel_h,
@@ -467,7 +478,7 @@ static ls_winograd_taps piece_of_phase(const ls_winograd_plan *plan, int phase) 
         x.lead };
 }
 
-// A block of V: one of the map, as the taps of a piece see it.
+// Makes one block of V: a block of the map, as the taps of a piece see it.
 static void tiles_in(const job *j, int block, int first, int tiles, int pad_to, float *v) {
     const ls_winograd_plan *plan = j->plan;
     const ls_winograd_taps taps = piece_at(plan, block / plan->in.blocks);
@@ -483,13 +494,13 @@ static void gradients_in(const job *j, int block, int first, int tiles, float *z
         round_up(tiles, LS_WINOGRAD_SUM_TILES), z + (size_t)block * plan->out_block, plan->out_pos);
 }
 
-// Floats of a panel of `blocks` output blocks that belong to one piece.
+// Number of floats that belong to one piece in a panel of `blocks` output blocks.
 static size_t piece_floats(const ls_winograd_plan *plan, int blocks) {
     const size_t width = (size_t)plan->kernels->width;
     return (size_t)plan->in.blocks * width * (size_t)blocks * width;
 }
 
-// The filters of some outputs, at u.
+// Writes the transformed filters of some outputs to u.
 static void filters_in(const job *j, outputs to, float *u) {
     const ls_winograd_plan *plan = j->plan;
     const int backward = plan->op == LS_OP_CONV_BACKWARD_DATA;
@@ -500,7 +511,7 @@ static void filters_in(const job *j, outputs to, float *u) {
             plan->v.half, to.block / LS_WINOGRAD_PANEL, u, plan->matrix_pos);
 }
 
-// a: A from the panel of `block` on.
+// a: the part of A that starts with the panel of `block`.
 static void filters_out(const job *j, int block, const float *a) {
     const ls_winograd_plan *plan = j->plan;
     const int blocks =
@@ -510,12 +521,12 @@ static void filters_out(const job *j, int block, const float *a) {
             plan->matrix_part, plan->in.blocks, plan->out.blocks, plan->v.half, block, j->grad_weight);
 }
 
-// Output blocks up to `end` end with half a block.
+// Whether the output blocks up to `end` end with half a block.
 static int ends_half(const ls_winograd_plan *plan, int end) {
     return plan->out_half && end == plan->out.blocks;
 }
 
-// M = V * U for some outputs, whose filters are at u; then M -> the map.
+// M = V * U for some outputs, whose filters are at u. Then M is transformed back to the map.
 static void multiply(const job *j, outputs to, int first, int tiles, const float *v, const float *u, float *m) {
     const ls_winograd_plan *plan = j->plan;
     const ls_winograd_kernels *kernels = plan->kernels;
@@ -530,8 +541,8 @@ static void multiply(const job *j, outputs to, int first, int tiles, const float
             plan->out_pos, j->bias ? j->bias + (to.block + b) * kernels->width : NULL);
 }
 
-// A (+)= V^T * Z at one position for `blocks` output blocks from `block` on, whose Z and A begin at z
-// and a; some at a time for the cache.
+// A (+)= V^T * Z at one position, for `blocks` output blocks from `block` on; their Z and A start at z and a. It sums a
+// limited number of tiles at a time, so that they stay in the cache.
 static void add_up(const job *j, size_t position, int block, int blocks, int tiles, int add, const float *v,
     const float *z, float *a) {
     const ls_winograd_plan *plan = j->plan;
@@ -633,7 +644,7 @@ static void shared_product_task(void *context, int panel, int thread) {
     multiply(j, to, j->first, j->tiles, j->workspace + plan->slab_at, u, m);
 }
 
-// A task is a panel at one position: V and Z of a position stay in the cache.
+// A task is a panel at one position: V and Z of that position stay in the cache.
 static void shared_sum_task(void *context, int task, int thread) {
     const job *j = context;
     const ls_winograd_plan *plan = j->plan;
@@ -645,7 +656,7 @@ static void shared_sum_task(void *context, int task, int thread) {
         j->first > 0, v, z + (size_t)block * plan->out_block, j->workspace + panel_at(plan, block));
 }
 
-// A task is a panel from the sums at all positions to grad_weight.
+// A task computes a panel, from the sums at all positions to grad_weight.
 static void whole_sum_task(void *context, int panel, int thread) {
     const job *j = context;
     const ls_winograd_plan *plan = j->plan;

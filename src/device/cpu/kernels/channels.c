@@ -1,4 +1,5 @@
-// channels.c - channels copied between blocks (op_channels.h), and gates (op_gate.h): bound by memory.
+// channels.c - copies channels between blocks (op_channels.h) and computes gates (op_gate.h). Memory bandwidth limits
+// both.
 #include "device/cpu/kernels/kernels.h"
 
 static inline vi lanes(void) {
@@ -7,7 +8,7 @@ static inline vi lanes(void) {
     return lane;
 }
 
-// A vector that begins inside of a block ends in the next one.
+// Loads a vector that starts in one block and ends in the next.
 static inline vf straddling(const stored *low, const stored *high, size_t at, vi from) {
     vf v = low ? load(low + at) : (vf){ 0 };
 #if LS_VL > 1
@@ -34,7 +35,8 @@ static inline __attribute__((always_inline)) void copy(const ls_kernel_channels 
     }
 }
 
-// Most blocks are whole and lie as they did; what follows is known when this is compiled.
+// Most blocks are whole and unshifted. The last two arguments are compile-time constants, so each case gets code of its
+// own.
 void LS_KERNEL(copy_channels)(const ls_kernel_channels *k, const void *low, const void *high, void *dst) {
     const int part = k->first > 0 || k->end < LS_VL;
     if (k->shift && part)
@@ -57,7 +59,7 @@ void LS_KERNEL(gate)(const void *src, const void *gate, void *dst, int pixels) {
 void LS_KERNEL(gate_backward)(const void *src, const void *grad_dst, void *grad_gate, int pixels) {
     const stored *x = src, *g = grad_dst;
     vf sum = { 0 };
-    for (int i = 0; i < pixels; i += LS_SEGMENT) { // segment by segment: shorter chains, smaller error
+    for (int i = 0; i < pixels; i += LS_SEGMENT) { // summing by segments gives shorter chains and a smaller error
         const int end = pixels - i < LS_SEGMENT ? pixels : i + LS_SEGMENT;
         vf a = { 0 }, b = { 0 };
         int j = i;

@@ -1,4 +1,4 @@
-// column_sums.c - sums of a matrix' columns: gradients of biases.
+// column_sums.c - sums of a matrix's columns, for gradients of biases.
 #include "device/cpu/kernels/kernels.h"
 
 void LS_KERNEL(column_sums)(const void *a, size_t stride, int rows, int columns, float *sums) {

@@ -1,10 +1,10 @@
-// conv.c - direct convolution of one sample, for what oneDNN has no fast kernel for:
-// few channels, numbers of channels that leave much of the last block over, dilation, gradients of strided convolutions.
+// conv.c - direct convolution of one sample, for cases where oneDNN has no fast kernel: few channels, channel counts
+// that leave the last block mostly empty, dilation, gradients of strided convolutions.
 //
-// The source is a padded copy with `depth` channels to a pixel, so no tap needs a bounds check.
-// Forward keeps 6 output pixels of two channel blocks (or 12 of one) in registers; the weight gradient keeps up
-// to TILE weight vectors and streams over the map. Where the last block has no more than half of its channels, a vector
-// multiplies two channels of the source at once: its lanes 2k and 2k+1 are output k's products of the one and of the other.
+// The source is a padded copy with `depth` channels in each pixel, so no tap needs a bounds check. Forward keeps 6
+// output pixels of two channel blocks (or 12 of one) in registers. The weight gradient keeps up to TILE weight vectors
+// and streams over the map. If the last block has at most half of its channels, a vector multiplies two source channels
+// at once: lanes 2k and 2k+1 hold output k's products of the first and of the second channel.
 #include "device/cpu/kernels/kernels.h"
 
 #define TILE 12
@@ -15,7 +15,7 @@
 #define EACH_8(X) EACH_6(X) X(6) X(7)
 #define EACH_12(X) EACH_8(X) X(8) X(9) X(10) X(11)
 
-// a##i and b##i: output pixel i of the first and second block. step: floats between neighbouring pixels' sources.
+// a##i and b##i: output pixel i of the first and second block. step: floats between the sources of neighbouring pixels.
 #define START(i) vf a##i = start;
 #define START_PAIR(i) START(i) vf b##i = start_b;
 #define TAP(i) a##i += x[(size_t)i * step] * w;
@@ -27,7 +27,7 @@
     }
 #define PUT(i) store(dst + (size_t)i * conv->dst_step, a##i);
 #define PUT_PAIR(i) PUT(i) store(dst + conv->dst_next + (size_t)i * conv->dst_step, b##i);
-// The products of one tap's channels with the pixels' sources.
+// Multiplies one tap's channels with the sources of the pixels.
 #define CHANNELS(EACH) \
     _Pragma("GCC unroll 1") for (int c = 0; c < channels; c++, x++, weight += LS_VL) { \
         const vf w = load(weight); \
@@ -38,7 +38,7 @@
         const vf w = load(weight), w_b = load(weight + conv->weight_next); \
         EACH(TAP_PAIR) \
     }
-// PUT_ and CHANNELS_: of one block, of two, or of half a one.
+// PUT_ and CHANNELS_ exist for one block, for two blocks and for half a block.
 #define PIXELS(name, EACH, START_, CHANNELS_, PUT_, ...) \
     static inline __attribute__((always_inline)) void name( \
         const ls_kernel_conv *conv, const float *src, size_t step, int depth, stored *dst) { \
@@ -77,7 +77,7 @@ PAIR(pair_1, EACH_1)
 #if LS_VL > 1
 #define TAP_TWO(i) a##i += two_channels(x + (size_t)i * step) * w;
 #define PUT_HALF(i) store(dst + (size_t)i * conv->dst_step, evens(a##i) + odds(a##i));
-// An odd last channel is multiplied as an even one, beside zeros.
+// The odd channel at the end is multiplied in the even lanes, next to zeros.
 #define CHANNELS_HALF(EACH) \
     int c = 0; \
     _Pragma("GCC unroll 1") for (; c + 2 <= channels; c += 2, x += 2, weight += 2 * LS_VL) { \
@@ -97,8 +97,8 @@ HALF(half_4, EACH_4)
 HALF(half_1, EACH_1)
 #endif
 
-// A row of output pixels, some at a time. Fewer than 8 sums take as long as 8, as each waits for the one before, so the last
-// pixels are computed along with some that are there already.
+// Computes a row of output pixels, several at a time. Fewer than 8 sums take as long as 8, because each addition waits
+// for the one before. So the last pixels are computed together with some that have been computed already.
 #define RUN(name, count) \
     { \
         if (left < count) q = conv->q - count; \
@@ -138,20 +138,20 @@ ROW_OF_ONE(one)
 ROW_OF_ONE(half)
 #endif
 
-// The filter's rows that lie above row y of the copy, where its first is row 0.
+// Number of filter rows that lie above row y of the copy if the filter's first row is at row 0.
 static inline int rows_before(const ls_kernel_conv *conv, int y) {
     int rows = 0;
     while (rows < conv->kernel_h && rows * conv->dilation_h < y) rows++;
     return rows;
 }
 
-// Rows of the filter above and below the map would multiply zeros.
+// Rows of the filter outside the map are skipped, because they would multiply zeros.
 static inline __attribute__((always_inline)) void whole_map(
     const ls_kernel_conv *conv, int stride_h, int stride_w, int depth) {
     size_t row = (size_t)conv->width * (size_t)depth, step = (size_t)(stride_w * depth);
     ls_kernel_conv inside = *conv;
     if (conv->blocks == 1 && conv->last == depth && conv->dilation_w == 1 &&
-        conv->weight_tap == (size_t)(depth * LS_VL)) { // the taps of a row are as one of more channels
+        conv->weight_tap == (size_t)(depth * LS_VL)) { // treat the taps of a row as one tap with more channels
         inside.last *= conv->kernel_w;
         inside.kernel_w = 1;
     }
@@ -175,7 +175,7 @@ static inline __attribute__((always_inline)) void whole_map(
 void LS_KERNEL(conv)(const ls_kernel_conv *conv) {
     const int dense = conv->stride_h == 1 && conv->stride_w == 1;
     if (dense && conv->depth == LS_VL)
-        whole_map(conv, 1, 1, LS_VL); // constants: the usual case gets its own code
+        whole_map(conv, 1, 1, LS_VL); // constants, so that the usual cases get code of their own
     else if (dense && conv->depth == 1)
         whole_map(conv, 1, 1, 1);
     else if (dense && conv->depth == 3)
@@ -186,9 +186,9 @@ void LS_KERNEL(conv)(const ls_kernel_conv *conv) {
         whole_map(conv, conv->stride_h, conv->stride_w, conv->depth);
 }
 
-// The weight gradient keeps the sums of several pairs of a tap and a channel, or of a tap and two channels for half a block.
-// Pair i reads offset[i] floats from the output pixel's corner; its sums lie at place[i], the second channel's behind them
-// unless the first is the last one.
+// The weight gradient keeps the sums of several pairs. A pair is a tap and a channel, or for half a block a tap and two
+// channels. Pair i reads offset[i] floats after the output pixel's corner. Its sums are at place[i]; those of the
+// second channel follow, unless the first channel is the last one.
 typedef struct {
     size_t offset[TILE], place[TILE];
     int last[TILE];
@@ -240,7 +240,8 @@ ANY_TAPS(half_taps_8, EACH_8, GRAD_TAP_TWO, twice, GRAD_PUT_TWO)
 
 static void any_taps(const ls_kernel_conv_grad *conv) {
     const int half = conv->half && LS_VL > 1, each = half ? 2 : 1;
-    const int flat = conv->dilation == 1 && conv->channels == conv->depth; // a row's taps are as one of more channels
+    // treat a row's taps as one tap with more channels
+    const int flat = conv->dilation == 1 && conv->channels == conv->depth;
     const int columns = flat ? 1 : conv->kernel_w, channels = flat ? conv->kernel_w * conv->depth : conv->channels;
     const int per_tap = (channels + each - 1) / each, all = conv->kernel_h * columns * per_tap;
     for (int done = 0; done < all; done += TILE) {
@@ -260,8 +261,8 @@ static void any_taps(const ls_kernel_conv_grad *conv) {
     }
 }
 
-// Few channels: the pairs of a filter row lie side by side, so offsets are constants and cost no loads. Whole filter
-// rows, one, two or three at once, with `length` pairs in each.
+// With few channels, the pairs of a filter row are adjacent, so their offsets are constants and need no loads. Computes
+// one, two or three whole filter rows at once, with `length` pairs in each.
 #define ROW_TAP(i) a##i += x[(size_t)(i / length) * row + i % length] * g;
 #define ROW_PUT(i) ADD(to + i * LS_VL, a##i)
 #define FILTER_ROWS(name, EACH, length_) \
@@ -279,7 +280,7 @@ FILTER_ROWS(row_of_5, EACH_5, 5)
 FILTER_ROWS(row_of_9, EACH_9, 9)
 
 void LS_KERNEL(conv_grad)(const ls_kernel_conv_grad *conv) {
-    const int kernel = conv->kernel_h == conv->kernel_w ? conv->kernel_h : 0; // others have no code of their own
+    const int kernel = conv->kernel_h == conv->kernel_w ? conv->kernel_h : 0; // other kernels have no special code
     int length = conv->dilation == 1 ? kernel * conv->depth : 0;
     size_t row = (size_t)conv->width * (size_t)conv->depth;
     const float *src = conv->src;

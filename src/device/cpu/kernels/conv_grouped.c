@@ -1,7 +1,8 @@
 // conv_grouped.c - grouped convolution of one block of channels of one sample, lane by lane (ls_kernel_grouped).
 //
-// The rows that an output row needs are kept in a ring of padded copies, so no tap needs a check, the source is read once
-// and what is multiplied lies in the first cache. Up to 8 pixels are summed in registers; each is a chain of its own.
+// A ring of padded copies holds the rows that an output row needs. So no tap needs a bounds check, the source is read
+// once, and the factors are in the first-level cache. Up to 8 pixels are summed in registers; each is a separate chain
+// of additions.
 #include "device/cpu/kernels/kernels.h"
 
 #define EACH_1(X) X(0)
@@ -14,11 +15,11 @@
 #define EACH_9(X) EACH_8(X) X(8)
 
 typedef struct {
-    const float *row[LS_GROUPED_ROWS]; // that each row of the kernel reads
-    float *zero;                       // the row outside of the source
-    size_t floats;                     // of a row of one channel
-    int brought;                       // rows of the source before this one have been brought
-    int begin, end;                    // columns of the source that are inside of the copy
+    const float *row[LS_GROUPED_ROWS]; // the row that each row of the kernel reads
+    float *zero;                       // a row outside the source
+    size_t floats;                     // size of a row of one channel
+    int brought;                       // source rows below this number have been copied
+    int begin, end;                    // columns of the source that lie inside the copy
 } window;
 
 static inline window window_of(const ls_kernel_grouped *k) {
@@ -33,7 +34,8 @@ static inline float *kept_row(const ls_kernel_grouped *k, const window *w, int y
     return k->rows + (size_t)((y & (k->kept - 1)) * k->depth) * w->floats;
 }
 
-// A row of the i-th channels of each lane's group, which may lie in several blocks: two of them at a time.
+// Copies a row of the i-th channels of each lane's group. These channels may lie in several blocks; two blocks are read
+// at a time.
 static void gather_row(const ls_kernel_grouped *k, int i, const stored *from, size_t count, float *to, size_t step) {
 #if LS_VL == 1
     const size_t plane = (size_t)(k->h * k->w);
@@ -65,10 +67,10 @@ static void bring_row(const ls_kernel_grouped *k, const window *w, int y) {
 }
 
 static inline int quotient(int value, int by) {
-    return by == 1 ? value : value / by; // a division takes longer than a row of a small map
+    return by == 1 ? value : value / by; // avoids a division where possible: it takes longer than a row of a small map
 }
 
-// The window for output row p: row y of the source is row y * spread_h + top of the padded one.
+// Moves the window to output row p. Source row y is row y * spread_h + top of the padded map.
 static inline void move_window(const ls_kernel_grouped *k, window *w, int p, int kernel_h) {
     const int spread = k->spread_h, from = p * k->stride_h - k->top, to = from + k->dilation * (kernel_h - 1);
     int last = to < 0 ? -1 : quotient(to, spread), y = from <= 0 ? 0 : quotient(from + spread - 1, spread);
@@ -82,13 +84,13 @@ static inline void move_window(const ls_kernel_grouped *k, window *w, int p, int
     }
 }
 
-// The rows behind the last that was brought, from the first block that is read on.
+// Address of the rows after the last copied row, in the first block that is read.
 static inline const stored *next_rows(const ls_kernel_grouped *k, const window *w) {
     const size_t row = (size_t)k->w * LS_VL, plane = (size_t)k->h * row;
     return (const stored *)k->src + (size_t)w->brought * row + (k->first ? (size_t)(k->first[0] / LS_VL) * plane : 0);
 }
 
-// What the next output row reads comes from memory meanwhile, some pixels at a time: a whole row at once would be waited for.
+// Prefetches the source of the next output row, a few pixels at a time: prefetching a whole row at once would stall.
 static inline void prefetch_rows(const ls_kernel_grouped *k, const window *w, int begin, int end) {
     const size_t row = (size_t)k->w * LS_VL, plane = (size_t)k->h * row;
     const int blocks = k->first ? (k->last + k->depth - 1) / LS_VL - k->first[0] / LS_VL + 1 : 1;
@@ -105,7 +107,8 @@ static inline void prefetch_rows(const ls_kernel_grouped *k, const window *w, in
 #define TAP(i) a##i += load(x + (size_t)i * step) * weight_of_lane;
 #define PUT(i) store(dst + i * LS_VL, a##i);
 #define PUT_AROUND(i) store_around(dst + i * LS_VL, a##i);
-// at: floats from the beginning of a row to the first pixel's first tap. step: floats between neighbouring pixels' sources.
+// at: floats from the start of a row to the first pixel's first tap. step: floats between the sources of neighbouring
+// pixels.
 #define PIXELS(name, EACH) \
     static inline __attribute__((always_inline)) void name(const ls_kernel_grouped *k, const window *w, size_t at, \
         int kernel_h, int kernel_w, int depth, size_t step, int dilation, stored *dst) { \
@@ -164,7 +167,7 @@ static inline __attribute__((always_inline)) void whole_map(
 void LS_KERNEL(conv_grouped)(const ls_kernel_grouped *k) {
     const int usual = k->dilation == 1 && k->kernel_h == k->kernel_w ? k->kernel_h : 0;
     const int depthwise = k->depth == 1;
-    if (depthwise && usual == 3 && k->stride_w == 1) // constants: the usual cases get their own code
+    if (depthwise && usual == 3 && k->stride_w == 1) // constants, so that the usual cases get code of their own
         whole_map(k, 3, 3, 1, 1, 1);
     else if (depthwise && usual == 3 && k->stride_w == 2)
         whole_map(k, 3, 3, 1, 2, 1);
@@ -188,9 +191,9 @@ void LS_KERNEL(conv_grouped)(const ls_kernel_grouped *k) {
 #define SUM_TAP_PAIR(i) SUM_TAP(i) b##i += load(below + (size_t)i * tap) * g;
 #define SUM_PUT(i) store(sums + i * LS_VL, load(sums + i * LS_VL) + a##i);
 #define SUM_PUT_PAIR(i) SUM_PUT(i) store(sums + next + i * LS_VL, load(sums + next + i * LS_VL) + b##i);
-// Neighbouring taps of a row of the kernel, or of two, whose sums lie `next` floats behind each other: five chains of additions are
-// too few to hide what each takes. tap, step: floats from a tap, or a pixel's source, to the next. ahead: what will be read, a pixel for
-// each of these.
+// Sums for neighbouring taps of one row of the kernel, or of two rows whose sums are `next` floats apart. (The five
+// chains of additions of one row are too few to hide the latency of each.) tap, step: floats between the sources of
+// neighbouring taps and of neighbouring pixels. ahead: data to prefetch, one vector for each pixel.
 #define TAPS(name, EACH) \
     static void name( \
         const float *x, size_t tap, size_t step, const stored *grad, const stored *ahead, int q, float *sums) { \
@@ -222,7 +225,7 @@ TAPS_PAIR(two_taps_5, EACH_5)
 TAPS_PAIR(two_taps_3, EACH_3)
 TAPS_PAIR(two_taps_1, EACH_1)
 
-// The nine of a 3x3 kernel, whose rows of sums lie `next` floats behind each other.
+// The nine taps of a 3x3 kernel. Its rows of sums are `next` floats apart.
 #define PUT_NINE(i) \
     { \
         float *to = sums + (size_t)(i / 3) * next + i % 3 * LS_VL; \
@@ -250,7 +253,7 @@ static void taps_3x3(const float *const row[3], size_t tap, size_t step, const s
     EACH_9(PUT_NINE)
 }
 
-// x, below: the sources of one or two (below is not NULL) rows of the kernel.
+// x, below: sources of one row of the kernel, or of two rows if below is not NULL.
 static void taps_of_rows(const ls_kernel_grouped *k, const float *x, const float *below, const stored *grad,
     const stored *ahead, float *sums, size_t next) {
     const size_t tap = (size_t)k->dilation * LS_VL, step = (size_t)k->stride_w * LS_VL;
@@ -271,7 +274,8 @@ static void taps_of_rows(const ls_kernel_grouped *k, const float *x, const float
     }
 }
 
-// One output row's part of the sums of channel i of each group. Meanwhile come the next rows of both maps.
+// Adds one output row's part to the sums of channel i of each group. Meanwhile it prefetches the next rows of both
+// maps.
 static void taps_of_window(const ls_kernel_grouped *k, const window *w, int i, const stored *grad) {
     const size_t at = w->floats * (size_t)i, next = (size_t)(k->depth * k->kernel_w) * LS_VL;
     const stored *const next_grad = grad + (size_t)k->q * LS_VL, *ahead = next_rows(k, w) + (size_t)(i * k->q) * LS_VL;

@@ -1,8 +1,8 @@
-// dropout.c - dropout of channel blocks: the numbers of base/philox.h, a stream of words in canonical order, for LS_VL
-// channels at a time. Arithmetic binds: some 3 instructions a word.
+// dropout.c - dropout of channel blocks, with the random numbers of base/philox.h: a stream of words in canonical
+// order, for LS_VL channels at a time. Arithmetic limits the speed: about 3 instructions for each word.
 #include "device/cpu/kernels/kernels.h"
 
-// *high: the upper halves of the products; returned: the lower ones.
+// Returns the lower halves of the products; *high: the upper halves.
 static inline vu multiply_wide(vu a, uint32_t by, vu *high) {
 #if LS_VL == 8
     const __m256i m = _mm256_set1_epi32((int)by), even = _mm256_mul_epu32((__m256i)a, m);
@@ -24,7 +24,7 @@ typedef struct {
     vu v[4];
 } words;
 
-// ls_philox_core (base/philox_core.h) of LS_VL counters with one key.
+// ls_philox_core (base/philox_core.h) for LS_VL counters with one key.
 static inline words philox(vu c0, vu c1, uint32_t a, uint32_t b, uint32_t k0, uint32_t k1) {
     vu c2 = a - (vu){ 0 }, c3 = b - (vu){ 0 };
     for (int round = 0; round < 10; round++) {
@@ -44,7 +44,8 @@ static inline vu choose(vi mask, vu yes, vu no) {
     return (vu)pick(mask, (vf)yes, (vf)no);
 }
 
-// A lane's channel begins `phase` words behind the first of its counter's four, so four pixels are of this counter and the next.
+// A counter gives four words. A lane's channel starts `phase` words after the first of these, so four pixels take words
+// from one counter and the next.
 void LS_KERNEL(dropout)(const ls_kernel_dropout *k, const void *src, void *dst) {
     const stored *from = src;
     stored *to = dst;

@@ -1,10 +1,12 @@
-// elementwise.c - element-wise kernels. Bandwidth-bound: 8 to 12 bytes an element, half of that in bfloat16; GELU, with some 35
-// instructions a vector, only where several cores share the memory.
+// elementwise.c - element-wise kernels. Memory bandwidth limits them: 8 to 12 bytes for each element, half of that in
+// bfloat16. GELU, with about 35 instructions for each vector, is limited by bandwidth only where several cores share
+// the memory.
 #include <string.h>
 
 #include "device/cpu/kernels/activations.h"
 
-// x and y: vectors of both inputs, or of the only one. The last vector is not whole: what is behind the end counts as 0.
+// x and y: vectors of the two inputs; with one input both are from it. The last vector may be incomplete; missing
+// elements count as 0.
 #define EACH(name, inputs, value) \
     void LS_KERNEL(name)(const void *a, const void *b, void *dst, size_t n, const ls_elementwise_attr *attr) { \
         const stored *first = a, *second = inputs > 1 ? b : a; \
@@ -36,4 +38,4 @@ EACH(sigmoid_forward, 1, sigmoid(x))
 EACH(sigmoid_backward, 2, y *sigmoid_slope(x))
 EACH(add, 2, x + y)
 EACH(multiply, 2, x *y)
-EACH(scale, 1, x * attr->factor + 0.0f) // + 0: padding stays +0 when the factor is negative
+EACH(scale, 1, x * attr->factor + 0.0f) // adding 0 keeps padding +0 when the factor is negative

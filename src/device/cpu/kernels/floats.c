@@ -1,4 +1,4 @@
-// floats.c - between activations as they are stored and floats.
+// floats.c - converts between stored activations and floats.
 #include "device/cpu/kernels/kernels.h"
 
 void LS_KERNEL(to_floats)(const void *src, float *dst, size_t n) {

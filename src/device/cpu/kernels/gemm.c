@@ -1,9 +1,11 @@
-// gemm.c - matrix multiplication in register tiles of LS_GEMM_ROWS x 2 vectors, for so many columns or fewer of one.
+// gemm.c - matrix multiplication in register tiles of LS_GEMM_ROWS rows x 2 vectors of columns; the last columns may
+// need only one vector.
 //
-// The depth is cut into chunks, and B's chunk of two vectors of columns, a panel, stays in the first or second cache while
-// all rows of A pass by. A is read where it lies; B, too, where its rows are contiguous: then the next panel, each row of
-// which is elsewhere in memory, is brought near meanwhile. Else the panel is transposed in registers. An element is the sum of
-// its chunks, each of them one chain of fused multiply-adds: whatever shape a tile has, its bits are the same.
+// The depth is split into chunks. A panel is the part of B with one chunk of depth and two vectors of columns. It stays
+// in the first- or second-level cache while all rows of A are multiplied by it. A is read in place. B is read in place
+// too if its rows are contiguous; the next panel, whose rows are scattered in memory, is then prefetched. Otherwise the
+// panel is transposed in registers. An element of C is the sum of its chunks, and each chunk is one chain of fused
+// multiply-adds. So the bits do not depend on the shape of a tile.
 #include "device/cpu/kernels/kernels.h"
 
 #define INLINE static inline __attribute__((always_inline))
@@ -13,7 +15,8 @@ enum { ROWS = LS_GEMM_ROWS, COLS = 2 * LS_VL, DEPTH = LS_GEMM_DEPTH };
 // --- a panel of B ------------------------------------------------------------------------------------------
 
 #if LS_VL > 1 && !defined(LS_EMULATED)
-// Step s of a transposition exchanges the blocks of s x s beside the diagonal: lane l of the lower and of the upper row.
+// Step s of a transposition exchanges the s x s blocks next to the diagonal. LOWER and UPPER give the source of lane l
+// in the lower and in the upper row.
 #define LOWER(l, s) ((l) & (s) ? (l) - (s) + LS_VL : (l))
 #define UPPER(l, s) ((l) & (s) ? (l) + LS_VL : (l) + (s))
 #define EIGHT(X, l, s) \
@@ -36,7 +39,7 @@ enum { ROWS = LS_GEMM_ROWS, COLS = 2 * LS_VL, DEPTH = LS_GEMM_DEPTH };
         t[i + (s)] = SHUFFLE(low, high, LANES(UPPER, s)); \
     }
 
-// LS_VL places of LS_VL columns, of which `columns` are there.
+// Transposes LS_VL steps in depth of LS_VL columns. Only `columns` of these exist; the others become zero.
 static void pack_square(const float *b, size_t b_n, int columns, float *panel) {
     vf t[LS_VL] = { { 0 } };
     for (int j = 0; j < LS_VL; j++)
@@ -77,7 +80,7 @@ typedef struct {
     const float *bias;
     int m, n, k;
     int accumulate;
-    const float *next; // the panel that is to be brought near, its rows next_k floats apart; or NULL
+    const float *next; // the panel to prefetch, whose rows are next_k floats apart; or NULL
     size_t next_k;
 } piece;
 
@@ -120,7 +123,7 @@ INLINE void put(const piece *p, float *c, vf low, vf high, int wide) {
     if (i < rows) put(p, c + (size_t)i * p->c_m, low##i, high##i, wide);
 #define EACH_ROW(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
 
-// rows, wide, fetch: constants. fetch: the next panel is brought near meanwhile.
+// rows, wide, fetch: constants. fetch: prefetch the next panel during the multiplication.
 INLINE void multiply(const piece *p, int m, int rows, int wide, int fetch) {
     const float *a = p->a + (size_t)m * p->a_m, *b = p->b;
     float *c = p->c + (size_t)m * p->c_m;
@@ -160,7 +163,7 @@ static void multiply_narrow(const piece *p) {
     multiply_all(p, 0);
 }
 
-// Where the panel lies from then on.
+// Prepares the panel and sets where it is read from.
 static void place_panel(const ls_kernel_gemm *g, int k, int n, piece *p) {
     const int whole = p->n > LS_VL ? COLS : LS_VL, there = g->columns - n < p->n ? g->columns - n : p->n;
     const float *b = g->b + (size_t)k * g->b_k + (size_t)n * g->b_n;

@@ -1,11 +1,13 @@
-// kernels.h - the inner loops of the cpu device, written once for vectors of LS_VL floats, compiled for each of
-//   1   plain tensors (few channels, NCHW): blocked tensors with blocks of one channel
+// kernels.h - the inner loops of the cpu device. They are written once for vectors of LS_VL floats and compiled for
+// each of these widths:
+//   1   plain tensors (few channels, NCHW), treated as blocked tensors with one channel in a block
 //   8   AVX2
-//   16  AVX-512; and once more for AVX2 (LS_EMULATED), so that the 16-wide layouts are tested on any machine
-// and each of them for activations (and their gradients) that are floats in memory, and, with LS_STORED_BF16, bfloat16 (with
-// LS_NATIVE_BF16 rounded by AVX512-BF16): what lies behind a void pointer here. They compute in fp32; strides count elements.
-// A table of function pointers per width and storage is picked when the device is opened. Kernels have no threads: callers hand
-// them independent pieces. Tensors are blocked: [n][channel block][h][w][LS_VL]; a plane is one [h][w][LS_VL].
+//   16  AVX-512; and again for AVX2 (LS_EMULATED), so that any machine can test the 16-wide layouts
+// Each width is compiled for activations and their gradients stored as floats and, with LS_STORED_BF16, as bfloat16
+// (with LS_NATIVE_BF16 the instruction of AVX512-BF16 does the rounding). Void pointers here point to stored
+// activations. Arithmetic is fp32. Strides count elements. The device chooses a table of function pointers for its
+// width and storage when it is opened. Kernels do not use threads: callers give them independent pieces. Tensors are
+// blocked: [n][channel block][h][w][LS_VL]; a plane is one [h][w][LS_VL].
 #ifndef LS_DEVICE_CPU_KERNELS_H
 #define LS_DEVICE_CPU_KERNELS_H
 
@@ -21,22 +23,23 @@
 typedef struct {
     size_t stride;
     int samples, pixels;
-    int stream; // write around the cache: for tensors that will not stay in it
+    int stream; // write around the cache, for tensors too large to stay in it
 } ls_kernel_span;
 
-typedef struct { // NULL: absent
+typedef struct { // absent tensors are NULL
     const void *src, *grad_dst, *grad_dst2;
-    const void *dst; // of a relu; without it what the relu was given is computed again
+    const void *dst; // output of a relu; if NULL, the relu's input is computed again
     void *grad_src, *grad_residual;
     ls_activation activation;
-    const uint8_t *index; // of a relu and a max pooling of 2x2: grad_dst, grad_dst2 and index are a quarter as large
-    int width;            // of the map, with index
+    // with a 2x2 max pooling after the relu; grad_dst, grad_dst2 and index are then a quarter as large
+    const uint8_t *index;
+    int width; // width of the map, with index
 } ls_kernel_norm_grad;
 
-typedef struct { // what a max pooling of 2x2 behind batch norm and relu writes: a quarter of the span
+typedef struct { // output of a 2x2 max pooling after batch norm and relu: a quarter of the span
     void *dst;
-    uint8_t *index; // or NULL
-    int width;      // of the map
+    uint8_t *index; // may be NULL
+    int width;      // width of the map
 } ls_kernel_norm_pool;
 
 typedef struct {
@@ -46,54 +49,56 @@ typedef struct {
     int stream;     // write around the cache (2x2 windows only)
 } ls_kernel_pool;
 
-// Channels from one or two neighbouring blocks of a tensor into one block of another: p x q pixels; rows and steps are in
-// pixels. Lane i is lane shift + i of both source blocks side by side; lanes first..end-1 are written, or added to, the others 0
-// or kept.
+// Copies channels from one or two neighbouring blocks of a tensor into one block of another tensor: p x q pixels. Rows
+// and steps count pixels. Lane i of dst takes lane shift + i of the two source blocks, counted across both. Lanes
+// first..end-1 are written, or with `add` added to; the other lanes become 0, or with `keep` stay.
 typedef struct {
     int p, q;
     size_t src_row, src_step, dst_row, dst_step;
     int shift, first, end, keep, add;
 } ls_kernel_channels;
 
-// Dropout of the first `channels` channels of a block, [pixels][LS_VL]; the others become 0. Pixel i of channel c takes word
-// word + c * pixels + i of the stream of base/philox.h that key, a and b stand for.
+// Dropout of the first `channels` channels of a block, [pixels][LS_VL]; the other channels become 0. Pixel i of channel
+// c takes word number word + c * pixels + i of the random stream (base/philox.h) that key, a and b select.
 typedef struct {
     uint64_t word;
     uint32_t key[2], a, b;
     int pixels, channels;
-    float p; // what is dropped
+    float p; // probability that a value is dropped
 } ls_kernel_dropout;
 
-// C[m][n] = (or +=) sum_k A[m][k] * B[k][n], for one piece of C. A(m,k) is at a + m*a_m + k*a_k, B(k,n) at b + k*b_k + n*b_n,
-// where b_k or b_n is 1; columns of B from `columns` on are zero and not read.
-enum { LS_GEMM_DEPTH = 256 }; // of a panel
+// C[m][n] = (or +=) sum_k A[m][k] * B[k][n], for one piece of C. A(m,k) is at a + m*a_m + k*a_k, and B(k,n) at b +
+// k*b_k + n*b_n, where b_k or b_n is 1. Columns of B from `columns` on are zero and are not read.
+enum { LS_GEMM_DEPTH = 256 }; // depth of a panel
 typedef struct {
     const float *a, *b;
     size_t a_m, a_k, b_k, b_n;
-    float *panel; // room for LS_GEMM_DEPTH * gemm_cols
+    float *panel; // memory for LS_GEMM_DEPTH * gemm_cols floats
     float *c;
     size_t c_m;
-    const float *bias; // of column 0, or NULL
+    const float *bias; // bias of column 0, or NULL
     int m, n, k, columns;
     int accumulate;
 } ls_kernel_gemm;
 
 // Direct convolution of one sample: dst block = bias + sum over source blocks. src is a padded copy
-// [block][height][width][depth], depth channels to a pixel; a tap's weights are [depth][LS_VL].
+// [block][height][width][depth], with depth channels in each pixel. The weights of a tap are [depth][LS_VL].
 typedef struct {
     const float *src;
     const float *weight;
-    const float *bias; // or NULL
+    const float *bias; // may be NULL
     void *dst;
     int blocks, depth, height, width; // of the padded source
-    int top, filled;                  // rows before the first that is not padding, and how many are not
-    int last;                         // channels of the last block; behind them are zeros
+    int top, filled;                  // padding rows at the top; rows that are not padding
+    int last;                         // channels of the last block; zeros follow
     int p, q, kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w;
-    size_t weight_block, weight_row, weight_tap; // floats from one source block, row of taps, tap to the next
-    size_t dst_row, dst_step;                    // elements from an output pixel to the one below, to the one beside it
-    int half;                                    // the dst block has no more than LS_VL / 2 channels
-    int pair;                                    // two dst blocks at once, the second so far behind the first:
-    size_t weight_next, dst_next;                // (its bias follows directly)
+    size_t weight_block, weight_row, weight_tap; // distances in floats: between source blocks, rows of taps, taps
+    // distances in elements: from an output pixel to the one below and to the one on its right
+    size_t dst_row, dst_step;
+    int half; // the dst block has at most LS_VL / 2 channels
+    int pair; // compute two dst blocks at once
+    // pair: distances from the first block to the second, in floats and in elements. The second bias follows the first.
+    size_t weight_next, dst_next;
 } ls_kernel_conv;
 
 // Weight gradient of one sample, one source block, one destination block: grad_weight[r][s][depth][LS_VL] += ...
@@ -102,31 +107,33 @@ typedef struct {
     const void *grad_dst; // [p][q][LS_VL]
     float *grad_weight;
     int depth, width;
-    int channels; // of depth; behind them are zeros
-    int half;     // grad_dst has no more than LS_VL / 2 channels
+    int channels; // used channels of depth; zeros follow
+    int half;     // grad_dst has at most LS_VL / 2 channels
     int p, q, kernel_h, kernel_w, stride_h, stride_w, dilation;
 } ls_kernel_conv_grad;
 
-// Grouped convolution of one sample to one block of outputs. Lane l reads `depth` channels of the source, its group's; the i-th
-// of them is brought to lane l of padded copy i, so that all lanes of a multiplication are of use. In a depthwise convolution
-// (depth 1) each channel is in its lane already. Weights and sums: [kernel_h][depth][kernel_w][LS_VL].
-enum { LS_GROUPED_ROWS = 32 }; // of a kernel, at most
+// Grouped convolution of one sample, for one block of outputs. Lane l reads `depth` source channels, those of its
+// group. The i-th of these channels is copied to lane l of padded copy i, so that every lane of a multiplication is
+// useful. In a depthwise convolution (depth 1) each channel is in its lane already. Weights and sums:
+// [kernel_h][depth][kernel_w][LS_VL].
+enum { LS_GROUPED_ROWS = 32 }; // most rows of a kernel
 typedef struct {
-    const void *src; // [h][w][LS_VL]: the sample's first block; without `first` the one block that is read
-    // The first channel of each lane's group; far below 0: it reads zeros. NULL: depth 1, the channels as they lie.
+    const void *src; // [h][w][LS_VL]: the sample's first block; if `first` is NULL, the only block that is read
+    // The first channel of each lane's group. Far below 0: the lane reads zeros. NULL: depth 1, channels are already in
+    // their lanes.
     const int32_t *first;
-    int last; // the largest of these
+    int last; // the largest element of `first`
     int depth, h, w;
-    int top, left, spread_h, spread_w; // source pixel (y,x) lies at (top + y*spread_h, left + x*spread_w) of the copy;
-    int width;                         // columns outside of 0..width-1 are dropped, rows that are not there are zero
-    int kept;                          // rows of the source at a time, a power of two
-    float *rows; // room for them: [kept + 1][depth][width][LS_VL], zeros at first, may be used again
+    int top, left, spread_h, spread_w; // source pixel (y,x) lies at (top + y*spread_h, left + x*spread_w) of the copy
+    int width;                         // columns outside 0..width-1 are dropped; missing rows are zero
+    int kept;                          // source rows kept at a time, a power of two
+    float *rows; // memory for these rows: [kept + 1][depth][width][LS_VL]; zero at first, reusable
     int p, q, kernel_h, kernel_w, stride_h, stride_w, dilation;
-    const float *weight, *bias; // forward; bias: or NULL
+    const float *weight, *bias; // forward; bias may be NULL
     void *dst;                  // [p][q][LS_VL]
     int stream;                 // write around the cache
     const void *grad_dst;       // weight gradient: [p][q][LS_VL]
-    float *sums;                // added to
+    float *sums;                // the kernel adds to them
 } ls_kernel_grouped;
 
 typedef struct {
@@ -136,39 +143,42 @@ typedef struct {
     int nesterov, first;
 } ls_kernel_step;
 
-// kept: the tensors that the optimizer keeps from update to update, as many as it has.
+// kept: the tensors that the optimizer keeps from update to update. Their number depends on the optimizer.
 typedef void ls_kernel_optimizer(
     const ls_kernel_step *step, const float *grad, float *const kept[], float *weight, size_t n);
 
-// The n elements dst[i] of a[i] and b[i], which is absent of an operator with one input; attr: its constants, if it has any.
+// Computes n elements: dst[i] from a[i] and b[i]. b is NULL for an operator with one input. attr: the operator's
+// constants.
 typedef void ls_kernel_elementwise(const void *a, const void *b, void *dst, size_t n, const ls_elementwise_attr *attr);
 
 typedef struct {
     int width;
-    int gemm_rows, gemm_cols;                   // of the register tile
-    const struct ls_winograd_kernels *winograd; // winograd.h; NULL: of few channels
+    int gemm_rows, gemm_cols;                   // size of the register tile
+    const struct ls_winograd_kernels *winograd; // winograd.h; NULL for tensors with few channels
     // elementwise.c: the element-wise operators
 #define ELEMENTWISE(NAME, name, text, output, flops) ls_kernel_elementwise *name;
 #include "device/ops.def"
     void (*dropout)(const ls_kernel_dropout *dropout, const void *src, void *dst); // dropout.c; dst may be src
-    // norm.c: sums is double[2][width]: of x, and of x^2 (exact to double); of g, and of g * (x - mean)
+    // norm.c. sums is double[2][width]: norm_stats sums x and x^2 (exact to double), norm_grad_sums sums g and g * (x -
+    // mean).
     void (*norm_stats)(const ls_kernel_span *span, const void *src, double *sums);
     void (*norm_apply)(const ls_kernel_span *span, const void *src, const void *residual, ls_activation activation,
         const float *constants,
         void *dst); // constants: mean, factor, offset, each [width]
     void (*norm_apply_pool)(const ls_kernel_span *span, const void *src, const void *residual, const float *constants,
         const ls_kernel_norm_pool *pool);
-    // constants: mean, factor and offset of the forward pass, the latter two unless dst says it all; for apply then level, slope
+    // constants, each [width]: mean, factor and offset of the forward pass; norm_grad_apply also reads level and slope.
+    // norm_grad_sums ignores factor and offset if dst is enough.
     void (*norm_grad_sums)(
         const ls_kernel_span *span, const ls_kernel_norm_grad *grad, const float *constants, double *sums);
     void (*norm_grad_apply)(const ls_kernel_span *span, const ls_kernel_norm_grad *grad, const float *constants);
-    // grad_src = grad_dst * factor - level - (src - mean) * slope; constants: those four, each [width]
+    // grad_src = grad_dst * factor - level - (src - mean) * slope. constants: mean, factor, level, slope, each [width]
     void (*group_norm_grad)(const void *src, const void *grad_dst, const float *constants, void *grad_src, int pixels);
-    // channels.c; low, high: the source blocks, NULL where none of its lanes is written
+    // channels.c. low, high: the two source blocks; NULL if none of a block's lanes is written
     void (*copy_channels)(const ls_kernel_channels *copy, const void *low, const void *high, void *dst);
     void (*gate)(const void *src, const void *gate, void *dst, int pixels);
     void (*gate_backward)(const void *src, const void *grad_dst, void *grad_gate, int pixels);
-    // pool.c: whole planes, one after another
+    // pool.c: whole planes, one after the other
     void (*pool_max_forward)(const ls_kernel_pool *pool, int planes, const void *src, void *dst, void *index);
     void (*pool_max_backward)(
         const ls_kernel_pool *pool, int planes, const void *grad_dst, const void *index, void *grad_src);
@@ -178,7 +188,7 @@ typedef struct {
     void (*gemm)(const ls_kernel_gemm *gemm);
     // column_sums.c
     void (*column_sums)(const void *a, size_t stride, int rows, int columns, float *sums); // sums[j] += sum_i a[i][j]
-    // floats.c: n elements; equal bits for activations of floats
+    // floats.c: n elements. Activations stored as floats are copied bit for bit.
     void (*to_floats)(const void *src, float *dst, size_t n);
     void (*from_floats)(const float *src, void *dst, size_t n); // rounded to nearest, ties to even; NaN stays NaN
     // conv.c
@@ -188,8 +198,8 @@ typedef struct {
     void (*conv_grouped)(const ls_kernel_grouped *conv);
     void (*conv_grouped_grad)(const ls_kernel_grouped *conv);
     // update.c
-    int (*to_fixed_point)(
-        const float *grad, double factor, double divisor, int64_t *fixed, size_t n); // 1: something did not fit
+    int (*to_fixed_point)(const float *grad, double factor, double divisor, int64_t *fixed,
+        size_t n); // returns 1 if an element did not fit
     void (*from_fixed_point)(const int64_t *fixed, double share, double factor, float *grad, size_t n);
     void (*grad_stats)(const float *grad, size_t n, double partial[2]);
 #define STEP(NAME, name, text, flops) ls_kernel_optimizer *name;
@@ -232,14 +242,14 @@ typedef float stored;
 #define LS_GEMM_ROWS 6
 #endif
 
-enum { LS_SEGMENT = 256 }; // pixels that are summed in fp32 before the sum goes on in double
+enum { LS_SEGMENT = 256 }; // number of pixels summed in fp32 before their sum is added in double
 
 typedef float vf __attribute__((vector_size(LS_VL * 4)));
 typedef int32_t vi __attribute__((vector_size(LS_VL * 4)));
 typedef uint8_t vb __attribute__((vector_size(LS_VL)));
 typedef uint32_t vu __attribute__((vector_size(LS_VL * 4)));
 typedef uint16_t vh __attribute__((vector_size(LS_VL * 2)));
-// the same in memory that is aligned to single elements, and may alias
+// The same types for memory that is aligned to single elements and may alias.
 typedef float vfu __attribute__((vector_size(LS_VL * 4), aligned(4), may_alias));
 typedef uint8_t vbu __attribute__((vector_size(LS_VL), aligned(1), may_alias));
 typedef uint16_t vhu __attribute__((vector_size(LS_VL * 2), aligned(2), may_alias));
@@ -253,7 +263,7 @@ static inline void store_floats(float *p, vf v) {
 static inline vf broadcast(float x) {
     return x - (vf){ 0 };
 }
-static inline vf pick(vi mask, vf yes, vf no) { // mask: all ones or zero
+static inline vf pick(vi mask, vf yes, vf no) { // each lane of mask: all ones or zero
 #if LS_VL == 8
     return _mm256_blendv_ps(no, yes, (__m256)mask);
 #else
@@ -261,7 +271,7 @@ static inline vf pick(vi mask, vf yes, vf no) { // mask: all ones or zero
 #endif
 }
 #if LS_VL > 1
-static inline vf take_lanes(vf v, vi lane) { // lane: modulo LS_VL
+static inline vf take_lanes(vf v, vi lane) { // lane numbers count modulo LS_VL
 #if LS_VL == 8
     return _mm256_permutevar8x32_ps(v, (__m256i)lane);
 #elif !defined(LS_EMULATED)
@@ -272,7 +282,8 @@ static inline vf take_lanes(vf v, vi lane) { // lane: modulo LS_VL
     return taken;
 #endif
 }
-static inline vf take_lanes_of_two(vf low, vf high, vi lane) { // lane: modulo 2 * LS_VL, of both side by side
+// lane numbers count modulo 2 * LS_VL, across both vectors
+static inline vf take_lanes_of_two(vf low, vf high, vi lane) {
 #if LS_VL == 16 && !defined(LS_EMULATED)
     return _mm512_permutex2var_ps(low, (__m512i)lane, high);
 #else
@@ -280,8 +291,9 @@ static inline vf take_lanes_of_two(vf low, vf high, vi lane) { // lane: modulo 2
 #endif
 }
 #endif
-// Half a block of outputs: a vector multiplies two neighbouring channels, its lanes 2k and 2k + 1 are output k's products of
-// the one and of the other. (Half vectors would take as long as whole ones where the processor does not split these.)
+// For half a block of outputs, a vector multiplies two neighbouring channels at once: lanes 2k and 2k + 1 hold output
+// k's products of the first and of the second channel. (Half vectors would take as long as whole vectors on processors
+// that do not split vectors.)
 #if LS_VL == 16
 typedef double vf_pairs __attribute__((vector_size(64)));
 #define LS_EVEN 0, 2, 4, 6, 8, 10, 12, 14
@@ -308,13 +320,13 @@ static inline vf two_channels(const float *x) { // x[0], x[1], x[0], x[1], ...
     memcpy(&two, x, sizeof two);
     return (vf)(two - (vf_pairs){ 0 });
 }
-static inline vf in_turn(vf even, vf odd) { // of their first halves
+static inline vf in_turn(vf even, vf odd) { // interleaves their first halves
     return LS_SHUFFLE(even, odd, LS_IN_TURN);
 }
-static inline vf twice(vf v) { // each of the first half
+static inline vf twice(vf v) { // each element of the first half twice
     return LS_SHUFFLE(v, v, LS_TWICE);
 }
-static inline vf evens(vf v) { // as a first half; the other is zero
+static inline vf evens(vf v) { // the even lanes as a first half; the second half is zero
     return LS_SHUFFLE(v, (vf){ 0 }, LS_EVEN, LS_NONE);
 }
 static inline vf odds(vf v) {
@@ -322,7 +334,7 @@ static inline vf odds(vf v) {
 }
 #endif
 
-// Numbers of a byte each. (gcc converts one by one.)
+// Loads numbers of one byte each. (gcc's own conversion works element by element.)
 static inline vi load_bytes(const uint8_t *p) {
 #if LS_VL == 8
     return (vi)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i_u *)p));
@@ -351,7 +363,7 @@ static inline vf load_bf16(const uint16_t *p) {
     return (vf)(__builtin_convertvector((vh) * (const vhu *)p, vu) << 16);
 #endif
 }
-// To nearest, ties to even; NaN stays NaN. (The instruction makes zeros of what is below 2^-126.)
+// Rounds to nearest, ties to even; NaN stays NaN. (The AVX512-BF16 instruction turns values below 2^-126 into zeros.)
 #if LS_VL == 16 && !defined(LS_EMULATED)
 static inline __m256i narrow_bf16(vf v) {
 #ifdef LS_NATIVE_BF16
@@ -387,10 +399,10 @@ static inline void store_bf16(uint16_t *p, vf v) {
 #endif
 #endif
 
-// Of floats and of what is stored, by the pointer's type.
+// load and store work on floats and on stored activations, depending on the pointer's type.
 #define load(p) (_Generic((p), const uint16_t * : load_bf16, uint16_t * : load_bf16, default : load_floats)(p))
 #define store(p, ...) _Generic((p), uint16_t * : store_bf16, default : store_floats)(p, __VA_ARGS__)
-static inline float number(const stored *p) { // one
+static inline float number(const stored *p) { // one stored element
 #ifdef LS_STORED_BF16
     return ls_float_from_bf16(*p);
 #else
@@ -398,7 +410,7 @@ static inline float number(const stored *p) { // one
 #endif
 }
 
-static inline vf positive(vf v) { // max(v, 0), NaN stays
+static inline vf positive(vf v) { // max(v, 0); NaN stays NaN
 #if LS_VL == 8
     return _mm256_max_ps(_mm256_setzero_ps(), v);
 #elif LS_VL == 16 && !defined(LS_EMULATED)
@@ -407,7 +419,7 @@ static inline vf positive(vf v) { // max(v, 0), NaN stays
     return (vf)(~(vi)(v < (vf){ 0 }) & (vi)v);
 #endif
 }
-// p aligned to what is written
+// Writes around the cache. p must be aligned to the stored vector.
 static inline void store_around(stored *p, vf v) {
 #if LS_VL == 8 && defined(LS_STORED_BF16)
     _mm_stream_si128((__m128i *)p, narrow_bf16(v));
@@ -427,7 +439,7 @@ static inline void store_fence(void) {
 #endif
 }
 
-// But for the element-wise operators of ops.def.
+// All kernels except the element-wise operators of ops.def.
 #define LS_KERNEL_LIST(X) \
     X(dropout) \
     X(norm_stats) \
@@ -450,7 +462,7 @@ static inline void store_fence(void) {
     X(conv_grad) \
     X(conv_grouped) \
     X(conv_grouped_grad)
-// Those of floats alone, but for the optimizers of ops.def: gemm.c, update.c.
+// The kernels that use only floats (gemm.c, update.c), except the optimizers of ops.def.
 #define LS_FLOAT_KERNEL_LIST(X) \
     X(gemm) \
     X(to_fixed_point) \

@@ -1,7 +1,7 @@
 // norm.c - batch normalisation of one channel block over a range of samples.
 //
-// Sums are taken in fp32 over segments of at most LS_SEGMENT pixels (which stay in the first cache), about the
-// segment's own mean, and go on in double: no cancellation however far the mean is from zero.
+// Sums are taken in fp32 over segments of at most LS_SEGMENT pixels, which stay in the first-level cache. They are
+// taken about the segment's own mean and then added in double. So nothing cancels, however far the mean is from zero.
 #include "device/cpu/kernels/activations.h"
 
 typedef double vd __attribute__((vector_size(LS_VL * 8)));
@@ -10,8 +10,9 @@ static inline vd widen(vf v) {
     return __builtin_convertvector(v, vd);
 }
 
-// How far ahead, in elements, the second cache is given what will be read: the hardware sees no pattern in short planes that lie apart.
-// Where a plane is short that is so many samples on, else further on in the plane.
+// How many elements ahead data is prefetched into the second-level cache. The hardware sees no pattern in short planes
+// with gaps between them. For a short plane the prefetch is some samples ahead, for a longer plane further on in the
+// plane.
 static size_t lead_of(const ls_kernel_span *span) {
     enum { LEAD = 64, SHORT = 256 }; // pixels
     return span->pixels >= SHORT ? LEAD * LS_VL : (size_t)((LEAD - 1) / span->pixels + 1) * span->stride;
@@ -64,7 +65,7 @@ void LS_KERNEL(norm_stats)(const ls_kernel_span *span, const void *src, double *
             int count = span->pixels - i < LS_SEGMENT ? span->pixels - i : LS_SEGMENT;
             const stored *x = plane + (size_t)i * LS_VL;
             vf mean = segment_sum(x, count, lead) * (1.0f / (float)count);
-            vf rest, spread; // the rest makes up for the rounding of mean
+            vf rest, spread; // rest corrects the rounding of mean
             segment_spread(x, count, mean, &rest, &spread);
             vd m = widen(mean), whole = m * (double)count;
             sum += whole + widen(rest);
@@ -77,7 +78,7 @@ void LS_KERNEL(norm_stats)(const ls_kernel_span *span, const void *src, double *
     }
 }
 
-// What follows the normalisation is known when this is compiled: the loops have no branches.
+// The activation is a compile-time constant, so the loops have no branches.
 static inline __attribute__((always_inline)) vf follow(vf y, ls_activation activation) {
     return activation == LS_ACTIVATION_RELU ? positive(y) : activation == LS_ACTIVATION_GELU ? gelu(y) : y;
 }
@@ -113,7 +114,7 @@ void LS_KERNEL(norm_apply)(const ls_kernel_span *span, const void *src, const vo
         apply(span, src, residual, LS_ACTIVATION_NONE, constants, dst);
 }
 
-// As pool.c has windows of 2x2; a window's row is two pixels.
+// For 2x2 windows as in pool.c; each row of a window has two pixels.
 static inline __attribute__((always_inline)) vf relu_at(
     const stored *x, const stored *residual, size_t i, vf mean, vf factor, vf offset) {
     vf y = (load(x + i) - mean) * factor + offset;
@@ -160,7 +161,7 @@ void LS_KERNEL(norm_apply_pool)(const ls_kernel_span *span, const void *src, con
 
 // One plane of the backward pass.
 typedef struct {
-    const stored *x, *y, *g1, *g2; // y, g2: or NULL
+    const stored *x, *y, *g1, *g2; // y, g2: may be NULL
     vf mean, factor, offset;
     size_t lead;
 } plane;
@@ -179,8 +180,8 @@ static inline __attribute__((always_inline)) plane plane_of(
     return p;
 }
 
-// The gradient at pixel i before the normalisation: both incoming gradients,
-// through the activation. *x: the input there, less its mean.
+// Returns the gradient of pixel i before the normalisation: the sum of both incoming gradients, passed through the
+// activation. *x: the input of the pixel minus its mean.
 static inline __attribute__((always_inline)) vf incoming(const plane *p, const ls_activation activation, int i, vf *x) {
     prefetch(p->g1 + (size_t)i * LS_VL + p->lead);
     prefetch(p->x + (size_t)i * LS_VL + p->lead);
@@ -188,7 +189,8 @@ static inline __attribute__((always_inline)) vf incoming(const plane *p, const l
     *x = load(p->x + i * LS_VL) - p->mean;
     if (p->g2) g += load(p->g2 + i * LS_VL);
     if (activation == LS_ACTIVATION_NONE) return g;
-    const vf y = p->y ? load(p->y + i * LS_VL) : *x * p->factor + p->offset; // the latter: the forward pass's very bits
+    // computing y again gives the same bits as the forward pass
+    const vf y = p->y ? load(p->y + i * LS_VL) : *x * p->factor + p->offset;
     if (activation == LS_ACTIVATION_RELU) g = (vf)((vi)(y > (vf){ 0 }) & (vi)g);
     if (activation == LS_ACTIVATION_GELU) g *= gelu_slope(y);
     return g;
@@ -226,12 +228,12 @@ static inline __attribute__((always_inline)) void grad_sums(const ls_kernel_span
     }
 }
 
-// Behind a pooling: two pixels of a window's row at a time, in the map's order.
+// With pooling after the relu: reads two pixels of a window's row at a time, in the map's order.
 typedef struct {
-    const stored *x, *g1, *g2; // g2: or NULL
+    const stored *x, *g1, *g2; // g2: may be NULL
     const uint8_t *index;
     vf mean;
-    int width, column, row; // of the pixels that come next
+    int width, column, row; // width of the map; position of the next pixels
 } pooled_plane;
 
 static inline __attribute__((always_inline)) pooled_plane pooled_plane_of(

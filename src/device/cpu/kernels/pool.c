@@ -13,7 +13,7 @@ static inline vi get_index(const ls_kernel_pool *pool, const void *index, size_t
     return load_bytes((const uint8_t *)index + at);
 }
 
-// The part of window (p,q) that lies inside the map: rows r0..r1, columns s0..s1.
+// The part of window (p,q) that lies inside the map: rows r0..r1-1, columns s0..s1-1.
 typedef struct {
     int y, x, r0, r1, s0, s1;
 } window;
@@ -31,7 +31,8 @@ static int none(const ls_kernel_pool *pool) {
     return pool->wide_index ? 65535 : 255;
 }
 
-// The first of the largest of a window's rows r0..r1 and columns s0..s1, and its number.
+// Returns the largest element of a window's rows r0..r1-1 and columns s0..s1-1, and its number. The first of equal
+// elements wins.
 static inline __attribute__((always_inline)) vf max_of(
     const stored *x, int width, int kernel_w, int r0, int r1, int s0, int s1, vi *winner) {
     vf best = load(x + ((ptrdiff_t)r0 * width + s0) * LS_VL);
@@ -47,7 +48,7 @@ static inline __attribute__((always_inline)) vf max_of(
     return best;
 }
 
-// kernel_h, kernel_w: the pool's, or constants, with which windows inside of the map are without loops.
+// kernel_h, kernel_w: the pool's, or constants that let the compiler unroll windows inside the map.
 static inline __attribute__((always_inline)) void max_windows(const ls_kernel_pool *pool, int kernel_h, int kernel_w,
     const stored *src, stored *dst, void *index, size_t index_at) {
     for (int p = 0; p < pool->p; p++) {
@@ -77,7 +78,7 @@ static void max_general(const ls_kernel_pool *pool, const stored *src, stored *d
         max_windows(pool, pool->kernel_h, pool->kernel_w, src, dst, index, index_at);
 }
 
-// 2x2 windows side by side, as most networks have them.
+// 2x2 windows that do not overlap, as most networks have them.
 static void max_two(const ls_kernel_pool *pool, const stored *src, stored *dst, uint8_t *index) {
     for (int p = 0; p < pool->p; p++) {
         const stored *x = src + (size_t)(2 * p) * (size_t)pool->w * LS_VL, *y = x + (size_t)pool->w * LS_VL;
@@ -87,7 +88,7 @@ static void max_two(const ls_kernel_pool *pool, const stored *src, stored *dst, 
             vf upper = pick(right, b, a), lower = pick(lower_right, d, c);
             vi below = lower > upper;
             vf best = pick(below, lower, upper);
-            // numbers: 0 1 above 2 3
+            // numbers in the window: 0 1 in the upper row, 2 3 in the lower row
             vi winner = (vi)pick(below, (vf)(2 - lower_right), (vf)(-right));
             if (pool->relu) {
                 vi closed = best <= (vf){ 0 };
@@ -124,19 +125,20 @@ static void clear(stored *x, size_t elements) {
     for (size_t i = 0; i < elements; i += LS_VL) store(x + i, (vf){ 0 });
 }
 
-// The windows, along one direction, that a row or column of the map lies in: first..end-1.
+// The windows that a row or column of the map lies in, in one direction: first..end-1.
 typedef struct {
     int first, end;
 } reach;
 
-// From the pixel before to this one; {0} is before the first.
+// Moves on from the previous pixel to this pixel. {0} stands for before the first pixel.
 static inline reach reach_next(reach of, int pixel, int kernel, int stride, int pad, int windows) {
     while (of.end < windows && of.end * stride - pad <= pixel) of.end++;
     while (of.first < of.end && of.first * stride - pad + kernel <= pixel) of.first++;
     return of;
 }
 
-// What a pixel has of the nine 3x3 windows with stride 1 that it lies in; the first is given, row elements above the next ones.
+// The gradient of a pixel from the nine 3x3 windows with stride 1 that contain it. grad_dst and index point to the
+// first of them. row: elements from one row of windows to the next.
 static inline vf from_nine(const stored *grad_dst, const uint8_t *index, size_t row) {
     vf sum = { 0 };
     for (int i = 0; i < 9; i++) {
@@ -147,7 +149,7 @@ static inline vf from_nine(const stored *grad_dst, const uint8_t *index, size_t 
     return sum;
 }
 
-// Each pixel adds up what the windows around it give it, in their order, and is written once.
+// Each pixel adds up the gradients of the windows around it, in their order, and is written once.
 static void max_grad_general(
     const ls_kernel_pool *pool, const stored *grad_dst, const void *index, size_t index_at, stored *grad_src) {
     const int usual = pool->kernel_h == 3 && pool->kernel_w == 3 && pool->stride_h == 1 && pool->stride_w == 1;
@@ -232,7 +234,7 @@ void LS_KERNEL(pool_average_forward)(const ls_kernel_pool *pool, int planes, con
                 const stored *x = plane + ((ptrdiff_t)w.y * pool->w + w.x) * LS_VL;
                 vf sum = { 0 };
                 for (int r = w.r0; r < w.r1; r++) {
-                    vf row = { 0 }; // row by row: shorter chains, smaller error
+                    vf row = { 0 }; // summing row by row gives shorter chains and a smaller error
                     for (int s = w.s0; s < w.s1; s++) row += load(x + ((ptrdiff_t)r * pool->w + s) * LS_VL);
                     sum += row;
                 }
@@ -242,7 +244,7 @@ void LS_KERNEL(pool_average_forward)(const ls_kernel_pool *pool, int planes, con
     }
 }
 
-// Each pixel adds up the shares of the windows that it lies in, and is written once.
+// Each pixel adds up the shares of the windows that contain it, and is written once.
 void LS_KERNEL(pool_average_backward)(const ls_kernel_pool *pool, int planes, const void *grad_dst, void *grad_src) {
     const size_t out = (size_t)pool->p * (size_t)pool->q * LS_VL;
     const float share = 1.0f / (float)(pool->kernel_h * pool->kernel_w);

@@ -1,4 +1,4 @@
-// table.c - the kernels of one width and storage.
+// table.c - the table of kernels for one width and storage.
 #include "device/cpu/kernels/kernels.h"
 #include "device/cpu/kernels/winograd.h"
 

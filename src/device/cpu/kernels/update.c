@@ -1,11 +1,11 @@
-// update.c - flat operators over the parameter store. Mostly plain loops: the compiler makes vectors of them.
+// update.c - flat operators over the parameter store. Most are plain loops, which the compiler vectorises.
 #include <float.h>
 #include <math.h>
 #include <string.h>
 #include "device/cpu/kernels/kernels.h"
 
-// Adding and subtracting 1.5 * 2^52 rounds a double below 2^51 to an integer, ties
-// to even, and leaves it in the low bits.
+// Adding and subtracting 1.5 * 2^52 rounds a double below 2^51 to an integer, ties to even. The sum holds the integer
+// in its low bits.
 static const double ROUNDER = 6755399441055744.0;
 
 int LS_KERNEL(to_fixed_point)(const float *grad, double factor, double divisor, int64_t *fixed, size_t n) {
@@ -14,7 +14,7 @@ int LS_KERNEL(to_fixed_point)(const float *grad, double factor, double divisor, 
     for (size_t i = 0; i < n; i++) {
         union {
             double d;
-            uint64_t i; // what does not fit may wrap around; it is masked out
+            uint64_t i; // values that do not fit may wrap around; they are masked out
         } bits, zero = { .d = ROUNDER };
         bits.d = (double)grad[i] * factor / divisor + ROUNDER;
         int64_t fits = fabs(bits.d - ROUNDER) < limit ? -1 : 0; // false for NaN
@@ -24,8 +24,8 @@ int LS_KERNEL(to_fixed_point)(const float *grad, double factor, double divisor, 
     return bad != 0;
 }
 
-// int64 to double, rounded once, in operations that AVX2 has vector forms of: the halves become mantissas of doubles
-// with fixed exponents (2^84 and 2^52), and what they brought along is subtracted exactly.
+// Converts int64 to double, rounded once, with operations that exist as AVX2 vector instructions. The halves become
+// mantissas of doubles with fixed exponents (2^84 and 2^52); these offsets are then subtracted exactly.
 static inline double from_fixed(int64_t fixed) {
     union {
         uint64_t i;
@@ -39,8 +39,8 @@ void LS_KERNEL(from_fixed_point)(const int64_t *fixed, double share, double fact
     for (size_t i = 0; i < n; i++) grad[i] = (float)(from_fixed(fixed[i]) * share * factor);
 }
 
-// Sixteen sums, half a vector of numbers at a time. Of a plain loop the compiler makes scalar conversions, which wait for memory
-// three times as long.
+// Sixteen sums, in half vectors. From a plain loop the compiler would make scalar conversions, which wait three times
+// as long for memory.
 enum { LANES = 16, HALF = LS_VL > 1 ? LS_VL / 2 : 1, PARTS = LANES / HALF };
 typedef float half_vector __attribute__((vector_size(HALF * 4), aligned(4), may_alias));
 typedef int32_t half_counts __attribute__((vector_size(HALF * 4)));

@@ -1,4 +1,4 @@
-// winograd.c (kernels) - between feature maps and the transformed tiles of Winograd convolution.
+// winograd.c (kernels) - converts between feature maps and the transformed tiles of Winograd convolution.
 #include <stdint.h>
 #include <string.h>
 #include "device/cpu/kernels/winograd_transforms.h"
@@ -38,12 +38,13 @@ static void tile_next(const ls_winograd_map *map, tile_at *at) {
     at->image++;
 }
 
-// Where tile `tile` of a direction begins: the first tiles of all phases come first.
+// First pixel of tile `tile` in one direction. The first tiles of all phases come first.
 INLINE int origin(int tile, int step, int pad, int phases) {
     return (phases == 1 ? tile * step : tile / phases * (phases * step) + tile % phases) - pad;
 }
 
-// Columns [begin,end) of a tile lie inside of the map; its first element would be at row top, column left of the plane.
+// Columns [begin,end) of a tile lie inside the map. The tile's first element is at row top, column left of the plane,
+// even if that is outside.
 typedef struct {
     const stored *plane;
     int top, left, begin, end;
@@ -58,8 +59,8 @@ INLINE tile_part tile_inside(const ls_winograd_map *map, const stored *data, int
     return p;
 }
 
-// Prefetches what the tile below adds to this one: the hardware sees no pattern in rows as short as a tile. The address
-// may lie outside of the map; a prefetch does not mind.
+// Prefetches the pixels that the tile below needs in addition to this one. The hardware does not recognise a pattern in
+// rows as short as a tile. The address may lie outside the map; a prefetch allows that.
 INLINE void prefetch_below(const ls_winograd_map *map, tile_part p, int size_y) {
     const ptrdiff_t element = (ptrdiff_t)((p.top + size_y * map->apart_y) * map->w + p.left) * B;
     const size_t row_bytes = (size_t)(map->apart_y * map->w * B) * sizeof(stored);
@@ -77,7 +78,7 @@ INLINE void read_tiles(int side_y, int side_x, int taps_y, int taps_x, const ls_
     for (int n = 0; n < tiles; n++, v += B, tile_next(map, &at)) {
         const tile_part p = tile_inside(map, data, block, at, size_x);
         prefetch_below(map, p, size_y);
-        const void *rows[SIDE_MAX]; // of the tile, beginning at column p.begin
+        const void *rows[SIDE_MAX]; // rows of the tile, starting at column p.begin
         for (int i = 0; i < size_y; i++) {
             const int y = p.top + i * map->apart_y;
             rows[i] = y < 0 || y >= map->h ? zeros : p.plane + (y * map->w + p.left + p.begin * apart) * B;
@@ -92,7 +93,7 @@ INLINE void write_tiles(int side_y, int side_x, int outs_y, int outs_x, const ls
     int block, int first, int tiles, const float *m, size_t pos_stride, const float *bias) {
     const vf add = bias ? load(bias) : (vf){ 0 };
     float rows_done[POSITIONS_MAX * B] __attribute__((aligned(64)));
-    stored outside[REACH_MAX * B] __attribute__((aligned(64))); // for rows below the map
+    stored outside[REACH_MAX * B] __attribute__((aligned(64))); // receives rows below the map
     tile_at at = tile_first(map, first);
     for (int n = 0; n < tiles; n++, m += B, tile_next(map, &at)) {
         const tile_part p = tile_inside(map, data, block, at, outs_x);
@@ -118,7 +119,7 @@ INLINE void write_tiles(int side_y, int side_x, int outs_y, int outs_x, const ls
 
 // --- F(1,1): a tile is a pixel, and pixels are copied row by row, not tile by tile ---------------
 
-// The pixels that a tap meets, row by row; outside of the map they are zero.
+// Copies the pixels that a tap meets, row by row. Pixels outside the map are zero.
 static void taps_in(
     const ls_winograd_map *map, const stored *data, int block, int first, int tiles, int padded_tiles, float *v) {
     const int step = map->step_x;
@@ -127,7 +128,8 @@ static void taps_in(
     for (int n = 0, count; n < tiles; n += count) {
         count = at_most(map->tiles_x - at.x, tiles - n);
         const int y = at.y * map->step_y - map->pad_y, left = at.x * step - map->pad_x;
-        const int begin = at_most(at_least((step - 1 - left) / step, 0), count); // [begin,inside): inside of the map
+        // [begin,inside): the part inside the map
+        const int begin = at_most(at_least((step - 1 - left) / step, 0), count);
         const int inside = at_least(at_most((map->w - left + step - 1) / step, count), begin);
         const int in_row = y >= 0 && y < map->h;
         const stored *from =
@@ -147,7 +149,8 @@ static void taps_in(
     for (; v < end; v += B) store(v, (vf){ 0 });
 }
 
-// Pixels of one channel block from number `first` of the batch on: how many of `most` lie side by side.
+// For pixels of one channel block, from pixel `first` of the batch on: sets *at and returns how many pixels, at most
+// `most`, are adjacent in memory.
 static int pixels_at(const ls_winograd_map *map, int block, int first, int most, size_t *at) {
     const int pixels = map->h * map->w, image = first / pixels, pixel = first % pixels;
     *at = (((size_t)image * (size_t)map->image_blocks + (size_t)block) * (size_t)pixels + (size_t)pixel) * B;
@@ -210,7 +213,7 @@ static void tiles_out(int variant, const ls_winograd_map *map, void *data, int b
 #undef CASE
 }
 
-// Sums of one image are added to the total: less rounding error than one running sum over the batch.
+// Each image is summed alone before it is added to the total: less rounding error than one running sum over the batch.
 static void bias_out(const void *data, int n, int blocks, size_t pixels, int block, float *grad_bias) {
     vf total = load(grad_bias);
     for (int image = 0; image < n; image++) {

@@ -1,22 +1,25 @@
-// winograd.h (kernels) - the arithmetic of Winograd convolution for one vector width B;
-// ../winograd.c plans and splits it.
+// winograd.h (kernels) - the arithmetic of Winograd convolution for one vector width B. ../winograd.c plans the work
+// and splits it.
 //
-// A position is one of the (m+r-1)^2 elements of a transformed tile; at each, channels are multiplied as matrices.
+// A position is one of the (m+r-1)^2 elements of a transformed tile. At each position, channels are multiplied as
+// matrices.
 //   V[pos][channel block][tile][B]          transformed tiles of the map that is read
 //   U[pos][panel][in channel][panel width]  transformed filters; a panel is 2 blocks of output channels (the last may
 //                                           be 1)
 //   M[pos][channel block][tile][B]          V * U, the transformed output
-//   A[pos][panel][in channel][panel width]  sums over tiles of V * Z (Z: transformed tiles of grad_dst, laid out as V);
+//   A[pos][panel][in channel][panel width]  sums over tiles of V * Z (Z: transformed tiles of grad_dst, in V's layout);
 //                                           a panel is 3 blocks of output channels (the last may be 1 or 2)
-// Maps (data) are floats or, in the tables for it, bfloat16; all else is floats, and all strides are elements. All addresses are 64-byte
-// aligned (maps of bfloat16: to a vector of them); in_channels and out_channels are multiples of B.
+// Maps (data) are floats, or bfloat16 in the tables of bf16 kernels. Everything else is floats. All strides count
+// elements. All addresses are 64-byte aligned (maps of bfloat16: to one vector). in_channels and out_channels are
+// multiples of B.
 #ifndef LS_DEVICE_CPU_KERNELS_WINOGRAD_H
 #define LS_DEVICE_CPU_KERNELS_WINOGRAD_H
 
 #include <stddef.h>
 
-// The variants: F(m,r), m outputs of r taps in m+r-1 positions, down the columns, and F(m,r) along the rows. F(1,1) leaves its
-// direction alone; in both it is direct convolution, each tap a piece, as products of what the taps meet.
+// The variants. The first F(m,r) applies down the columns and the second along the rows: m outputs of r taps from m+r-1
+// positions. F(1,1) leaves its direction unchanged. F(1,1) in both directions is direct convolution: each tap is a
+// piece, and the pixels that it meets are multiplied as a matrix.
 #define LS_WINOGRAD_EACH(X) \
     X(F11, "own product", 1, 1, 1, 1) \
     X(F43, "winograd f(4,3)", 4, 3, 4, 3) \
@@ -46,27 +49,29 @@ typedef enum {
 
 enum { LS_WINOGRAD_DILATION_MAX = 18, LS_WINOGRAD_STRIDE_MAX = 4 };
 
-// A batch of feature maps seen as tiles, counted image by image, row by row. The pixels of a tile are `apart` from each other. With
-// dilation d that is d: a dilated convolution is d x d plain ones, of the phases, the images of each d-th pixel. In each direction
-// come the first tiles of all phases, then their second ones: tile i begins at pixel i / phases * phases * step + i % phases - pad.
-// With stride s the map whose pixels are s apart has one phase at a time, which pad says. What lies outside of the map reads as
-// zero and is not written.
+// A batch of feature maps divided into tiles, numbered image by image, row by row. Neighbouring pixels of a tile are
+// `apart` pixels from each other in the map. With dilation d, `apart` is d: a dilated convolution is d x d plain
+// convolutions on phases, each of which has every d-th pixel. In each direction the first tiles of all phases come
+// first, then all second tiles: tile i starts at pixel i / phases * phases * step + i % phases - pad. With stride s,
+// `apart` is s and there is one phase at a time; pad selects the phase. Pixels outside the map read as zero and are not
+// written.
 typedef struct {
     int blocks, h, w; // channel blocks, rows, columns
-    int image_blocks; // channel blocks from one image to the next
+    int image_blocks; // channel blocks between one image and the next
     int tiles_y, tiles_x;
     int step_y, step_x, pad_y, pad_x;
     int apart_y, apart_x, phases;
-    int stream; // written around the cache; for blocks of whole cache lines only
+    int stream; // written around the cache; only for blocks of whole cache lines
 } ls_winograd_map;
 
-// Of a filter of h x w taps the piece of taps (y,x), (y + step_y,x), ... , as many as the variant has: those beyond the filter are zero,
-// and so are as many as `lead` before the first.
+// A piece of a filter with h x w taps: taps (y,x), (y + step_y,x), ..., as many as the variant has. Taps beyond the
+// filter are zero. `lead` more zeros come before the first tap.
 typedef struct {
     int h, w, y, x, step_y, step_x, lead_y, lead_x;
 } ls_winograd_taps;
 
-// Blocks of channels of V. half: of each `each` blocks (those of a piece of the filter) the last has channels in its first half only.
+// Channel blocks of V. half: of every `each` blocks (those of one piece of the filter) the last has channels only in
+// its first half.
 typedef struct {
     int blocks, each, half;
 } ls_winograd_channels;
@@ -78,34 +83,35 @@ struct ls_winograd_kernels {
     int width;         // B
     int product_tiles; // tiles of a product are padded to a multiple of this; a sum takes any number
 
-    // Tiles first .. first+tiles-1 of one channel block -> V; zeros up to padded_tiles.
+    // Transforms tiles first .. first+tiles-1 of one channel block to V, and writes zeros up to padded_tiles.
     void (*tiles_in)(int variant, const ls_winograd_map *map, const void *data, int block, int first, int tiles,
         int padded_tiles, float *v, size_t pos_stride);
-    // The same for grad_dst as the "filter" of the weight gradient: m x m values -> Z.
+    // The same for grad_dst, which acts as the "filter" of the weight gradient: transforms m x m values to Z.
     void (*gradients_in)(int variant, const ls_winograd_map *map, const void *data, int block, int first, int tiles,
         int padded_tiles, float *z, size_t pos_stride);
-    // M -> tiles of one channel block, plus bias (B floats; NULL: none).
+    // Transforms M to tiles of one channel block and adds the bias (B floats; NULL: none).
     void (*tiles_out)(int variant, const ls_winograd_map *map, void *data, int block, int first, int tiles,
         const float *m, size_t pos_stride, const float *bias);
-    // weight -> panel `panel` of U, at u. backward: the filter of the data gradient, rotated (of which `taps` is a piece)
-    // and with inputs and outputs exchanged. half: of the last in channels' block only the first half is written.
+    // Transforms weights to panel `panel` of U, at u. backward: transforms the filter of the data gradient, which is
+    // rotated (`taps` is a piece of the rotated filter) and has inputs and outputs exchanged. half: only the first half
+    // of the last block of in channels is written.
     void (*filters_in)(int variant, int backward, ls_winograd_taps taps, const float *weight, int in_blocks,
         int out_blocks, int half, int panel, float *u, size_t pos_stride);
-    // grad_weight of output block `block` += the sum of A over `parts` partial sums, in their order.
-    // sums: the panel of A that holds the block. half: of the last in channels' block only the first half is read.
+    // grad_weight of output block `block` += A, summed over `parts` partial sums in their order. sums: the panel of A
+    // that holds the block. half: only the first half of the last block of in channels is read.
     void (*filters_out)(int variant, ls_winograd_taps taps, const float *sums, size_t pos_stride, int parts,
         size_t part_stride, int in_blocks, int out_blocks, int half, int block, float *grad_weight);
 
-    // One position, one panel of 1 or 2 output blocks: M = V * U. half: of the last block only the first half is multiplied,
-    // the other is zero.
+    // One position, one panel of 1 or 2 output blocks: M = V * U. half: only the first half of the last block is
+    // multiplied; the other half becomes zero.
     void (*product)(const float *v, size_t v_block, const ls_winograd_channels *in, const float *u, int panel_blocks,
         int half, float *m, size_t m_block, int tiles);
-    // One position: A (+)= V^T * Z over the tiles; add = 0 overwrites A. out_half: as above. Sums of in channels that are not there
-    // may be left as they are. v and z may be maps as they lie (v_block, z_block: a plane), which no tile was made of.
+    // One position: A (+)= V^T * Z over the tiles; add = 0 overwrites A. out_half: as `half` in product. Sums of
+    // missing in channels may stay unchanged. v and z may be untransformed maps (v_block, z_block: size of a plane).
     void (*sum)(const float *v, size_t v_block, const ls_winograd_channels *in, const float *z, size_t z_block,
         int out_blocks, int out_half, int add, float *a, int tiles);
 
-    // grad_bias += sum over images, each of `blocks` channel blocks, rows and columns of one channel block of data.
+    // grad_bias += sum of one channel block of data over images, rows and columns. blocks: channel blocks of an image.
     void (*bias_out)(const void *data, int n, int blocks, size_t pixels, int block, float *grad_bias);
 };
 

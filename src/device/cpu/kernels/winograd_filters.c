@@ -1,14 +1,16 @@
-// winograd_filters.c - filters of Winograd convolution and their gradients, which are floats whatever activations are.
+// winograd_filters.c - transforms of filters and of their gradients. Both are always floats, whatever type activations
+// have.
 #include <string.h>
 #include "device/cpu/kernels/winograd_transforms.h"
 
-// B x B floats: from[i][o] -> to[o][i]
+// Transposes B x B floats: from[i][o] -> to[o][i].
 INLINE void transpose(const float *from, float *to, size_t to_row) {
     for (int i = 0; i < B; i++)
         for (int o = 0; o < B; o++) to[(size_t)o * to_row + (size_t)i] = from[i * B + o];
 }
 
-// One filter of vectors, its taps `column` floats apart, its rows `row` -> positions. Of the taps those of rows x columns are there.
+// Transforms one filter of vectors to positions. Its taps are `column` floats apart and its rows `row` floats. Only
+// taps inside rows x columns exist; the others are zero.
 INLINE void filter_2d(int side_y, int side_x, int taps_y, int taps_x, int rows, int columns, const float *filter,
     size_t row, size_t column, float *u, size_t pos_stride) {
     static const float zeros[SIDE_MAX * LS_WINOGRAD_STRIDE_MAX * B * B] __attribute__((aligned(64)));
@@ -17,12 +19,12 @@ INLINE void filter_2d(int side_y, int side_x, int taps_y, int taps_x, int rows, 
     transform_2d(0, side_y, side_x, taps_y, taps_x, at_row, column, 0, columns, u, pos_stride);
 }
 
-// In one direction the taps of a piece that are there, those that lead among them.
+// Number of taps of a piece that exist in one direction, including the leading zeros.
 INLINE int taps_there(int all, int first, int step, int lead, int most) {
     return at_most(lead + at_least(pixels_over(all - first, step), 0), most);
 }
 
-// The piece of a block's filters, each rotated and with inputs and outputs exchanged: taps taps_x in a row.
+// Rotates a piece of a block's filters and exchanges inputs and outputs. `turned` has taps_x taps in a row.
 INLINE void turn_filters(int taps_x, ls_winograd_taps of, int rows, int columns, const float *block, float *turned) {
     for (int i = of.lead_y; i < rows; i++)
         for (int j = of.lead_x; j < columns; j++) {
@@ -31,9 +33,9 @@ INLINE void turn_filters(int taps_x, ls_winograd_taps of, int rows, int columns,
         }
 }
 
-// Forward: weight[o block][i block][r][s][i][o] is a filter of vectors over o for each i.
-// Backward: the block transposed and the taps in reverse order, so that again the vector runs over the outputs
-// of the product (i) for each of its inputs (o).
+// Forward: weight[o block][i block][r][s][i][o] is a filter of vectors over o for each i. Backward: the block is
+// transposed and its taps are reversed, so that the vector again runs over the outputs of the product (i) for each of
+// its inputs (o).
 INLINE void read_filters(int side_y, int side_x, int taps_y, int taps_x, int backward, ls_winograd_taps of,
     const float *weight, int in_blocks, int out_blocks, int half, int panel, float *u, size_t pos_stride) {
     enum { TAPS_MAX = 25 };
@@ -42,7 +44,7 @@ INLINE void read_filters(int side_y, int side_x, int taps_y, int taps_x, int bac
     const int rows = taps_there(of.h, of.y, of.step_y, of.lead_y, taps_y);
     const int columns = taps_there(of.w, of.x, of.step_x, of.lead_x, taps_x);
     const int row = backward ? taps_x : of.w * of.step_y,
-              column = backward ? 1 : of.step_x; // of the taps that are read
+              column = backward ? 1 : of.step_x; // strides of the taps that are read
     float turned[TAPS_MAX * B * B] __attribute__((aligned(64)));
     if (of.lead_y + of.lead_x > 0) memset(turned, 0, (size_t)(taps_y * taps_x * B * B) * sizeof *turned);
     for (int k = 0; k < reduced_blocks; k++) {
@@ -70,7 +72,7 @@ void LS_KERNEL(ls_winograd_filters_in)(int variant, int backward, ls_winograd_ta
 #undef CASE
 }
 
-// to[j * stride] += member j of the line, of the first `count`; `most` is a constant.
+// to[j * stride] += member j of the line, for the first `count` members. `most` is a constant.
 INLINE void add_line(int most, int count, line l, float *to, size_t stride) {
 #define MEMBER(j) \
     if (j < most && j < count) store(to + j * stride, load(to + j * stride) + l.x##j);

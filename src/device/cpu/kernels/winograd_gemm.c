@@ -1,13 +1,15 @@
 // winograd_gemm.c - the matrix products of Winograd convolution at one position: V * U and V^T * Z.
 //
-// Register tiles for 16 vector registers (width 8) or 32 (width 16) are rows of broadcast values times 1 to 3 vectors:
-//   product  6 tiles x 2 vectors (16 wide: 12 x 2): 12 (24) accumulators; 2 loads, 6 (12) broadcasts a step
-//   sum      4 in channels x 3 vectors (16 wide: 8 x 3); tails 4 x 2 and 8 x 1
-// Accumulators are named variables: gcc spills arrays of them.
+// The register tiles fit 16 vector registers (width 8) or 32 (width 16). They are rows of broadcast values times 1 to 3
+// vectors:
+//   product  6 tiles x 2 vectors (width 16: 12 x 2): 12 (24) accumulators; 2 loads and 6 (12) broadcasts in each step
+//   sum      4 in channels x 3 vectors (width 16: 8 x 3); remainders 4 x 2 and 8 x 1
+// Accumulators are named variables, because gcc spills arrays of them.
 #include "device/cpu/kernels/winograd_gemm.h"
 #include "device/cpu/kernels/winograd.h"
 
-enum { REDUCED_BLOCKS = 256 / LS_VL }; // in channels of one product: its part of a panel of U is 16 KB (16 wide: 32)
+// blocks of in channels in one product: its part of a panel of U is 16 KB (width 16: 32 KB)
+enum { REDUCED_BLOCKS = 256 / LS_VL };
 
 #if LS_VL == 8
 #define EACH_TILE(X) X(0) X(1) X(2) X(3) X(4) X(5)
@@ -29,9 +31,9 @@ static inline int halves_of(const ls_winograd_channels *in, int block) {
     return in->half && (block + 1) % in->each == 0 ? 1 : 2;
 }
 
-// TILES tiles x 2 (or 1) blocks of outputs, of in channels from block `first` to `end`; first > 0: to the sums of the blocks
-// before, at the end, so that no chain of additions is longer than a part. row: floats from one in channel's filters to the
-// next. HALF: half a block, two in channels at once.
+// Multiplies TILES tiles x 2 (or 1) blocks of outputs, over in channels from block `first` to `end`. If first > 0, it
+// adds its result to the sums of the blocks before, so that no chain of additions is longer than one part. row: floats
+// from one in channel's filters to the next. HALF: half a block of outputs, two in channels at once.
 #define FILTER_1 const vf u0 = load(u);
 #define FILTER_2 FILTER_1 const vf u1 = load(u + B);
 #define FILTER_HALF const vf u0 = in_turn(load(u), load(u + row));
@@ -89,9 +91,10 @@ void LS_KERNEL(ls_winograd_product)(const float *v, size_t v_block, const ls_win
     }
 }
 
-// ROWS in channels x 3 (2) blocks of outputs, or B x 1, or B x half a one, summed over the tiles; what is there already is
-// added to the sum at its end: chains of additions are no longer than a slab, which makes the error up to three times as small.
-// row: floats from one in channel's sums to the next. next: what is read behind this, for which maps that lie in memory have no pattern.
+// Sums ROWS in channels x 3 (2) blocks of outputs, or B x 1, or B x half a block, over the tiles. Existing values of A
+// are added at the end. So chains of additions are no longer than a slab, which makes the error up to three times
+// smaller. row: floats from one in channel's sums to the next. next: data that is read after this call; it is
+// prefetched, because the hardware sees no pattern in untransformed maps.
 #define TILE_1 const vf z0 = load(z + k * B);
 #define TILE_2 TILE_1 const vf z1 = load(z + z_block + k * B);
 #define TILE_3 TILE_2 const vf z2 = load(z + 2 * z_block + k * B);

@@ -1,5 +1,5 @@
-// winograd_gemm.h - the matrix products that winograd.c (kernels) offers with its transforms, and the vector access of
-// both files. See winograd.h for the layouts.
+// winograd_gemm.h - the matrix products and filter transforms that winograd.c (kernels) puts into its table, and
+// definitions shared by these files. See winograd.h for the layouts.
 #ifndef LS_DEVICE_CPU_KERNELS_WINOGRAD_GEMM_H
 #define LS_DEVICE_CPU_KERNELS_WINOGRAD_GEMM_H
 
@@ -13,7 +13,7 @@ enum { B = LS_VL }; // channels in a block
 
 enum { LS_WINOGRAD_PRODUCT_TILES = LS_VL == 8 ? 6 : 12 };
 
-// The kernels of winograd.h that deal with floats alone: winograd_gemm.c, winograd_filters.c.
+// The kernels of winograd.h that use only floats: winograd_gemm.c, winograd_filters.c.
 void LS_FLOAT_KERNEL(ls_winograd_product)(const float *v, size_t v_block, const ls_winograd_channels *in,
     const float *u, int panel_blocks, int half, float *m, size_t m_block, int tiles);
 void LS_FLOAT_KERNEL(ls_winograd_sum)(const float *v, size_t v_block, const ls_winograd_channels *in, const float *z,

@@ -1,8 +1,9 @@
-// winograd_transforms.h - the transforms of Winograd convolution, B channels at a time, no shuffles.
+// winograd_transforms.h - the transforms of Winograd convolution, B channels at a time, without shuffles.
 //
-// An even number of positions has the points 0, infinity and the pairs +-p of the table below; 7 have 0, +-1, +-7/4, 3/8, infinity, and 5
-// have 0, +-3/2, 1/2, infinity; one position is the value itself. For a pair +-p the even and odd powers are summed apart, so that
-// a pair costs little more than a point. Each 2-D transform is one pass over columns and one over rows.
+// Transforms with an even number of positions use the points 0, infinity and the pairs +-p in the table below. 7
+// positions use 0, +-1, +-7/4, 3/8, infinity. 5 positions use 0, +-3/2, 1/2, infinity. With one position, the transform
+// is the value itself. For a pair +-p the even and odd powers are summed separately, so that a pair costs little more
+// than a single point. Each 2-D transform is one pass over columns and one over rows.
 #ifndef LS_DEVICE_CPU_KERNELS_WINOGRAD_TRANSFORMS_H
 #define LS_DEVICE_CPU_KERNELS_WINOGRAD_TRANSFORMS_H
 
@@ -18,30 +19,30 @@ INLINE int at_most(int value, int bound) {
     return value < bound ? value : bound;
 }
 
-// The pixels, so far apart, with which a distance is covered.
+// Number of pixels, `apart` from each other, that cover a distance.
 INLINE int pixels_over(int distance, int apart) {
     return apart == 1 ? distance : (distance + apart - 1) / apart;
 }
 
 enum {
     SIDE_MAX = 10,
-    POSITIONS_MAX = 49, // of both directions
+    POSITIONS_MAX = 49, // for both directions together
 };
 
-// The pairs of an even number of positions, from 1 on, by position: the least errors of 10 values' combinations. (4 by 3 taps has
-// an error of 3.5e-7 in one direction, 4 by 5 7e-7, 4 by 7 1.8e-6.)
+// The pairs for even numbers of positions, from index 1 on. They have the smallest errors of all combinations of 10
+// values. (Errors in one direction: 4 outputs by 3 taps 3.5e-7, 4 by 5 7e-7, 4 by 7 1.8e-6.)
 static const float points[SIDE_MAX + 1][SIDE_MAX / 2] = {
     [4] = { 0, 1 },
     [6] = { 0, 0.625f, 1.5f },
     [8] = { 0, 0.5f, 1, 2 },
     [10] = { 0, 0.375f, 0.75f, 1.25f, 2 },
 };
-// Of 5 positions: the pair +-PB, and PC by itself.
+// For 5 positions: the pair +-PB and the single point PC.
 #define PB 1.5f
 #define BB (PB * PB)
 #define PC 0.5f
 #define CC (PC * PC)
-// Of 7 positions: the pairs +-1 and +-PE, and PF by itself.
+// For 7 positions: the pairs +-1 and +-PE and the single point PF.
 #define PE 1.75f
 #define PF 0.375f
 #define EE (PE * PE)
@@ -54,13 +55,13 @@ INLINE float power(float base, int exponent) {
 }
 
 // --- lines of up to SIDE_MAX vectors -------------------------------------------------------------
-// Members, not an array: they stay in registers. `count` and `i` are always constants.
+// Members instead of an array, so that they stay in registers. `count` and `i` are always constants.
 
 typedef struct {
     vf x0, x1, x2, x3, x4, x5, x6, x7, x8, x9;
 } line;
 #define EACH_MEMBER(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9)
-#define EACH_OUT(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) // no direction has more of them
+#define EACH_OUT(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) // no direction has more outputs
 
 INLINE vf at(line l, int i) {
     vf member = { 0 };
@@ -80,7 +81,7 @@ INLINE line read_line(int count, const float *x, size_t stride) {
     return l;
 }
 
-// Of a map, as activations are stored, or of a filter; `of_map` is a constant.
+// Reads a value of a map (in its storage type) or of a filter. `of_map` is a constant.
 INLINE vf value_at(int of_map, const void *row, size_t place) {
     if (of_map) return load((const stored *)row + place);
     return load((const float *)row + place);
@@ -95,7 +96,7 @@ INLINE line read_column(int of_map, int count, const void *const *rows, size_t a
     return l;
 }
 
-// Columns [begin,end) of a row; the others are zero.
+// Columns [begin,end) of a row; the other columns read as zero.
 INLINE line read_row(int of_map, int count, const void *row, size_t column, int begin, int end) {
     line l = { .x0 = { 0 } };
 #define MEMBER(j) \
@@ -114,8 +115,8 @@ INLINE void write_line(int count, line l, float *y, size_t stride) {
 
 // --- one-dimensional transforms; `side`, `taps`, `outs` and `pair` are constants -----------------
 
-// Two positions of a line: those of a pair of points +-p, or, as pair 0, of the points 0 and infinity. Of an odd number of positions
-// the last pair is one point: `plus`.
+// Two positions of a line: those of a pair of points +-p, or for pair 0 those of the points 0 and infinity. With an odd
+// number of positions the last pair has only one point, `plus`.
 typedef struct {
     vf plus, minus;
 } two;
@@ -128,13 +129,13 @@ INLINE float square(int side, int pair) {
     return points[side][pair] * points[side][pair];
 }
 
-// The square of pair q, or 0 where there is none or it is left out.
+// The square of pair q, or 0 if the pair does not exist or is left out.
 INLINE float other_square(int side, int without, int q) {
     return q == without || q >= side / 2 ? 0 : square(side, q);
 }
 
-// The polynomial with all pairs but `without` (0: with all) as zeros, its coefficients times every other value of a line from
-// `first` on.
+// The polynomial whose zeros are all pairs except `without` (0: all pairs). Its coefficients are multiplied by every
+// other value of the line, starting with `first`.
 INLINE vf with_zeros(int side, int without, int first, line l) {
     const int degree = side / 2 - 1 - (without > 0), top = first + 2 * degree;
     const float a = other_square(side, without, 1), b = other_square(side, without, 2);
@@ -147,7 +148,7 @@ INLINE vf with_zeros(int side, int without, int first, line l) {
     return sum;
 }
 
-// 7 positions: s is the line times x - PF, w and u are s times x*x - EE and x*x - 1.
+// 7 positions: s is the line times x - PF. w and u are s times x*x - EE and s times x*x - 1.
 INLINE two data_pair_7(int pair, line l) {
     if (pair == 3) return (two){ l.x5 - (1 + EE) * l.x3 + EE * l.x1, l.x5 };
     const vf s1 = l.x2 - PF * l.x1, s2 = l.x3 - PF * l.x2, s3 = l.x4 - PF * l.x3, s4 = l.x5 - PF * l.x4;
@@ -157,11 +158,11 @@ INLINE two data_pair_7(int pair, line l) {
     return (two){ s4 - (1 + EE) * s2 + EE * s0, s5 - (1 + EE) * s3 + EE * s1 };
 }
 
-// B^T: `side` values -> as many positions.
+// B^T: transforms `side` values to `side` positions.
 INLINE two data_pair(int side, int pair, line l) {
     if (side == 1) return (two){ l.x0, l.x0 };
     if (side == 5) {
-        const vf a = l.x2 - PC * l.x1, b = l.x3 - PC * l.x2; // times x - PC
+        const vf a = l.x2 - PC * l.x1, b = l.x3 - PC * l.x2; // a, b: the line times x - PC
         if (pair == 0) return (two){ b - BB * (l.x1 - PC * l.x0), l.x4 - PC * l.x3 - BB * a };
         return pair == 1 ? even_odd(b, PB * a) : (two){ l.x3 - BB * l.x1, l.x3 };
     }
@@ -170,7 +171,7 @@ INLINE two data_pair(int side, int pair, line l) {
     return even_odd(with_zeros(side, pair, 2, l), points[side][pair] * with_zeros(side, pair, 1, l));
 }
 
-// The even and the odd part of G's rows for a pair of points +-p, scaled by n.
+// The even and odd parts of G's rows for a pair of points +-p, scaled by n.
 INLINE vf taps_even(int taps, float p, float n, line l) {
     vf sum = n * l.x0;
     if (taps > 2) sum += (n * power(p, 2)) * l.x2;
@@ -186,7 +187,8 @@ INLINE vf taps_odd(int taps, float p, float n, line l) {
     return sum;
 }
 
-// A filter at +-p, each over the products of differences: n is what both have of them, p - f and p + f the rest.
+// A filter at the points +-p, each divided by the product of its differences to the other points. n: the factor common
+// to both points; p - f and p + f are the remaining differences.
 INLINE two taps_beside(int taps, float p, float f, float n, line l) {
     const vf even = taps_even(taps, p, n, l), odd = taps_odd(taps, p, n, l);
     return (two){ (1 / (p - f)) * (even + odd), (-1 / (p + f)) * (even - odd) };
@@ -201,8 +203,8 @@ INLINE two taps_pair_7(int taps, int pair, line l) {
     return (two){ at_f, at_f };
 }
 
-// The product of a pair's differences to all other points but infinity: of its square s to the other squares, times 2 s. Pair 0 is the
-// point 0, of which s is 0.
+// The product of a pair's differences to all other points except infinity: the differences of its square s to the other
+// squares, times 2 s. Pair 0 is the point 0, with s = 0.
 INLINE float difference(float s, int side, int pair, int q) {
     return q == pair || q >= side / 2 ? 1 : s - square(side, q);
 }
@@ -213,7 +215,7 @@ INLINE float differences(int side, int pair) {
            difference(s, side, pair, 3) * difference(s, side, pair, 4);
 }
 
-// G: `taps` values -> `side` positions.
+// G: transforms `taps` values to `side` positions.
 INLINE two taps_pair(int side, int taps, int pair, line l) {
     if (side == 1) return (two){ l.x0, l.x0 };
     if (side == 7) return taps_pair_7(taps, pair, l);
@@ -228,11 +230,11 @@ INLINE two taps_pair(int side, int taps, int pair, line l) {
     return even_odd(taps_even(taps, p, n, l), taps_odd(taps, p, n, l));
 }
 
-INLINE two transform_pair(int side, int taps, int pair, line l) { // taps > 0: a filter
+INLINE two transform_pair(int side, int taps, int pair, line l) { // taps > 0: a filter; else data
     return taps > 0 ? taps_pair(side, taps, pair, l) : data_pair(side, pair, l);
 }
 
-// Where the positions of a pair are in a line.
+// Index of a pair's positions in a line.
 INLINE int plus_at(int pair) {
     return pair == 0 ? 0 : 2 * pair - 1;
 }
@@ -245,7 +247,7 @@ INLINE int is_single(int side, int pair) {
     return side % 2 && pair == side / 2;
 }
 
-// A line's positions, at multiples of `stride`.
+// Writes the positions of a line, `stride` floats apart.
 INLINE void transform_line(int side, int taps, line l, float *y, size_t stride) {
 #pragma GCC unroll 5
     for (int pair = 0; pair < (side + 1) / 2; pair++) {
@@ -255,7 +257,8 @@ INLINE void transform_line(int side, int taps, line l, float *y, size_t stride) 
     }
 }
 
-// One row of A^T: sums of the even or odd parts of pairs, weighted by the points' powers; 0 adds to the first, infinity to the last.
+// One row of A^T: sums of the even or odd parts of pairs, weighted by powers of the points. The point 0 adds to the
+// first row, infinity to the last.
 INLINE vf outs_row(int side, int outs, int row, line l) {
     vf sum = { 0 };
     if (row == 0) sum = l.x0;
@@ -273,7 +276,7 @@ INLINE vf outs_row(int side, int outs, int row, line l) {
     return sum;
 }
 
-// A^T: `side` positions -> `outs` values.
+// A^T: transforms `side` positions to `outs` values.
 INLINE line outs_1d(int side, int outs, line l) {
     if (side == 1) return l;
     if (side == 5) {
@@ -296,11 +299,11 @@ INLINE line outs_1d(int side, int outs, line l) {
 
 // --- two-dimensional transforms ------------------------------------------------------------------
 
-// A tile or filter (taps_y, taps_x > 0) -> its positions, pos_stride apart. rows[i] is row i from column `begin` on, columns are
-// `column` floats apart; those outside of [begin,end) are zero.
+// Transforms a tile, or a filter (taps_y, taps_x > 0), to its positions, pos_stride apart. rows[i] is row i from column
+// `begin` on. Columns are `column` elements apart; columns outside [begin,end) are zero.
 #if LS_VL == 16
-// The two rows that a pair makes of the columns stay in registers; the columns are read once for each pair. On AVX2,
-// which has half the registers, this costs up to a quarter more.
+// The two rows that a pair makes from the columns stay in registers, and the columns are read again for each pair. AVX2
+// has half as many registers; there this method takes up to a quarter longer.
 INLINE void transform_rows_and_columns(int of_map, int side_y, int side_x, int taps_y, int taps_x,
     const void *const *rows, size_t column, int begin, int end, float *v, size_t pos_stride) {
     const int size_y = taps_y > 0 ? taps_y : side_y, size_x = taps_x > 0 ? taps_x : side_x;
