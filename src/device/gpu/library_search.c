@@ -9,9 +9,9 @@
 
 #include "base/installed.h"
 #include "base/text.h"
-#include "lockstep_cuda_build.h" // LS_CUDA_BUILD_FOLDERS: cmake/cuda.cmake
+#include "lockstep_cuda_build.h" // LS_CUDA_BUILD_FOLDERS, from cmake/cuda.cmake
 
-// Opens `file`, a path or a name for the loader to find; 1 when it opened.
+// Opens `file`, a path or a name that the loader searches for. Returns 1 if it opened.
 static int open_file(const char *file, ls_library_file *out) {
     out->handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     if (!out->handle) {
@@ -36,7 +36,8 @@ static int open_in_folders(const char *folders, const char *soname, ls_library_f
     return 0;
 }
 
-// cuda/lib in the program's own folder. No folder above it: who may write there would choose what is loaded.
+// Looks in cuda/lib in the program's own folder. Folders above are not searched: a user who may write there could
+// choose which library is loaded.
 static int open_beside_program(const char *soname, ls_library_file *out) {
     char folder[LS_LIBRARY_PATH_BYTES];
     if (ls_failed(ls_program_folder(folder, sizeof folder - 16))) return 0;
@@ -56,7 +57,7 @@ int ls_library_search_open(const char *folders, const char *soname, int of_drive
 const char *ls_library_search_advice(char *text, size_t bytes) {
     static const char script[] = "fetch-cuda.sh";
     char path[LS_LIBRARY_PATH_BYTES];
-    if (ls_installed_path("scripts", path, sizeof path)) // no folder beside what is installed is searched
+    if (ls_installed_path("scripts", path, sizeof path)) // folders next to an installed program are not searched
         ls_text_cut(text, bytes,
             "%s/%s FOLDER gets it without root; put FOLDER/lib, or where else it is, first into LD_LIBRARY_PATH", path,
             script);

@@ -11,7 +11,7 @@
 
 static const double period_s = 0.5;
 
-// As in NVIDIA's nvml.h (NVML API reference): functions return 0 for success.
+// As in NVIDIA's nvml.h (NVML API reference). Functions return 0 for success.
 typedef struct nvml_device *nvml_device;
 typedef struct {
     unsigned gpu, memory; // per cent of the time
@@ -32,18 +32,18 @@ typedef struct {
     int (*temperature)(nvml_device device, int sensor, unsigned *celsius);
     int (*clock)(nvml_device device, int type, unsigned *mhz);
     int (*slowed)(nvml_device device, unsigned long long *reasons);
-    int (*energy)(nvml_device device, unsigned long long *millijoules); // since the driver was loaded; from Volta on
+    int (*energy)(nvml_device device, unsigned long long *millijoules); // since the driver was loaded; Volta and later
 } nvml_api;
 
 struct ls_gpu_monitor {
     nvml_api nvml;
     char uuid[48], pci[16];
     ls_ticker *ticker;
-    int queried, initialised, found; // nvml.init was called; it worked; `device` is there
+    int queried, initialised, found; // nvml.init was called; it worked; `device` is valid
     nvml_device device;
-    double sampled_s;                     // on the clock, when the last sample was taken
-    unsigned long long first_millijoules; // that the card had counted by the first sample
-    pthread_mutex_t lock;                 // of what follows
+    double sampled_s;                     // host clock when the last sample was taken
+    unsigned long long first_millijoules; // the card's energy counter at the first sample
+    pthread_mutex_t lock;                 // protects the members below
     ls_gpu_sample last, all;
     double utilisation_sum, clock_sum;
     int64_t utilisation_count, clock_count;
@@ -92,7 +92,7 @@ static ls_gpu_sample look(const nvml_api *nvml, nvml_device device) {
     return s;
 }
 
-// By the card's counter, if the first sample had one, else by its power.
+// Uses the card's energy counter if the first sample had one, else integrates the power.
 static void add_energy(ls_gpu_monitor *m, ls_gpu_sample *s) {
     const double now = ls_clock_seconds(), since = now - m->sampled_s;
     const int first = m->last.samples == 0;
@@ -135,7 +135,7 @@ static void add_sample(ls_gpu_monitor *m, ls_gpu_sample s) {
 
 static void watch(void *context) {
     ls_gpu_monitor *m = context;
-    if (!m->queried) { // here, as it takes long
+    if (!m->queried) { // done in this thread because it takes long
         m->queried = 1;
         m->initialised = m->nvml.init() == 0;
         m->found = m->initialised && find_device(m, &m->device);

@@ -1,4 +1,5 @@
-// norm_grid.h - how the blocks of a GPU share out a batch norm: what the rule (norm_rule.h) says and the kernels (cuda/kernels/norm.h) do.
+// norm_grid.h - how a GPU's blocks divide a batch norm among themselves. The rule (norm_rule.h) chooses it, and the
+// kernels (cuda/kernels/norm.h) follow it.
 #ifndef LS_DEVICE_GPU_NORM_GRID_H
 #define LS_DEVICE_GPU_NORM_GRID_H
 
@@ -13,18 +14,20 @@ enum {
 
 typedef enum { LS_CUDA_NORM_TWO_LAUNCHES, LS_CUDA_NORM_IN_CLUSTERS, LS_CUDA_NORM_IN_ONE_GRID } ls_cuda_norm_form;
 
-// A block has `lanes` neighbouring packs of channels of as many pixels as its threads allow, and of every so many behind
-// those; `columns` blocks side by side cover the channels.
+// A block handles `lanes` neighbouring packs of channels. Each row of its threads handles one pixel, and continues with
+// every n-th pixel after it. `columns` blocks next to each other cover all channels.
 typedef struct {
     ls_cuda_norm_form form;
-    int channels, packs; // of a pixel, as laid out
+    int channels, packs; // of a pixel, including padding
     int lanes, columns;  // lanes: a power of two
     int pixels;          // N*H*W
-    int slices;          // blocks below each other that add up, as they decide the order; in clusters: one has so many
-    int places;          // for their sums: slices, in fours
-    int kept;            // in one launch: pixels of a thread
-    size_t kept_bytes;   // and the shared memory for them
-    int apply_blocks;    // in two launches, apply: blocks below each other
+    // blocks in a column whose sums are added up; their number decides the order of additions. In clusters: blocks of a
+    // cluster.
+    int slices;
+    int places;        // places for their sums: slices, rounded up to a multiple of four
+    int kept;          // one launch: pixels that a thread keeps
+    size_t kept_bytes; // one launch: shared memory for these pixels
+    int apply_blocks;  // two launches: blocks in a column of the second launch (apply)
 } ls_cuda_norm_grid;
 
 #endif

@@ -12,11 +12,12 @@ static int parts_of(int64_t all, int64_t part) {
 
 // --- two launches ---------------------------------------------------------------------------------
 
-// Blocks that add up: two for each multiprocessor of an H100, and no fewer than SUM_PIXELS pixels to a thread, as the
-// last block reads what every other one has written. On another GPU the number is the same, and so are the bits.
+// SUM_BLOCKS: blocks that add up, two for each multiprocessor of an H100. A thread adds at least SUM_PIXELS pixels,
+// because the last block reads the sums that every other block has written. Other GPUs use the same number of blocks,
+// so they get the same bits.
 enum { SUM_BLOCKS = 264, SUM_PIXELS = 4, APPLY_BLOCKS_EACH = 8, APPLY_PIXELS = 4 };
 
-static int pools(const ls_op_desc *desc) { // writes a map that is pooled
+static int pools(const ls_op_desc *desc) { // whether the operator writes a pooled map
     const int forward =
         desc->op == LS_OP_NORM_FORWARD || desc->op == LS_OP_NORM_INFERENCE || desc->op == LS_OP_NORM_APPLY;
     return forward && desc->attr.norm.pool_kernel;
@@ -40,7 +41,8 @@ static ls_cuda_norm_grid two_launches(const ls_op_desc *desc, int multiprocessor
 
 // --- one launch -----------------------------------------------------------------------------------
 
-// Where clusters are faster than two launches (bench/results/2026-11-26-gpu-norms.txt): few of them, whose threads keep little.
+// Clusters are faster than two launches if there are few of them and their threads keep few pixels
+// (bench/results/2026-11-26-gpu-norms.txt).
 enum { CLUSTER_BLOCKS = 64, CLUSTER_PIXELS = 2 };
 enum { GRID_LANES = 2 }; // a sector of memory; with few channels a block has few sums to read
 
@@ -65,14 +67,15 @@ static ls_cuda_norm_grid in_one_grid(ls_cuda_norm_grid g, int multiprocessors) {
     return g;
 }
 
-// What keeps nothing is not to be taken.
+// Returns a grid with kept == 0 if one launch is not possible or not worthwhile.
 static ls_cuda_norm_grid in_one_launch(
     const ls_op_desc *desc, const ls_cuda_norm_gpu *gpu, const ls_cuda_norm_grid *shape) {
     const ls_norm_attr *a = &desc->attr.norm;
     const size_t size = ls_dtype_bytes(a->storage);
     const int tensors = desc->op == LS_OP_NORM_FORWARD ? 1 : a->two_grads ? 3 : 2;
     const size_t sums = 2 * PACK_BYTES / size * (LS_CUDA_NORM_KEPT_THREADS + 1) * sizeof(float);
-    const size_t pixel_bytes = (size_t)tensors * LS_CUDA_NORM_KEPT_THREADS * PACK_BYTES; // of one of each thread's
+    // bytes of one pixel for each thread
+    const size_t pixel_bytes = (size_t)tensors * LS_CUDA_NORM_KEPT_THREADS * PACK_BYTES;
     const int most = (int)((gpu->shared_bytes - sums) / pixel_bytes);
     ls_cuda_norm_grid g = { 0 };
     if (gpu->alone && gpu->multiprocessors >= parts_of(shape->packs, GRID_LANES))

@@ -1,31 +1,35 @@
-// norm_rule.h - in how many launches a GPU computes a batch norm: one rule, for the device (cuda/op_norm.c), into which it is built a
-// second time, and for the model of what an update costs (cli/bench/cost_operators.c).
+// norm_rule.h - decides in how many launches a GPU computes a batch norm. There is one rule for the device
+// (cuda/op_norm.c), into which this file is built a second time, and for the model of what an update costs
+// (cli/bench/cost_operators.c).
 //
-// One launch reads memory once, and needs blocks that keep what they have read until all have added it up:
-//   in one grid   a block on each multiprocessor, 132 of them on an H100: 24.75 MiB of 16 bits forward, a half or a third backward;
-//                 13.5 MiB on an A100, 8 on an RTX 4090
-//   in clusters   the blocks of a cluster have 16 bytes of each pixel between them: small maps of few channels, where there is no grid
-//   two launches  what is larger, and pooling, where a thread needs its neighbours' pixels
+// One launch reads memory once. Its blocks keep the data that they have read until all blocks have added it up.
+//   in one grid   One block on each multiprocessor, 132 on an H100. They keep up to 24.75 MiB in 16 bits forward, a
+//                 half or a third of it backward; 13.5 MiB on an A100, 8 MiB on an RTX 4090.
+//   in clusters   Each cluster of blocks handles 16 bytes of every pixel. For small maps with few channels, where one
+//                 grid is not allowed.
+//   two launches  For larger maps, and for pooling, where a thread needs its neighbours' pixels.
 //
-// The blocks of a grid wait for each other, so all of them must lie on the GPU at once. A kernel of another queue that waits for something
-// itself must not be beside them: a sum over ranks holds some multiprocessors until its blocks have met those of the other ranks, and where
-// these find no room beside a grid that has found a part of its own, GPUs wait for each other for ever. Even where they do find it, the
-// grid waits for the sum's end, and nothing overlaps. So a grid is taken where one queue's kernels are all that run (`alone`).
+// The blocks of one grid wait for each other, so all of them must be on the GPU at the same time. No kernel of another
+// queue that itself waits for something may run beside them. A sum over ranks is such a kernel: it holds some
+// multiprocessors until its blocks have met those of the other ranks. If a grid has got only some of its
+// multiprocessors, and the sum's other blocks find none, the GPUs wait for each other for ever. Even if they find some,
+// the grid waits for the end of the sum, and nothing overlaps. So the rule uses one grid only if the kernels of a
+// single queue are all that run on the GPU (`alone`).
 #ifndef LS_DEVICE_GPU_NORM_RULE_H
 #define LS_DEVICE_GPU_NORM_RULE_H
 
 #include "device/device.h"
 #include "device/gpu/norm_grid.h"
 
-// What the rule must know of a GPU.
+// Properties of a GPU that the rule needs.
 typedef struct {
     int multiprocessors;
-    int cluster;         // blocks of a cluster; 1: there are none
-    size_t shared_bytes; // of a block
+    int cluster;         // blocks in a cluster; 1: the GPU has no clusters
+    size_t shared_bytes; // shared memory of a block
     int alone;           // ls_device_options
 } ls_cuda_norm_gpu;
 
-// For every operator of the family.
+// Accepts every operator of the family.
 ls_cuda_norm_grid ls_cuda_norm_grid_of(const ls_op_desc *desc, const ls_cuda_norm_gpu *gpu);
 
 #endif

@@ -8,31 +8,32 @@
 #include "base/text.h"
 #include "device/gpu/library_search.h"
 #include "device/gpu/pci.h"
-#include "lockstep_cuda_build.h" // what the plugin was built with: cmake/cuda.cmake
+#include "lockstep_cuda_build.h" // the plugin's build configuration, from cmake/cuda.cmake
 
 _Static_assert((int)LS_NVIDIA_LIBRARY_COUNT <= (int)LS_GPU_LIBRARIES_MAX, "a machine has places for all libraries");
 
 typedef struct {
-    const char *folders; // NULL: everywhere
+    const char *folders; // NULL: search everywhere
     int whole;
 } search;
 
 // --- versions ------------------------------------------------------------------------------------
-// 13000 is 13.0 in CUDA's own numbers (thousands), 91900 is 9.19.0 in the libraries' (ten thousands).
+// CUDA's own numbers count thousands: 13000 is 13.0. The libraries' numbers count ten thousands: 91900 is 9.19.0.
 
 typedef enum { OF_CUDA, OF_LIBRARY } numbering;
 
 static void version_text(numbering kind, int number, char *text, size_t bytes) {
     if (kind == OF_CUDA) {
         ls_text_cut(text, bytes, "%d.%d", number / 1000, number % 1000 / 10);
-    } else if (number < 10000) { // cuDNN 8 and NCCL before 2.9
+    } else if (number < 10000) { // cuDNN 8, and NCCL before 2.9
         ls_text_cut(text, bytes, "%d.%d.%d", number / 1000, number % 1000 / 100, number % 100);
     } else {
         ls_text_cut(text, bytes, "%d.%d.%d", number / 10000, number / 100 % 100, number % 100);
     }
 }
 
-// The oldest driver that runs a CUDA major version (source: CUDA toolkit release notes, minor version compatibility).
+// The oldest driver that supports a CUDA major version (source: CUDA toolkit release notes, minor version
+// compatibility).
 static const char *driver_for(int cuda_major) {
     static const struct {
         int major;
@@ -71,7 +72,7 @@ typedef struct {
 
 enum { CAPABILITY_MIN = 80, ERROR_STUB = 34, ERROR_NO_DEVICE = 100, ATTRIBUTE_MAJOR = 75, ATTRIBUTE_MINOR = 76 };
 
-// cuInit's other errors that a user can do something about (source: cuda.h, enum cudaError_enum).
+// Other errors of cuInit that a user can fix (source: cuda.h, enum cudaError_enum).
 static const struct {
     int error;
     const char *fix;
@@ -99,7 +100,7 @@ static int driver_open(void *handle, driver_api *api) {
                    ls_library_search_find(handle, "cuDeviceGetName", &api->name) &&
                    ls_library_search_find(handle, "cuDeviceGetAttribute", &api->attribute) &&
                    ls_library_search_find(handle, "cuDeviceTotalMem_v2", &api->memory);
-    // uuid: version 2 distinguishes the slices of a card
+    // version 2 of the function distinguishes the slices of a card
     if (!ls_library_search_find(handle, "cuDeviceGetUuid_v2", &api->uuid))
         ls_library_search_find(handle, "cuDeviceGetUuid", &api->uuid);
     ls_library_search_find(handle, "cuDeviceGetPCIBusId", &api->pci);
@@ -107,7 +108,8 @@ static int driver_open(void *handle, driver_api *api) {
     return complete;
 }
 
-// "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul ..." -> the first word of digits and two dots
+// "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul ..." -> the first word that consists of digits
+//                                                  and dots
 static void read_release(const char *path, char *release, size_t bytes) {
     char line[512];
     FILE *file = fopen(path, "r");
@@ -174,7 +176,7 @@ static void look_at_cards(const driver_api *api, ls_gpu_machine *machine) {
         CAPABILITY_MIN / 10, CAPABILITY_MIN % 10);
 }
 
-// The driver's number must reach the runtime's major version: within it, every driver runs every runtime.
+// The driver must support the runtime's major version. Within a major version, every driver supports every runtime.
 static void check_driver_age(int runtime_cuda, ls_gpu_machine *machine) {
     char needed[64];
     if (machine->driver_runs <= 0 || machine->driver_runs >= runtime_cuda / 1000 * 1000 || machine->driver_problem[0])
@@ -231,8 +233,9 @@ static void look_at_driver(const search *where, ls_gpu_machine *machine) {
 
 typedef enum { RETURNS_SIZE, FILLS_INT, FILLS_TEXT } version_call;
 
-// A version function either returns its number as a size_t, or fills an int, or (NVML) text. minimum: in `numbers`;
-// 0: any. The first soname is the build's; the others are only looked for to say that they are of another version.
+// A version function returns its number as a size_t, or fills an int, or (NVML) fills a text. minimum: in the numbering
+// `numbers`; 0: any version. The build's major version is used; the other majors are only searched in order to report
+// that another version was found.
 static const struct {
     const char *name, *use, *stem; // file name: stem.MAJOR
     int major, other_majors[4];
@@ -253,8 +256,8 @@ static const struct {
         OF_LIBRARY, 0 },
 };
 
-// libcudnn.so.9 holds no functions of its own: the first call of each opens the part that has it, by name, and ends the
-// process where the loader does not find that. These are the parts that convolutions need.
+// libcudnn.so.9 contains no functions of its own. The first call of each function opens, by name, the part that
+// contains it, and ends the process if the loader does not find that part. These parts are needed by convolutions.
 static const char *const cudnn_parts[] = { "libcudnn_graph.so", "libcudnn_heuristic.so",
     "libcudnn_engines_precompiled.so", "libcudnn_engines_runtime_compiled.so" };
 
@@ -277,7 +280,7 @@ static void nvml_versions(void *handle, ls_gpu_library *library, ls_gpu_machine 
     shutdown();
 }
 
-// The library's number, 0 when it has none.
+// Returns the library's version number, or 0 if it has none.
 static int version_number(int id, void *handle) {
     int (*fill)(int *number), number = 0;
     size_t (*give)(void);
@@ -289,7 +292,8 @@ static int version_number(int id, void *handle) {
     return 0;
 }
 
-// The same library of another major version, if there is one. Nothing of it is called: what it needs is not known.
+// Searches for the same library with another major version. None of its functions is called, because its requirements
+// are unknown.
 static int find_other_major(const search *where, int id, ls_library_file *file) {
     for (int i = 0; i < 4 && rows[id].other_majors[i]; i++) {
         char soname[64];
@@ -302,7 +306,7 @@ static int find_other_major(const search *where, int id, ls_library_file *file) 
 
 static void describe_missing(const search *where, int id, const char *soname, const char *error, ls_gpu_library *out) {
     ls_library_file other;
-    if (id == LS_NVIDIA_NVML) return; // comes with the driver; nothing depends on it
+    if (id == LS_NVIDIA_NVML) return; // NVML comes with the driver, and nothing depends on it
     if (error[0])
         ls_text_cut(
             out->problem, sizeof out->problem, "%s does not open: %.200s; needed is %s", out->name, error, out->needed);
@@ -320,7 +324,7 @@ static int folder_bytes(const char *path) {
     return slash ? (int)(slash - path) : 0;
 }
 
-// "9.19.0" of ".../libcudnn_graph.so.9.19.0", to which a library's file leads; "": its name has no more than the major version.
+// "9.19.0" for ".../libcudnn_graph.so.9.19.0", after following links. "": the file name has only the major version.
 static void full_version(const char *path, char version[32]) {
     char *real = realpath(path, NULL);
     const char *at = real ? strstr(real, ".so.") : NULL;
@@ -328,7 +332,7 @@ static void full_version(const char *path, char version[32]) {
     free(real);
 }
 
-// An update that has exchanged some of cuDNN's files, but not all.
+// Detects an update that replaced some of cuDNN's files but not all.
 static int is_of_two_versions(const char *part, ls_gpu_library *out) {
     char version[32], other[32];
     full_version(out->path, version);
@@ -340,8 +344,9 @@ static int is_of_two_versions(const char *part, ls_gpu_library *out) {
     return 1;
 }
 
-// Opens cuDNN's parts, which stand beside it, or beside what it is a link to; 1 when all are there. Once a part is open
-// the loader finds it by name, for any caller: a sanitizer's dlopen does not look beside the library that calls it.
+// Opens cuDNN's parts, which are next to it or next to the file that it links to. Returns 1 if all are found. Once a
+// part is open, the loader finds it by name for any caller. This is needed because a sanitizer's dlopen does not look
+// next to the calling library.
 static int open_cudnn_parts(ls_gpu_library *out) {
     char beside[LS_LIBRARY_PATH_BYTES + PATH_MAX];
     char *target = realpath(out->path, NULL);
@@ -367,7 +372,7 @@ static int open_cudnn_parts(ls_gpu_library *out) {
     return 1;
 }
 
-// cuDNN's file name does not say for which CUDA it was made.
+// cuDNN's file name does not say for which CUDA version it was made.
 static void check_cudnn_cuda(void *handle, ls_gpu_library *out) {
     size_t (*made_for)(void);
     const int major = LS_CUDA_BUILD_RUNTIME / 1000;
@@ -453,7 +458,7 @@ const char *ls_nvidia_problem(const ls_gpu_machine *machine) {
     return NULL;
 }
 
-static char missing_text[LS_GPU_TEXT_BYTES]; // "": nothing; written once, below
+static char missing_text[LS_GPU_TEXT_BYTES]; // "": nothing is missing; written once, in look_once
 
 static void look_once(void) {
     ls_gpu_machine *machine = malloc(sizeof *machine);

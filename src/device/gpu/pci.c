@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Does the file `name` of a device begin with `text`?
+// Whether the file `name` of a device starts with `text`.
 static int begins(const char *folder, const char *device, const char *name, const char *text) {
     char path[2048], line[32] = "";
     snprintf(path, sizeof path, "%.1024s/%.255s/%s", folder, device, name);

@@ -64,7 +64,7 @@ ls_status ls_gpu_plugin_open(const ls_gpu_plugin_row *row, const ls_gpu_plugin *
     void *file = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!file) return ls_fail(LS_DEVICE, "cannot load the %s device: %s", row->title, dlerror());
     const ls_gpu_plugin *plugin = dlsym(file, row->symbol);
-    if (!plugin) // the file stays open: a GPU's libraries do not survive its end
+    if (!plugin) // the file stays open: GPU libraries do not survive being closed
         // cppcheck-suppress resourceLeak
         return ls_fail(LS_DEVICE, "%s is not Lockstep's %s device: it has no symbol %s", path, row->title, row->symbol);
     LS_TRY(ls_gpu_plugin_check(plugin, path));

@@ -71,7 +71,7 @@ static void ref_plan_free(ls_plan *plan) {
 }
 
 void ls_ref_doubles(const void *array, ls_dtype storage, int64_t count, double *out) {
-    if (storage == LS_F32) { // the common case, without a call for each element
+    if (storage == LS_F32) { // fast path for the common case, without a call for each element
         for (int64_t i = 0; i < count; i++) out[i] = (double)((const float *)array)[i];
     } else {
         for (int64_t i = 0; i < count; i++) out[i] = (double)ls_load_float(array, storage, i);

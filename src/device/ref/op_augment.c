@@ -9,19 +9,19 @@ typedef struct {
     void *out;
 } augment_job;
 
-// A coordinate outside 0..size-1 mirrored at the edge pixel; pad < size, so once is enough.
+// Mirrors a coordinate outside 0..size-1 at the edge pixel. pad < size, so mirroring once is enough.
 static int mirrored(int at, int size) {
     if (at < 0) return -at;
     return at >= size ? 2 * (size - 1) - at : at;
 }
 
-// Of one axis: is `at` one of the square's `side` indices, of which the first is middle - side/2?
+// For one axis: whether `at` is one of the square's `side` indices, which start at middle - side/2.
 static int in_square(int at, int middle, int side) {
     int first = middle - side / 2;
     return at >= first && at < first + side;
 }
 
-// Each operation rounded: this file has no fused ones.
+// Each operation is rounded: this file is compiled without fused multiply-adds.
 static float jitter(const ls_augmentation *a, const ls_augment_sample *drawn, float value) {
     if (a->brightness == 0 && a->contrast == 0) return value;
     float brightness_level = (float)(2 * drawn->brightness - 65535) / 65536;
@@ -30,7 +30,7 @@ static float jitter(const ls_augmentation *a, const ls_augment_sample *drawn, fl
     return (value + shift) * (1 + stretch);
 }
 
-// The two indices of a stretched axis that index `at` reads, and the share of the second one in 2048ths.
+// The two source indices that position `at` of a stretched axis reads, and the weight of the second in 2048ths.
 typedef struct {
     int first, second, share;
 } tap;
@@ -42,7 +42,7 @@ static tap tap_at(int at, int crop, int size) {
     return (tap){ first, first + 1 < crop ? first + 1 : first, (int)((t % step * 2048 + size) / step) };
 }
 
-// Pixel (y, x) of one channel, whose rectangle is stretched where there is one.
+// Pixel (y, x) of one channel. If the sample has a crop, it is a pixel of the stretched rectangle.
 static int pixel_at(const uint8_t *plane, ls_nchw s, const ls_augment_sample *drawn, int y, int x) {
     if (drawn->crop_h == 0) return plane[(int64_t)y * s.w + x];
     tap row = tap_at(y, drawn->crop_h, s.h), column = tap_at(x, drawn->crop_w, s.w);

@@ -2,7 +2,7 @@
 
 typedef struct {
     const ls_channels_attr *attr;
-    const void *src, *src2; // src2: or NULL
+    const void *src, *src2; // src2: may be NULL
     void *dst;
 } channels_job;
 
@@ -21,7 +21,7 @@ static void copy_plane(const channels_job *job, int64_t src_at, int64_t dst_at) 
     }
 }
 
-static void channels_plane(void *context, int task, int thread) { // one (n, c) of dst
+static void channels_plane(void *context, int task, int thread) { // task: one (n, c) of dst
     (void)thread;
     const channels_job *job = context;
     const ls_channels_attr *a = job->attr;

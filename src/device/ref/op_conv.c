@@ -1,6 +1,6 @@
 #include "device/ref/ref.h"
 
-// The workspace, as doubles: src and dst (or their gradients), the weight, and what is being summed.
+// The workspace, as doubles: src and dst (or their gradients), the weight, and the sums.
 typedef struct {
     const ls_conv_attr *attr;
     double *src, *dst, *weight, *sum;
@@ -13,7 +13,7 @@ static int64_t weight_count(const ls_conv_attr *a) {
     return (int64_t)a->dst.c * (a->src.c / a->groups) * ls_conv_taps(a);
 }
 
-// What is summed is an image of the output: dst, grad_src or grad_weight.
+// The sums have the shape of the output: dst, grad_src or grad_weight.
 static int64_t sum_count(const ls_op_desc *desc) {
     const ls_conv_attr *a = &desc->attr.conv;
     if (desc->op == LS_OP_CONV_FORWARD) return ls_nchw_count(a->dst);
@@ -35,7 +35,7 @@ static conv_job job_in(const ls_op_desc *desc, ls_buffer workspace) {
     return job;
 }
 
-// The outputs q whose tap q*stride + offset lies in 0..size-1 are first..end-1.
+// Finds the outputs first..end-1, whose tap q*stride + offset lies in 0..size-1.
 static void taps_inside(int size, int outputs, int stride, int offset, int *first, int *end) {
     int last_tap = size - 1 - offset;
     *first = offset < 0 ? (-offset + stride - 1) / stride : 0;
@@ -44,8 +44,8 @@ static void taps_inside(int size, int outputs, int stride, int offset, int *firs
     if (*first > *end) *first = *end;
 }
 
-// out[p][q] += weight * in[p*stride + dy][q*stride + dx] for all taps inside,
-// or the same the other way round (scatter).
+// out[p][q] += weight * in[p*stride + dy][q*stride + dx] for all taps inside the map; with scatter, the reverse: in +=
+// weight * out.
 static void tap_plane(const ls_conv_attr *a, int r, int s, double weight, double *dst, double *src, int scatter) {
     int dy = r * a->dilation - a->pad_h, dx = s * a->dilation - a->pad_w, stride = a->stride_w;
     int p_first, p_end, q_first, q_end;
@@ -63,7 +63,7 @@ static void tap_plane(const ls_conv_attr *a, int r, int s, double weight, double
     }
 }
 
-static void forward_plane(void *context, int task, int thread) { // one (n, k)
+static void forward_plane(void *context, int task, int thread) { // task: one (n, k)
     (void)thread;
     const conv_job *job = context;
     const ls_conv_attr *a = job->attr;
@@ -91,7 +91,7 @@ void ls_ref_conv_forward(const ls_plan *plan, const ls_buffer *args, ls_buffer w
     ls_ref_run_tasks(plan, forward_plane, &job, a->dst.n * a->dst.c);
 }
 
-static void backward_data_plane(void *context, int task, int thread) { // one (n, c)
+static void backward_data_plane(void *context, int task, int thread) { // task: one (n, c)
     (void)thread;
     const conv_job *job = context;
     const ls_conv_attr *a = job->attr;
@@ -119,7 +119,7 @@ void ls_ref_conv_backward_data(
     ls_ref_run_tasks(plan, backward_data_plane, &job, a->src.n * a->src.c);
 }
 
-// Channels innermost, so that the sums of one tap over the channels run in parallel lanes.
+// Puts channels innermost, so that the sums of one tap over the channels run in parallel lanes.
 static void widen_channels_last(const void *array, ls_dtype storage, ls_nchw s, double *out) {
     int64_t plane = (int64_t)s.h * s.w;
     for (int64_t i = 0; i < ls_nchw_count(s); i++) {
@@ -128,7 +128,7 @@ static void widen_channels_last(const void *array, ls_dtype storage, ls_nchw s, 
     }
 }
 
-static void backward_weight_filter(void *context, int task, int thread) { // one k; sum is (R, S, C/groups)
+static void backward_weight_filter(void *context, int task, int thread) { // task: one k; sum is (R, S, C/groups)
     (void)thread;
     const conv_job *job = context;
     const ls_conv_attr *a = job->attr;

@@ -3,11 +3,11 @@
 #include "base/philox.h"
 #include "device/ref/ref.h"
 
-typedef double formula_of_op(const ls_elementwise_attr *attr, double a, double b); // of one element
+typedef double formula_of_op(const ls_elementwise_attr *attr, double a, double b); // computes one element
 
 typedef struct {
     const ls_elementwise_attr *attr;
-    formula_of_op *formula; // not of dropout
+    formula_of_op *formula; // not used by dropout
     const void *a, *b;
     void *out;
     const ls_micro_input *micro;
@@ -21,7 +21,7 @@ static void store(const elementwise_job *job, int64_t i, double value) {
     ls_store_float(job->out, job->attr->storage, i, (float)value);
 }
 
-// The elements of sample `task`.
+// The range of elements of sample `task`.
 static void sample_range(const elementwise_job *job, int task, int64_t *first, int64_t *end) {
     int64_t size = ls_nchw_count(job->attr->shape) / job->attr->shape.n;
     *first = task * size;
@@ -110,7 +110,7 @@ static void elementwise_sample(void *context, int task, int thread) {
 }
 
 static void run(const ls_plan *plan, const ls_buffer *args, formula_of_op *formula) {
-    int inputs = ls_op_args(plan->desc.op) - 1; // the output is the last
+    int inputs = ls_op_args(plan->desc.op) - 1; // the output is the last argument
     elementwise_job job = { .attr = &plan->desc.attr.elementwise,
         .formula = formula,
         .a = ls_buffer_host(args[0]),

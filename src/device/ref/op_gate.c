@@ -10,7 +10,7 @@ static double load(const gate_job *job, const void *array, int64_t i) {
     return (double)ls_load_float(array, job->attr->storage, i);
 }
 
-static void gate_plane(void *context, int task, int thread) { // one (n, c)
+static void gate_plane(void *context, int task, int thread) { // task: one (n, c)
     (void)thread;
     const gate_job *job = context;
     const int64_t plane = (int64_t)job->attr->shape.h * job->attr->shape.w, at = task * plane;
@@ -27,7 +27,7 @@ static void gate_backward_plane(void *context, int task, int thread) {
     ls_store_float(job->out, job->attr->storage, task, (float)sum);
 }
 
-// Both operators have src, the other input, the output.
+// Both operators have the arguments src, the other input, the output, in this order.
 static void run(const ls_plan *plan, const ls_buffer *args, ls_pool_task *task) {
     gate_job job = { .attr = &plan->desc.attr.gate,
         .src = ls_buffer_host(args[0]),

@@ -14,10 +14,10 @@ static double load(const group_job *job, const void *array, int64_t i) {
     return (double)ls_load_float(array, job->attr->storage, i);
 }
 
-// A group's elements lie together: channel by channel from `first`.
+// The elements of a group are adjacent: channel by channel, from `first` on.
 typedef struct {
     int64_t first, plane, count;
-    int channel; // the first
+    int channel; // first channel of the group
 } group_range;
 
 static group_range range_of(const ls_group_norm_attr *a, int task) {
@@ -26,7 +26,7 @@ static group_range range_of(const ls_group_norm_attr *a, int task) {
     return (group_range){ task * count, plane, count, task % a->groups * channels };
 }
 
-static double weight_of(const group_job *job, const group_range *g, int64_t i) { // of element i of the group
+static double weight_of(const group_job *job, const group_range *g, int64_t i) { // weight of element i of the group
     return job->gamma ? (double)job->gamma[g->channel + i / g->plane] : 1;
 }
 

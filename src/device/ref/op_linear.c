@@ -1,11 +1,12 @@
 #include "device/ref/ref.h"
 
-// The workspace, as doubles: src (or its gradient's sum), dst (or its gradient), the weight (or its gradient's sum).
+// The workspace, as doubles: src (or the sum of its gradient), dst (or its gradient), the weight (or the sum of its
+// gradient).
 typedef struct {
     int samples, inputs, outputs, relu;
     ls_dtype storage;
     double *src, *dst, *weight;
-    const void *bias; // NULL: none
+    const void *bias; // NULL: no bias
     void *out;
     float *grad_weight, *grad_bias;
 } linear_job;
@@ -32,11 +33,11 @@ static void forward_sample(void *context, int n, int thread) {
     const double *src = job->src + (int64_t)n * job->inputs;
     for (int o = 0; o < job->outputs; o++) {
         const double *weight = job->weight + (int64_t)o * job->inputs;
-        // four chains: additions need not wait for each other
+        // four chains, so that additions need not wait for each other
         double sum[4] = { job->bias ? (double)ls_load_float(job->bias, job->storage, o) : 0 };
         for (int i = 0; i < job->inputs; i++) sum[i % 4] += src[i] * weight[i];
         double all = (sum[0] + sum[1]) + (sum[2] + sum[3]);
-        if (job->relu && all < 0) all = 0; // NaN stays
+        if (job->relu && all < 0) all = 0; // NaN stays NaN
         ls_store_float(job->out, job->storage, (int64_t)n * job->outputs + o, (float)all);
     }
 }
@@ -84,7 +85,7 @@ void ls_ref_linear_backward_data(
 static void backward_weight_output(void *context, int o, int thread) {
     (void)thread;
     const linear_job *job = context;
-    const int inputs = job->grad_weight ? job->inputs : 0; // else the bias alone
+    const int inputs = job->grad_weight ? job->inputs : 0; // otherwise only the bias gradient
     double *sum = job->weight + (int64_t)o * inputs, bias_sum = 0;
     for (int i = 0; i < inputs; i++) sum[i] = 0;
     for (int n = 0; n < job->samples; n++) {

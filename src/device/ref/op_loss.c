@@ -5,11 +5,11 @@
 typedef struct {
     const ls_loss_attr *attr;
     const void *logits;
-    const double *made;   // head: the sample's logits; else NULL
-    const float *weights; // of classes; NULL: all are 1
+    const double *made;   // head: the sample's logits before rounding; else NULL
+    const float *weights; // class weights; NULL: all are 1
     int label, partner;
-    double mix;          // the partner's share
-    int64_t first;       // element of the sample's first logit
+    double mix;          // share of the partner's target
+    int64_t first;       // index of the sample's first logit
     double max, log_sum; // log(sum(exp(logit))) = max + log_sum
 } loss_row;
 
@@ -36,7 +36,7 @@ static double target_sum(const loss_row *row) {
     return row->weights ? sum : 1;
 }
 
-static int find_maximum(loss_row *row) { // argmax; the lowest index wins a tie
+static int find_maximum(loss_row *row) { // returns the argmax; the lowest index wins a tie
     int best = 0, classes = row->attr->logits.c;
     for (int k = 1; k < classes; k++) {
         if (logit(row, k) > logit(row, best)) best = k;
@@ -51,22 +51,22 @@ static int find_maximum(loss_row *row) { // argmax; the lowest index wins a tie
 static double row_loss(const loss_row *row) {
     double loss = 0;
     for (int k = 0; k < row->attr->logits.c; k++) {
-        double t = target(row, k); // a target of 0 takes no part, even where log p is infinite
+        double t = target(row, k); // skipping a target of 0 avoids 0 * infinity where log p is infinite
         if (t > 0) loss -= t * (logit(row, k) - row->max - row->log_sum);
     }
     return loss;
 }
 
-// What both operators read and write.
+// Arguments that both operators share.
 typedef struct {
     const ls_loss_attr *attr;
     const int32_t *labels;
-    const ls_augment_sample *samples; // NULL: not mixed
+    const ls_augment_sample *samples; // NULL: targets are not mixed
     const float *weights;
     const ls_train_state *state;
     const void *logits;
     int count;
-    double loss; // of the samples so far
+    double loss; // sum over the samples so far
     ls_micro_result *result;
 } loss_job;
 
@@ -85,7 +85,8 @@ static loss_job job_of(const ls_plan *plan, const ls_buffer *args) {
     return job;
 }
 
-// Adds the loss of sample n to the job's, and counts it in the results; grad: NULL, or its gradient. made: as a row's.
+// Adds the loss of sample n to the job and counts it in the results. made: as in loss_row. grad: receives the gradient;
+// may be NULL.
 static void one_row(loss_job *job, int n, const double *made, double *grad) {
     const ls_loss_attr *a = job->attr;
     const int classes = a->logits.c;
@@ -128,7 +129,7 @@ void ls_ref_loss(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace
     job.result->loss_sum += LS_LOSS_STEP(job.loss);
 }
 
-// --- head: of a sample, pooled channels with their winners, logits and gradients, as doubles ----------
+// --- head: pooled channels of a sample with their winners, logits and gradients, as doubles ------------
 
 size_t ls_ref_loss_workspace(const ls_op_desc *desc) {
     const ls_loss_attr *a = &desc->attr.loss;
@@ -136,7 +137,7 @@ size_t ls_ref_loss_workspace(const ls_op_desc *desc) {
     return (size_t)(channels + 2 * a->logits.c) * sizeof(double);
 }
 
-// winner: the pixel's number
+// Returns the pooled value. winner: number of the pixel that won.
 static double pool_channel(const ls_loss_attr *a, const void *src, int64_t first, int pixels, double *winner) {
     double sum = 0, best = -INFINITY;
     *winner = 0;

@@ -1,11 +1,11 @@
-// op_muon.c - Muon (op_update.h), tensor by tensor, in plain loops.
+// op_muon.c - Muon (op_update.h), one tensor at a time, in plain loops.
 #include <math.h>
 #include "device/ref/ref.h"
 
-// One tensor as a matrix; canonical layout is its rows one after another.
+// One tensor as a matrix. In the canonical layout its rows follow each other.
 typedef struct {
     int rows, columns; // of the tensor
-    int small, large;  // of x, which is transposed where the tensor has more rows than columns
+    int small, large;  // of x, which is transposed if the tensor has more rows than columns
     double *x, *next, *gram, *factor;
     const float *ns;
 } muon_matrix;
@@ -17,7 +17,7 @@ static muon_matrix matrix_of(const ls_param_shape *shape, const ls_optimizer_att
     };
 }
 
-// Where element i of the tensor lies in x.
+// Index of the tensor's element i in x.
 static int64_t place(const muon_matrix *m, int64_t i) {
     if (m->small == m->rows) return i;
     return i % m->columns * m->large + i / m->columns;
@@ -46,7 +46,7 @@ static void step_row(void *context, int row, int thread) {
     const double *gram = m->gram + (int64_t)row * m->small;
     double *factor = m->factor + (int64_t)row * m->small, *next = m->next + (int64_t)row * m->large;
     for (int j = 0; j < m->small; j++) factor[j] = (double)m->ns[1] * gram[j];
-    for (int k = 0; k < m->small; k++) // the matrix is symmetric
+    for (int k = 0; k < m->small; k++) // gram is symmetric
         for (int j = 0; j < m->small; j++) factor[j] += (double)m->ns[2] * gram[k] * m->gram[(int64_t)k * m->small + j];
     for (int i = 0; i < m->large; i++) next[i] = (double)m->ns[0] * m->x[(int64_t)row * m->large + i];
     for (int k = 0; k < m->small; k++)

@@ -10,10 +10,10 @@ typedef struct {
     float *saved, *sum_mean, *sum_var, *grad_gamma, *grad_beta;
     double *sums;    // over several ranks: [2][C], then the count
     uint8_t *index;  // with pooling
-    double *pooling; // backward with pooling: gradient of the activation that is not stored
+    double *pooling; // backward with pooling: gradient of the activation, which is not stored
 } norm_job;
 
-// Element i of channel c, i counting samples and pixels.
+// Index of element i of channel c; i counts samples and pixels.
 static inline int64_t element(ls_nchw s, int c, int64_t i) {
     int64_t plane = (int64_t)s.h * s.w;
     return (i / plane * s.c + c) * plane + i % plane;
@@ -27,7 +27,7 @@ static double residual_at(const norm_job *job, int64_t at) {
     return (double)ls_load_float(job->residual, job->attr->storage, at);
 }
 
-// (src - mean) * scale * gamma + beta + residual, of one element of channel c
+// (src - mean) * scale * gamma + beta + residual, for one element of channel c
 static double normalised(const norm_job *job, int c, int64_t at, double mean, double scale) {
     const ls_norm_attr *a = job->attr;
     double y = ((double)ls_load_float(job->src, a->storage, at) - mean) * scale;
@@ -35,8 +35,7 @@ static double normalised(const norm_job *job, int c, int64_t at, double mean, do
     return a->residual && !a->adds_last ? y + residual_at(job, at) : y;
 }
 
-// Where element t of the window of element i of the pooled channel lies in the channel
-// (counted as i is in element()); -1: in the padding.
+// Index in the channel (counted as i in element()) of element t of the window of pooled element i. -1: in the padding.
 static int64_t window_element(const ls_norm_attr *a, int64_t i, int t) {
     int64_t plane = (int64_t)a->pooled.h * a->pooled.w;
     int y = (int)(i % plane / a->pooled.w) * a->pool_stride - a->pool_pad + t / a->pool_kernel;
@@ -45,7 +44,8 @@ static int64_t window_element(const ls_norm_attr *a, int64_t i, int t) {
     return (i / plane * a->shape.h + y) * a->shape.w + x;
 }
 
-// dst = the largest of each window, and 0; winners are those of the normalised values before any rounding
+// dst = maximum of 0 and the window's largest element. The winner is chosen among the normalised values before
+// rounding.
 static void pool_channel(const norm_job *job, int c, double mean, double scale) {
     const ls_norm_attr *a = job->attr;
     for (int64_t i = 0; i < channel_count(a->pooled); i++) {
@@ -207,7 +207,7 @@ static double scale_of(const norm_job *job, int c) {
     return (double)job->saved[job->attr->shape.c + c];
 }
 
-// What the activation was given, computed again.
+// The input of the activation, computed again.
 static double normalised_again(const norm_job *job, int c, int64_t at) {
     return normalised(job, c, at, mean_of(job, c), scale_of(job, c));
 }
@@ -223,7 +223,7 @@ static double gradient_at(const norm_job *job, int c, int64_t at) {
     return y > 0 ? g : 0;
 }
 
-// Each gradient of the pooled map to the winner of its window.
+// Gives each gradient of the pooled map to the winner of its window.
 static void unpool_channel(const norm_job *job, int c) {
     const ls_norm_attr *a = job->attr;
     for (int64_t i = 0; i < channel_count(a->shape); i++) job->pooling[element(a->shape, c, i)] = 0;
@@ -237,7 +237,7 @@ static void unpool_channel(const norm_job *job, int c) {
 }
 
 typedef struct {
-    double count, sum, product; // sum of g, and of g * (src - mean)
+    double count, sum, product; // sum of g; sum of g * (src - mean)
 } grad_sums;
 
 static grad_sums grad_sums_of(const norm_job *job, int c) {
@@ -278,7 +278,7 @@ static void backward_channel(void *context, int c, int thread) {
     const norm_job *job = context;
     grad_sums s = grad_sums_of(job, c);
     add_param_grads(job, c, s);
-    if (job->attr->stored) s.sum = s.product = 0; // what src was normalised with does not depend on it
+    if (job->attr->stored) s.sum = s.product = 0; // stored statistics do not depend on src
     backward_with(job, c, s);
 }
 

@@ -5,7 +5,7 @@
 typedef struct {
     const ls_pool_attr *attr;
     const void *src, *grad_dst;
-    const float *bias; // NULL: none
+    const float *bias; // NULL: no bias
     void *out, *index;
     double *sum; // backward: grad_src
 } pool_job;
@@ -14,7 +14,7 @@ static int wide_index(const ls_pool_attr *a) {
     return a->kernel_h * a->kernel_w >= LS_POOL_NONE_U8;
 }
 
-static void store_index(const pool_job *job, int64_t at, int winner) { // -1: none
+static void store_index(const pool_job *job, int64_t at, int winner) { // winner -1: none
     if (wide_index(job->attr)) {
         ((uint16_t *)job->index)[at] = (uint16_t)(winner < 0 ? LS_POOL_NONE_U16 : winner);
     } else {
@@ -27,14 +27,14 @@ static int load_index(const pool_job *job, int64_t at) {
     return index == (wide_index(job->attr) ? LS_POOL_NONE_U16 : LS_POOL_NONE_U8) ? -1 : index;
 }
 
-// Where element t of the window of output i (within its plane) lies in the source plane; -1: in the padding.
+// Index in the source plane of element t of the window of output i (of its plane). -1: in the padding.
 static int64_t window_element(const ls_pool_attr *a, int64_t i, int t) {
     int y = (int)(i / a->dst.w) * a->stride_h - a->pad_h + t / a->kernel_w;
     int x = (int)(i % a->dst.w) * a->stride_w - a->pad_w + t % a->kernel_w;
     return y < 0 || y >= a->src.h || x < 0 || x >= a->src.w ? -1 : (int64_t)y * a->src.w + x;
 }
 
-static void forward_plane(void *context, int task, int thread) { // one (n, c)
+static void forward_plane(void *context, int task, int thread) { // task: one (n, c)
     (void)thread;
     const pool_job *job = context;
     const ls_pool_attr *a = job->attr;
@@ -78,7 +78,7 @@ size_t ls_ref_pool_workspace(const ls_op_desc *desc) {
     return desc->op == LS_OP_POOL_BACKWARD ? (size_t)ls_nchw_count(desc->attr.pool.src) * sizeof(double) : 0;
 }
 
-static void backward_plane(void *context, int task, int thread) { // one (n, c)
+static void backward_plane(void *context, int task, int thread) { // task: one (n, c)
     (void)thread;
     const pool_job *job = context;
     const ls_pool_attr *a = job->attr;

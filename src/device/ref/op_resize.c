@@ -1,6 +1,6 @@
 #include "device/ref/ref.h"
 
-// The two indices of an axis that an output reads, and the second one's share.
+// The two source indices that an output position of one axis reads, and the weight of the second.
 typedef struct {
     int64_t first, second;
     float share;

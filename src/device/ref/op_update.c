@@ -68,7 +68,8 @@ static ls_ref_gradient gradient_of(const float *grad, int64_t count) {
     return all;
 }
 
-// What no later update can mend: every skip where no loss scale moves; else too many, or one more at the floor.
+// Whether no later update can help. Without a dynamic loss scale, every skip is such a case. With one: too many skips
+// in a row, or a second skip in a row at the minimum scale.
 static int is_lost(const ls_step_control_attr *a, const ls_train_state *state, int at_floor) {
     if (!state->skip) return 0;
     if (!a->dynamic || state->skipped_in_row >= a->max_skips) return 1;
@@ -87,7 +88,7 @@ static void move_loss_scale(const ls_step_control_attr *a, ls_train_state *state
 
 static void decide(
     const ls_step_control_attr *a, const ls_update_input *window, ls_ref_gradient gradient, ls_train_state *state) {
-    if (state->halted) return; // with skip = 1
+    if (state->halted) return; // skip stays 1
     const int64_t last = state->bad_gradient - 1;
     double multiplier = 1 / ((double)LS_GRADIENT_SCALE(state, a->mean_of) * window->samples);
     double norm = sqrt(gradient.squares) * multiplier;
@@ -137,7 +138,7 @@ typedef struct {
     int nesterov, first;
 } step_constants;
 
-// One element: returns the new weight; kept are the values that the optimizer keeps. g: the gradient of the mean.
+// Computes one element and returns the new weight. kept: values that the optimizer keeps. g: gradient of the mean.
 typedef double step_formula(const step_constants *c, double g, double w, double *kept);
 
 static double sgd(const step_constants *c, double g, double w, double *kept) {
@@ -172,7 +173,7 @@ static step_constants constants_of(
         .first = state->applied == 1 };
 }
 
-// LARS: of one tensor.
+// LARS: the trust ratio of one tensor.
 static double trust_of(const ls_optimizer_attr *a, const ls_step_segment *segment, const ls_train_state *state,
     const float *grad, const float *weight) {
     double grads = 0, weights = 0;
@@ -240,7 +241,7 @@ void ls_ref_lars(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace
     run_step(plan, args, sgd);
 }
 
-// --- the others ----------------------------------------------------------------------------------
+// --- other operators -----------------------------------------------------------------------------
 
 void ls_ref_average(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
     (void)workspace_buffer;

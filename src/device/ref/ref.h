@@ -1,8 +1,8 @@
-// ref.h - the reference device: every operator in plain loops, accumulated in double; the oracle of every test.
+// ref.h - the reference device: every operator in plain loops, accumulated in double. It is the oracle of the tests.
 //
-// Layouts are plain (device/host.h). An operator's inner loops work on doubles: convolutions and linear layers cast_to_f32
-// their inputs into the workspace first, the others element by element. Threads share independent outputs only, so
-// results do not depend on their number.
+// Layouts are plain (device/host.h). The inner loops work on doubles: convolutions and linear layers first convert
+// their inputs to doubles in the workspace, other operators convert element by element. Threads compute different
+// outputs, so results do not depend on the number of threads.
 #ifndef LS_DEVICE_REF_REF_H
 #define LS_DEVICE_REF_REF_H
 
@@ -20,11 +20,11 @@ typedef struct {
     ls_pool *pool;
 } ls_ref_plan;
 
-// What runs each operator.
+// The function that runs each operator.
 #define X(NAME, name, text, family, flops) \
     void ls_ref_##name(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue);
 #include "device/ops.def"
-// Bytes; the other families need none.
+// Bytes of workspace. Other families need none.
 size_t ls_ref_conv_workspace(const ls_op_desc *desc);
 size_t ls_ref_linear_workspace(const ls_op_desc *desc);
 size_t ls_ref_norm_workspace(const ls_op_desc *desc);
@@ -32,20 +32,20 @@ size_t ls_ref_pool_workspace(const ls_op_desc *desc);
 size_t ls_ref_loss_workspace(const ls_op_desc *desc);
 size_t ls_ref_optimizer_workspace(const ls_op_desc *desc);
 
-// Elements 0..count-1 of an array in storage type, as doubles.
+// Writes elements 0..count-1 of an array in storage type as doubles.
 void ls_ref_doubles(const void *array, ls_dtype storage, int64_t count, double *out);
 
-// op_update.c: UPDATE_BEGIN but for the sums.
+// op_update.c: UPDATE_BEGIN without zeroing the sums.
 void ls_ref_take_window(const ls_buffer *args);
-// grad[i] += rounded[i], which becomes 0.
+// grad[i] += rounded[i], then rounded[i] = 0.
 void ls_ref_add_rounded(void *rounded, ls_dtype storage, int64_t count, float *grad);
-// STEP_CONTROL from what it finds of the gradient on.
+// STEP_CONTROL after the gradient has been examined. ls_ref_gradient is the result of that.
 typedef struct {
-    double squares, bad; // sum; how many elements are not finite
-    int64_t last;        // of those, or -1
+    double squares, bad; // sum of squares; number of elements that are not finite
+    int64_t last;        // index of the last of these elements, or -1
 } ls_ref_gradient;
 void ls_ref_control(const ls_plan *plan, const ls_buffer *args, ls_ref_gradient gradient);
-// A segment of running statistics, from its first element on.
+// Updates a segment of running statistics. The pointers are at its first element.
 void ls_ref_move_statistics(
     const ls_step_segment *segment, const ls_train_state *state, const float *sum, float *running);
 
