@@ -1,6 +1,6 @@
-// collective.c - sums over ranks on the device's queues: what NCCL (nccl.h) does not do itself. A kernel of one thread
-// behind each collective counts it, in host memory that the watchdog reads, so that the end of a collective
-// inside a launched graph is seen, too.
+// collective.c - sums over ranks on the device's queues: the parts that NCCL (nccl.h) does not provide. After each
+// collective, a kernel with one thread counts it in host memory that the watchdog reads. So the end of a collective is
+// visible even inside a launched graph.
 #include <assert.h>
 
 #include "base/memory.h"
@@ -10,7 +10,7 @@
 struct ls_collective {
     ls_cuda_device *device;
     ls_nccl *nccl;
-    ls_slab *count;    // on the device: collectives completed
+    ls_slab *count;    // on the device: number of collectives completed
     ls_slab *progress; // pinned: one word, see kernels/collective.h
 };
 
@@ -84,7 +84,8 @@ static ls_collective_progress collective_progress(const ls_collective *collectiv
 static void collective_close(ls_collective *collective, double timeout_s) {
     if (!collective) return;
     (void)ls_cuda_enter(collective->device);
-    // after a bad end the GPU may still wait for a peer, and freeing memory waits for the GPU: the process ends instead
+    // After a bad end the GPU may still wait for a peer, and freeing memory would wait for the GPU. The memory is then
+    // left until the process ends.
     if (ls_nccl_close(collective->nccl, timeout_s)) free_memory(collective);
     free(collective);
 }

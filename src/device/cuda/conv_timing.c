@@ -6,7 +6,7 @@
 enum { PATTERN_BYTES = 1 << 20 };
 
 void ls_cuda_conv_timing_close(ls_cuda_conv_timing *t) {
-    if (t->queue.stream) cudaStreamSynchronize(t->queue.stream); // what was enqueued before something failed
+    if (t->queue.stream) cudaStreamSynchronize(t->queue.stream); // waits for work that was enqueued before a failure
     for (int i = 0; i < LS_CONV_TENSORS; i++) cudaFree(t->tensors[i]);
     cudaFree(t->workspace);
     cudaFree(t->flush);
@@ -16,7 +16,7 @@ void ls_cuda_conv_timing_close(ls_cuda_conv_timing *t) {
     *t = (ls_cuda_conv_timing){ 0 };
 }
 
-// Numbers in [-1, 1): zeros would let the GPU run faster than it ever will.
+// Fills memory with numbers in [-1, 1). With zeros the GPU would run faster than in real use.
 static ls_status fill(void *device_memory, size_t bytes, ls_dtype storage) {
     size_t element = ls_dtype_bytes(storage);
     char *pattern;
@@ -37,7 +37,7 @@ static ls_status fill(void *device_memory, size_t bytes, ls_dtype storage) {
 
 static ls_status allocate(ls_cuda_conv_timing *t, const size_t bytes[LS_CONV_TENSORS], size_t workspace, int *enough) {
     cudaError_t rc = cudaMalloc(&t->flush, t->flush_bytes);
-    if (rc == cudaSuccess && workspace) rc = cudaMalloc(&t->workspace, workspace); // aligned to 256 bytes
+    if (rc == cudaSuccess && workspace) rc = cudaMalloc(&t->workspace, workspace); // cudaMalloc aligns to 256 bytes
     for (int i = 0; i < LS_CONV_TENSORS && rc == cudaSuccess; i++) rc = cudaMalloc(&t->tensors[i], bytes[i]);
     *enough = rc == cudaSuccess;
     if (rc == cudaSuccess) return LS_SUCCESS;
@@ -57,14 +57,14 @@ ls_status ls_cuda_conv_timing_open(
     *t = (ls_cuda_conv_timing){ .queue = { .device = device, .name = "timing" } };
     LS_TRY_CUDA(ls_cuda_enter(device));
     LS_TRY_CUDA(cudaDeviceGetAttribute(&l2, cudaDevAttrL2CacheSize, device->index));
-    t->flush_bytes = 2 * (size_t)l2 + 1; // never none
+    t->flush_bytes = 2 * (size_t)l2 + 1; // never 0
     LS_TRY_CUDA(cudaStreamCreateWithFlags(&t->queue.stream, cudaStreamNonBlocking));
     LS_TRY_CUDA(cudaEventCreate(&t->begin));
     LS_TRY_CUDA(cudaEventCreate(&t->end));
     LS_TRY(allocate(t, bytes, workspace, enough));
     if (!*enough) return LS_SUCCESS;
     for (int i = 0; i < LS_CONV_TENSORS; i++) LS_TRY(fill(t->tensors[i], bytes[i], a->storage));
-    LS_TRY_CUDA(cudaDeviceSynchronize()); // the stream does not wait for the default one
+    LS_TRY_CUDA(cudaDeviceSynchronize()); // the timing stream does not wait for the default stream
     return LS_SUCCESS;
 }
 

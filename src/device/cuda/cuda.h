@@ -1,15 +1,15 @@
-// cuda.h - the CUDA device's own parts. It is a plugin (plugin.c): the program opens it at run time, so nothing here is
-// linked into `train`, and nothing here may call a function of the program but those of base/, device/op_check.c,
-// device/algorithm_cache.c, algorithm_choice.c and gpu/norm_rule.c, which are built into the plugin a second time.
+// cuda.h - the CUDA device's own parts. The device is a plugin (plugin.c), which the program opens at run time. So
+// nothing here is linked into `train`. Code here may call only these functions of the program, which are built into the
+// plugin a second time: base/, device/op_check.c, device/algorithm_cache.c, algorithm_choice.c and gpu/norm_rule.c.
 //
 // Layout. Activations are NHWC with the channels rounded up to a multiple of LS_CUDA_CHANNELS, whatever the storage
-// type; a vector parameter is rounded up in the same way; a convolution's weight is [K rounded up][R][S][C rounded up]
-// (of a grouped one: [K rounded up][R][S][C/groups], no rounding inside a group); a linear weight is [O rounded up]
-// [H][W][C rounded up]. Padding is zero and stays zero, so every kernel may treat it as data, 16 bytes at a time.
+// type. Vector parameters are rounded up in the same way. A convolution's weight is [K rounded up][R][S][C rounded up];
+// with groups it is [K rounded up][R][S][C/groups], without rounding inside a group. A linear weight is [O rounded
+// up][H][W][C rounded up]. Padding is zero and stays zero, so every kernel may treat it as data, 16 bytes at a time.
 //
-// Two worlds share this code: the real one (CUDA runtime, cuDNN, cuBLASLt), and tests/emulation,
-// which compiles the same files for the processor. The libraries have a seam of their own (vendor.h);
-// the emulation has none of them and takes the direct kernels.
+// This code is compiled in two ways: with the CUDA runtime, cuDNN and cuBLASLt, and in tests/emulation, which compiles
+// the same files for the processor. The libraries have an interface of their own (vendor.h). The emulation has no
+// libraries and uses the direct kernels.
 #ifndef LS_DEVICE_CUDA_CUDA_H
 #define LS_DEVICE_CUDA_CUDA_H
 
@@ -18,8 +18,9 @@
 #include "device/device.h"
 
 enum { LS_CUDA_CHANNELS = 8 };
-// Bytes of workspace for one operator, where the device's options have no limit. With 256 MiB resnet9's widest layer has no
-// plan with tensor cores in TF32 at batch 512 on an A100: those copy picture and result into another layout, 384 MiB.
+// Most workspace of one operator in bytes, if the device's options set no limit. With 256 MiB, resnet9's widest layer
+// has no TF32 plan with tensor cores at batch 512 on an A100: such plans copy picture and result into another layout,
+// which takes 384 MiB.
 #define LS_CUDA_WORKSPACE_LIMIT ((size_t)512 << 20)
 
 typedef struct ls_cuda_libraries ls_cuda_libraries; // vendor.h
@@ -29,18 +30,18 @@ typedef struct {
     int index;
     char name[96], uuid[48], pci[16];
     int capability;      // 90 for 9.0
-    int multiprocessors; // sizes the grids of kernels that loop
-    int alone;           // a kernel's blocks may all wait for each other: ls_device_options
+    int multiprocessors; // used to size the grids of looping kernels
+    int alone;           // all blocks of a kernel may wait for each other (ls_device_options)
     size_t memory_bytes;
     int tf32;
-    int no_library, no_implicit_gemm; // of convolutions: ls_device_options.convolution
-    struct ls_algorithm_cache *plans; // borrowed; NULL: nothing is timed
+    int no_library, no_implicit_gemm; // set by ls_device_options.convolution
+    struct ls_algorithm_cache *plans; // borrowed; NULL: no algorithms are timed
     size_t workspace_limit;
     ls_cuda_libraries *libraries; // NULL: direct kernels only
-    pthread_mutex_t lock;         // of what follows, which every thread that enqueues writes
-    const ls_op_desc *last;       // the operator that was enqueued last: named when an error shows up later
-    int last_recorded;            // it is the last of a captured graph
-    ls_status error;              // the first that could not be returned where it happened; stays
+    pthread_mutex_t lock;         // protects the members below, which every enqueuing thread writes
+    const ls_op_desc *last;       // the operator enqueued last; named when an error shows up later
+    int last_recorded;            // `last` is the last operator of a captured graph
+    ls_status error;              // first error that could not be returned where it happened; never cleared
 } ls_cuda_device;
 
 struct ls_queue {
@@ -49,71 +50,72 @@ struct ls_queue {
     char name[32];
 };
 
-// What every plan of this device begins with; an operator's own plan struct begins with this one.
+// The common first part of every plan of this device.
 typedef struct {
     ls_plan base;
     ls_cuda_device *device;
-    void (*free_parts)(ls_plan *plan); // NULL: nothing but the struct
+    void (*free_parts)(ls_plan *plan); // frees the plan's own parts; NULL: it has none
 } ls_cuda_plan;
 
 typedef void ls_cuda_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue);
 
-// A zeroed plan struct of `bytes`, with desc, run and algorithm filled in.
+// Makes a zeroed plan struct of `bytes` and fills in desc, run and algorithm.
 LS_CHECKED ls_status ls_cuda_plan_make(ls_cuda_device *device, const ls_op_desc *desc, size_t bytes, ls_cuda_run *run,
     const char *algorithm, void *out /* address of a pointer to the plan struct */);
 
-// One maker for each family of operators; desc->op is one of them. ls_op_check has passed.
+// Each family of operators has one function that makes its plans. desc->op is an operator of the family, and
+// ls_op_check has passed.
 typedef ls_status ls_cuda_maker(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out);
 ls_cuda_maker ls_cuda_muon_plan;
 #define F(family, storage) ls_cuda_maker ls_cuda_##family##_plan;
 #include "device/op_families.def"
 
-// Shared memory that a block may be given, in all, by compute capability.
-// Source: CUDA C++ Programming Guide, technical specifications per compute capability.
+// Most shared memory of a block, by compute capability. Source: CUDA C++ Programming Guide, technical specifications
+// per compute capability.
 static inline size_t ls_cuda_shared_bytes(int capability) {
     if (capability == 80 || capability == 87) return (size_t)163 << 10;
     return (size_t)(capability < 90 || capability >= 120 ? 99 : 227) << 10;
 }
-enum { LS_CUDA_CLUSTER_MAX = 8 }; // blocks of a cluster, from compute capability 9.0 on
+enum { LS_CUDA_CLUSTER_MAX = 8 }; // blocks in a cluster; compute capability 9.0 and later
 static inline int ls_cuda_channels(int c) {
     return (c + LS_CUDA_CHANNELS - 1) / LS_CUDA_CHANNELS * LS_CUDA_CHANNELS;
 }
-static inline int64_t ls_cuda_elements(ls_nchw s) { // of an activation, padding included
+static inline int64_t ls_cuda_elements(ls_nchw s) { // elements of an activation, including padding
     return (int64_t)s.n * s.h * s.w * ls_cuda_channels(s.c);
 }
 static inline int ls_cuda_pack(ls_dtype storage) { // elements in 16 bytes
     return 16 / (int)ls_dtype_bytes(storage);
 }
-static inline int64_t ls_cuda_packs(ls_nchw s, ls_dtype storage) { // of an activation
+static inline int64_t ls_cuda_packs(ls_nchw s, ls_dtype storage) { // packs of an activation
     return ls_cuda_elements(s) / ls_cuda_pack(storage);
 }
-// Kernels that find a pack's pixel count packs in 31 bits. LS_USAGE: the activation has more.
+// Kernels that compute a pack's pixel count packs in 31 bits. LS_USAGE: the activation has more packs than that.
 LS_CHECKED ls_status ls_cuda_check_packs(const ls_op_desc *desc, ls_nchw shape, ls_dtype storage);
 static inline void *ls_cuda_at(ls_buffer buffer) { // device address; NULL for an absent argument
     return buffer.slab ? buffer.slab->address + buffer.offset : NULL;
 }
 
-// Every run function ends with this, after its last launch: remembers the operator and notes a launch error.
+// Every run function calls this at its end, after its last launch. It remembers the operator and notes a launch error.
 void ls_cuda_enqueued(const ls_plan *plan, ls_queue *queue);
-// A CUDA call's outcome as a status: LS_DEVICE with the call, CUDA's own words and number.
+// Returns LS_DEVICE if a CUDA call failed, with the call and CUDA's message and number.
 #define LS_TRY_CUDA(call) \
     do { \
         cudaError_t ls_cuda_rc_ = (call); \
         if (ls_cuda_rc_ != cudaSuccess) return ls_cuda_fail(#call, ls_cuda_rc_); \
     } while (0)
 ls_status ls_cuda_fail(const char *call, cudaError_t rc);
-// Notes the outcome of a call that cannot return it, in device->error. `while_doing`: "a copy of 12 bytes".
+// Notes in device->error that a call failed which cannot return its error. while_doing: for example "a copy of 12
+// bytes".
 void ls_cuda_note(ls_cuda_device *device, const char *while_doing, cudaError_t rc);
 void ls_cuda_note_status(ls_cuda_device *device, ls_status status);
-ls_status ls_cuda_error(ls_cuda_device *device); // what was noted
-// Which GPU a host thread's calls are for is a setting of that thread. Every entry that a second thread may call first,
-// or that makes something, begins with this.
+ls_status ls_cuda_error(ls_cuda_device *device); // the noted error
+// CUDA keeps the current GPU for each host thread. Every function that makes something, or that another thread may call
+// first, starts with this call.
 static inline cudaError_t ls_cuda_enter(const ls_cuda_device *device) {
     return cudaSetDevice(device->index);
 }
 
-// The entries of the device's table: described in device.h.
-// memory.c
+// The entries of the device's table, described in device.h.
 ls_status ls_cuda_slab_new(ls_device *device, ls_memory_kind kind, size_t bytes, const char *what, ls_slab **out);
 void ls_cuda_slab_free(ls_slab *slab);
 ls_status ls_cuda_memory(ls_device *device, size_t *free_bytes, size_t *all_bytes);
@@ -134,7 +136,7 @@ ls_status ls_cuda_capture_begin(ls_queue *queue);
 ls_status ls_cuda_capture_end(ls_queue *queue, ls_captured_graph **out);
 void ls_cuda_graph_launch(ls_captured_graph *graph, ls_queue *queue);
 void ls_cuda_graph_free(ls_captured_graph *graph);
-// layout.c; imports and exports wait for everything enqueued before, and have finished when they return
+// layout.c: imports and exports wait for all work enqueued before and are finished when they return
 size_t ls_cuda_activation_bytes(const ls_device *device, ls_nchw shape, ls_dtype storage);
 void ls_cuda_activation_import(ls_device *device, ls_nchw shape, ls_dtype storage, const float *host, ls_buffer dst);
 void ls_cuda_activation_export(ls_device *device, ls_nchw shape, ls_dtype storage, ls_buffer src, float *host);

@@ -1,9 +1,8 @@
-// cudnn_plans.c - cuDNN's plans of one convolution, by the backend API:
-// tensors and operation -> graph -> heuristics -> engine configurations -> execution plans.
-// Source: NVIDIA's cudnn-frontend and the cuDNN 9 documentation.
+// cudnn_plans.c - cuDNN's plans of one convolution, by the backend API: tensors and operation -> graph -> heuristics ->
+// engine configurations -> execution plans. Source: NVIDIA's cudnn-frontend and the cuDNN 9 documentation.
 //
-// Engines that compile at run time are left out: each costs a second or so at start-up, and without them the list is
-// the same with and without a GPU.
+// Engines that compile at run time are left out. Each would take about a second at start-up, and without them the list
+// is the same with and without a GPU.
 #include "base/memory.h"
 #include "device/cuda/vendor_internal.h"
 
@@ -19,10 +18,10 @@ typedef struct {
     const ls_cudnn_target *target;
     const ls_cudnn_request *request;
     const char *layer;
-    int until;                    // so many plans there are to be, for now
+    int until;                    // number of plans at which the current search stops
     unsigned required, forbidden; // sets of numerical notes
     ls_cudnn_plans *out;
-    ls_status refused; // the first engine that failed otherwise than "not supported"
+    ls_status refused; // error of the first engine that failed with anything but "not supported"
 } search;
 
 ls_status ls_cudnn_fail(const char *layer, const char *call, cudnnStatus_t rc) {
@@ -39,7 +38,7 @@ ls_status ls_cudnn_fail(const char *layer, const char *call, cudnnStatus_t rc) {
     } while (0)
 
 static int not_supported(cudnnStatus_t rc) {
-    return rc / 1000 == CUDNN_STATUS_NOT_SUPPORTED / 1000; // codes are grouped by thousands since cuDNN 9
+    return rc / 1000 == CUDNN_STATUS_NOT_SUPPORTED / 1000; // since cuDNN 9, codes are grouped by thousands
 }
 
 static cudnnStatus_t set_all(descriptor to, const attribute *rows) {
@@ -65,7 +64,7 @@ cudnnStatus_t ls_cudnn_make(cudnnBackendDescriptorType_t type, const attribute *
     return rc;
 }
 
-// Makes one of the graph's parts, which out->parts owns.
+// Makes one of the graph's parts; out->parts owns it.
 static ls_status make_part(search *s, const char *what, cudnnBackendDescriptorType_t type, const attribute *rows) {
     ls_cudnn_plans *out = s->out;
     TRY_CUDNN(s->layer, what, ls_cudnn_make(type, rows, &out->parts[out->part_count]));
@@ -73,7 +72,7 @@ static ls_status make_part(search *s, const char *what, cudnnBackendDescriptorTy
     return LS_SUCCESS;
 }
 
-// dimensions are N, C, H, W (of a weight: K, C, R, S) whatever the layout, which is N H W C: the strides say so.
+// d: N, C, H, W (of a weight: K, C, R, S), whatever the layout. The layout is N H W C, which the strides express.
 static ls_status make_tensor(search *s, const char *what, int64_t id, ls_dtype storage, const int64_t d[4]) {
     int64_t strides[4] = { d[1] * d[2] * d[3], 1, d[3] * d[1], d[1] }, alignment = LS_CUDNN_ALIGNMENT;
     cudnnDataType_t type = storage == LS_F32   ? CUDNN_DATA_FLOAT
@@ -125,7 +124,7 @@ const ls_cudnn_pass ls_cudnn_passes[] = {
         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA },
 };
 
-// fp32 weight gradients add to the store; 16-bit ones would be rounded at each addition, so they overwrite.
+// fp32 weight gradients are added to the store. 16-bit gradients overwrite, because each addition would round them.
 static ls_status make_operation(search *s, ls_op op, const ls_conv_attr *a) {
     const ls_cudnn_pass *pass = &ls_cudnn_passes[op];
     float alpha = 1, beta = op == LS_OP_CONV_BACKWARD_WEIGHT && a->storage == LS_F32 ? 1.0F : 0.0F;
@@ -153,7 +152,7 @@ static ls_status make_graph(search *s, ls_op op, const ls_conv_attr *a) {
     TRY_CUDNN(s->layer, "convolution", ls_cudnn_make_convolution(a, &s->out->parts[s->out->part_count]));
     s->out->part_count++;
     LS_TRY(make_operation(s, op, a));
-    const cudnnHandle_t *handle = s->target->handle ? &s->target->handle : NULL; // none: the list ends before it
+    const cudnnHandle_t *handle = s->target->handle ? &s->target->handle : NULL; // NULL ends the list before this row
     const attribute rows[] = {
         { CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &s->out->parts[4] },
         { CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, handle },
@@ -162,7 +161,7 @@ static ls_status make_graph(search *s, ls_op op, const ls_conv_attr *a) {
     return make_part(s, "operation graph", CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, rows);
 }
 
-// The engine's number and notes. An engine without them is left out.
+// Reads an engine's number and notes. If this fails, the engine is left out.
 static cudnnStatus_t inspect(descriptor config, int64_t *engine, unsigned *notes, unsigned *behaviour) {
     descriptor of = NULL;
     cudnnStatus_t rc = cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &of);
@@ -212,7 +211,8 @@ static cudnnStatus_t finalize_plan(const search *s, descriptor config, descripto
     return rc;
 }
 
-// Is it another one than the only one that is wanted, or there by now? Lists of several heuristics overlap.
+// Whether the plan is not the only plan that is wanted, or is in the list already. The lists of several heuristics
+// overlap.
 static int is_unwanted(const search *s, const ls_cudnn_plan *plan) {
     const ls_cudnn_plans *plans = s->out;
     char tag[LS_CUDNN_TAG_BYTES], other[LS_CUDNN_TAG_BYTES];
@@ -226,7 +226,7 @@ static int is_unwanted(const search *s, const ls_cudnn_plan *plan) {
     return 0;
 }
 
-// Takes the configuration, if it makes a plan that fits: 1 when out owns it now.
+// Adds the configuration's plan if it fits. Returns 1 if `out` now owns the configuration.
 static int consider(search *s, descriptor config) {
     ls_cudnn_plan made = { .config = config };
     unsigned behaviour = 0;
@@ -248,7 +248,7 @@ static int consider(search *s, descriptor config) {
     return 1;
 }
 
-// The first count that RESULTS gives is an upper bound; how many there are shows only when they are fetched.
+// The first count that RESULTS gives is only an upper bound. The real number is known after fetching them.
 static ls_status consider_results(search *s, descriptor heuristics) {
     int64_t bound = 0, count = 0;
     TRY_CUDNN(s->layer, "number of heuristics' results",
@@ -296,8 +296,8 @@ static ls_status query_heuristics(search *s, cudnnBackendHeurMode_t mode) {
 
 #define NOTE(name) (1U << CUDNN_NUMERICAL_NOTE_##name)
 
-// Mode A's best is the rule. Where several are to be measured, mode B's best are among them: it weighs engines
-// differently, and for small layers it has others.
+// The rule takes mode A's best plan. When several plans are to be measured, some are mode B's best: it weighs engines
+// differently and knows other engines for small layers.
 static ls_status query_all(search *s) {
     const int most = s->request->most;
     const struct {
@@ -312,8 +312,8 @@ static ls_status query_all(search *s) {
     return LS_SUCCESS;
 }
 
-// Winograd and Fourier transforms lose digits, in 16 bits many:
-// left out, so that a convolution's error is that of its sum.
+// Winograd and Fourier transforms lose digits, many of them in 16 bits. They are forbidden, so that a convolution's
+// error is that of its sum.
 static ls_status find(search *s, ls_dtype storage) {
     int exact = storage == LS_F32 && !s->target->tf32;
     s->required = exact ? 0 : NOTE(TENSOR_CORE);
@@ -322,7 +322,7 @@ static ls_status find(search *s, ls_dtype storage) {
     for (;;) {
         LS_TRY(query_all(s));
         if (s->out->count || !s->required) break;
-        s->required = 0; // better without tensor cores than by the direct kernels
+        s->required = 0; // without tensor cores is still better than the direct kernels
     }
     return s->out->count ? LS_SUCCESS : s->refused;
 }

@@ -1,4 +1,4 @@
-// device.c - opening a GPU, what it is called, what it can do; the device's table.
+// device.c - opens and describes a GPU; the device's function table.
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "device/cuda/cuda.h"
 #include "device/cuda/vendor.h"
 
-// NVTX: a header alone, which does nothing where no profiler runs.
+// NVTX is only a header. It does nothing unless a profiler runs.
 #ifdef LS_CUDA_NVTX
 static void range_begin(const char *name) {
     (void)nvtxRangePushA(name);
@@ -32,7 +32,7 @@ static void cuda_close(ls_device *device) {
     free(cuda);
 }
 
-// The first call into CUDA: what a machine without a working driver answers, in words that help.
+// Explains an error of the first call into CUDA, on a machine without a working driver, in words that help the user.
 static ls_status explain_start(cudaError_t rc) {
     int driver = 0;
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
@@ -73,7 +73,7 @@ static ls_status describe_gpu(int index, struct cudaDeviceProp *properties, ls_d
         id[15]);
     rc = cudaDeviceGetPCIBusId(gpu->pci, sizeof gpu->pci, index);
     if (rc != cudaSuccess) return explain_start(rc);
-    // lower case, as the kernel has it in /sys
+    // lower case, as in the kernel's /sys
     for (char *letter = gpu->pci; *letter; letter++) *letter = (char)tolower((unsigned char)*letter);
     int capability = 10 * properties->major + properties->minor;
     if (capability < LS_CUDA_LOWEST)
@@ -117,7 +117,7 @@ static ls_status take_gpu(ls_cuda_device *cuda, int index, int alone) {
     cuda->alone = alone && properties.cooperativeLaunch;
     cuda->memory_bytes = properties.totalGlobalMem;
     cudaError_t rc = cudaSetDevice(index);
-    if (rc == cudaSuccess) rc = cudaFree(NULL); // makes the context: a GPU that is broken or taken fails here
+    if (rc == cudaSuccess) rc = cudaFree(NULL); // creates the context: a broken or occupied GPU fails here
     return rc == cudaSuccess ? LS_SUCCESS : explain_start(rc);
 }
 

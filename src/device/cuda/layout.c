@@ -1,11 +1,11 @@
-// layout.c - between the canonical layouts (NCHW, OIHW, rows; fp32) and the device's own, which cuda.h defines.
-// The host converts, one copy carries.
+// layout.c - converts between the canonical layouts (NCHW, OIHW, rows; fp32) and the device's own, which cuda.h
+// defines. The host converts, and one copy transfers the result.
 
 #include "base/half.h"
 #include "base/memory.h"
 #include "device/cuda/cuda.h"
 
-// A tensor as [outer][inner pixels][channels] here and [outer][channels][pixels] in the canonical layout.
+// A tensor as [outer][inner pixels][channels] on the device and [outer][channels][pixels] in the canonical layout.
 typedef struct {
     int outer, channels, pixels;       // canonical
     int outer_padded, channels_padded; // on the device
@@ -16,7 +16,8 @@ static shape3 activation_shape(ls_nchw s) {
 }
 
 static shape3 param_shape(const ls_param_shape *p) {
-    int whole_inside = p->kind == LS_PARAM_VECTOR || p->groups > 1; // no rounding: one element, or one group
+    // not rounded up: one element, or the channels of one group
+    int whole_inside = p->kind == LS_PARAM_VECTOR || p->groups > 1;
     return (shape3){ p->dim[0], p->dim[1], p->dim[2] * p->dim[3], ls_cuda_channels(p->dim[0]),
         whole_inside ? p->dim[1] : ls_cuda_channels(p->dim[1]) };
 }
@@ -40,7 +41,7 @@ static void import(ls_cuda_device *device, shape3 s, ls_dtype storage, const flo
     for (int o = 0; o < s.outer; o++)
         for (int c = 0; c < s.channels; c++)
             for (int i = 0; i < s.pixels; i++) ls_store_float(laid_out, storage, place(s, o, c, i), *host++);
-    // queues do not wait for the default stream, on which cudaMemcpy runs, nor it for them
+    // cudaMemcpy runs on the default stream. Queues and the default stream do not wait for each other.
     cudaError_t rc = cudaDeviceSynchronize();
     if (rc == cudaSuccess) rc = cudaMemcpy(ls_cuda_at(dst), laid_out, bytes, cudaMemcpyHostToDevice);
     if (rc == cudaSuccess) rc = cudaDeviceSynchronize();
@@ -48,7 +49,7 @@ static void import(ls_cuda_device *device, shape3 s, ls_dtype storage, const flo
     free(laid_out);
 }
 
-// What could not be fetched is zero.
+// If the copy fails, the result is zero.
 static void export(ls_cuda_device *device, shape3 s, ls_dtype storage, ls_buffer src, float *host) {
     size_t bytes = elements_of(s) * ls_dtype_bytes(storage);
     void *laid_out;

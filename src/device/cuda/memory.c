@@ -7,7 +7,7 @@
 
 typedef struct {
     ls_slab base;
-    int of_nccl; // its memory came from ls_nccl_malloc
+    int of_nccl; // the memory came from ls_nccl_malloc
 } cuda_slab;
 
 static ls_status out_of_memory(ls_cuda_device *device, ls_memory_kind kind, size_t bytes, const char *what) {
@@ -63,7 +63,7 @@ ls_status ls_cuda_slab_new(ls_device *device, ls_memory_kind kind, size_t bytes,
     if (rc != cudaSuccess) {
         free(slab);
         if (rc != cudaErrorMemoryAllocation) return ls_cuda_fail(what, rc);
-        (void)cudaGetLastError(); // reported here: the next launch must not find it
+        (void)cudaGetLastError(); // clears the error, which is reported here: the next launch must not see it
         return out_of_memory(cuda, kind, bytes, what);
     }
     *out = &slab->base;

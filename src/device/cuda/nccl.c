@@ -1,11 +1,12 @@
-// nccl.c - nccl.h by NCCL, which is opened at run time when several ranks sum by it: one GPU needs none.
+// nccl.c - implements nccl.h with NCCL, which is opened at run time when several ranks sum with it. A single GPU does
+// not need it.
 //
-// The communicator is non-blocking, so that nothing here waits for a peer without a limit: a call that NCCL has
-// not finished when it returns is polled until it has. A communicator whose peer is gone is aborted, never destroyed.
-// What ends it runs in a thread of its own, which is left behind where NCCL does not come back.
+// The communicator is non-blocking, so that nothing here waits for a peer without a time limit: a call that returns
+// before NCCL has finished is polled until it has. A communicator whose peer is gone is aborted, never destroyed. A
+// separate thread ends the communicator; if NCCL does not return, that thread is abandoned.
 //
-// One thread at a time is in NCCL with the communicator: a non-blocking call leaves its work to a thread, which the next
-// query of the communicator's state joins and frees, and each call begins with that query.
+// Only one thread at a time calls NCCL with the communicator. A non-blocking call leaves its work to an NCCL thread;
+// the next query of the communicator's state joins and frees that thread, and each call starts with such a query.
 //
 // Source: NCCL 2.28 user guide, "Communicators" and "Fault tolerance"; NCCL's group.cc, ncclGroupJobComplete.
 #include "device/cuda/nccl.h"
@@ -22,10 +23,10 @@
 #include "base/memory.h"
 #include "device/gpu/library_search.h"
 
-// Sums in symmetric windows that are captured can be wrong in earlier ones: their kernels do not wait for the work before
-// them (nccl #1924).
+// VERSION_OF_WINDOWS: before this version, captured sums in symmetric windows can be wrong, because their kernels do
+// not wait for the work before them (nccl #1924).
 enum { VERSION_MIN = 21800, VERSION_OF_WINDOWS = 23007, REGISTERED_MAX = 16 };
-static const double abort_grace_s = 5; // NCCL's own threads look at its abort flag many times a second
+static const double abort_grace_s = 5; // NCCL's own threads check its abort flag many times a second
 
 _Static_assert(sizeof(ncclUniqueId) == LS_COLLECTIVE_ID_BYTES, "an id is NCCL's");
 
@@ -40,7 +41,7 @@ _Static_assert(sizeof(ncclUniqueId) == LS_COLLECTIVE_ID_BYTES, "an id is NCCL's"
 typedef void *ncclWindow_t;
 #endif
 
-// name, and whether NCCL 2.18 has it
+// name of the function; 1 if every NCCL from 2.18 on has it
 #define FUNCTIONS(X) \
     X(GetVersion, 1) \
     X(GetUniqueId, 1) \
@@ -63,10 +64,10 @@ typedef struct {
     FUNCTIONS(FIELD)
 #undef FIELD
     int version;
-    char problem[512]; // "": usable
+    char problem[512]; // "": the library is usable
 } nccl_api;
 
-// One for the process, as the library itself is.
+// One for the whole process, as the library itself.
 static nccl_api nccl;
 static atomic_int nccl_open;
 static pthread_once_t nccl_once = PTHREAD_ONCE_INIT;
@@ -112,7 +113,7 @@ ls_status ls_nccl_probe(char *version, size_t bytes) {
 
 // --- errors --------------------------------------------------------------------------------------
 
-// NCCL's words, and what to do.
+// Parts of NCCL's messages, and advice for the user.
 static const struct {
     const char *words, *advice;
 } hints[] = {
@@ -149,14 +150,15 @@ struct ls_nccl {
     ls_cuda_device *device;
     int rank, world_size;
     double timeout_s;
-    pthread_mutex_t lock; // of comm, and of who is in NCCL with it
-    ncclComm_t comm;      // NULL: close has it
+    pthread_mutex_t lock; // protects comm; held by the thread that is in NCCL with it
+    ncclComm_t comm;      // NULL: close has taken it
     void *registered[REGISTERED_MAX];
     ncclWindow_t windows[REGISTERED_MAX];
     int registered_count;
 };
 
-// Waits until NCCL has finished what returned rc, under the lock. *late: it has not within the timeout.
+// Waits, with the lock held, until NCCL has finished the call that returned rc. *late: it did not finish within the
+// timeout.
 static ncclResult_t settle(ncclComm_t comm, ncclResult_t rc, double timeout_s, int *late) {
     double until = ls_clock_seconds() + timeout_s, nap_s = 2e-6;
     *late = 0;
@@ -178,7 +180,7 @@ static ncclResult_t settle(ncclComm_t comm, ncclResult_t rc, double timeout_s, i
 
 typedef struct {
     ncclComm_t comm;
-    int in_order; // else by abort
+    int in_order; // end with all peers; else abort
     double timeout_s;
     atomic_int done, ended_in_order;
 } ending;
@@ -196,10 +198,11 @@ static void *end_comm(void *context) {
     return NULL;
 }
 
-// 1 when NCCL came back in time, so that the GPU waits for no peer any more; *in_order: with all peers.
+// Ends the communicator. Returns 1 if NCCL returned in time, so that the GPU no longer waits for a peer. in_order: end
+// together with all peers; else abort.
 static int end_within(ncclComm_t comm, int in_order, double timeout_s) {
     pthread_t thread;
-    ending *e = malloc(sizeof *e); // the thread's where it does not come back
+    ending *e = malloc(sizeof *e); // the thread keeps it if it does not return in time
     if (!e) return 0;
     *e = (ending){ .comm = comm, .in_order = in_order, .timeout_s = timeout_s };
     if (pthread_create(&thread, NULL, end_comm, e) != 0) {
@@ -257,7 +260,7 @@ ls_status ls_nccl_open(ls_cuda_device *device, const uint8_t id[LS_COLLECTIVE_ID
     peers->rank = rank;
     peers->world_size = world_size;
     peers->timeout_s = timeout_s;
-    ls_status status = start(peers, id); // no other thread has peers yet
+    ls_status status = start(peers, id); // no other thread uses peers yet
     if (ls_failed(status)) {
         if (peers->comm) (void)end_within(peers->comm, 0, 0);
         free(peers);
@@ -268,7 +271,7 @@ ls_status ls_nccl_open(ls_cuda_device *device, const uint8_t id[LS_COLLECTIVE_ID
     return LS_SUCCESS;
 }
 
-// Symmetric windows have the same place on all ranks: sums read the peers' memory without copies in between.
+// Symmetric windows have the same place on all ranks. Sums then read the peers' memory without intermediate copies.
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
 static int has_windows(void) {
     return nccl.version >= VERSION_OF_WINDOWS && nccl.CommWindowRegister && nccl.CommWindowDeregister && nccl.MemAlloc;
@@ -297,7 +300,7 @@ static ncclResult_t close_window(ncclComm_t comm, ncclWindow_t window) {
 }
 #endif
 
-// Waits for the outcome of a call on memory.
+// Waits for the result of a call that registers memory.
 static ls_status registered(ls_nccl *peers, const char *call, ncclResult_t rc) {
     int late;
     rc = settle(peers->comm, rc, peers->timeout_s, &late);
@@ -310,7 +313,7 @@ static ls_status register_memory(ls_nccl *peers, void *address, size_t bytes) {
     LS_TRY(registered(peers, "ncclCommRegister", nccl.CommRegister(peers->comm, address, bytes, handle)));
     if (has_windows())
         LS_TRY(registered(peers, "ncclCommWindowRegister", open_window(peers->comm, address, bytes, window)));
-    if (*handle || *window) peers->registered_count++; // both NULL where the GPUs have no use for it
+    if (*handle || *window) peers->registered_count++; // both are NULL if the GPUs cannot use the registration
     return LS_SUCCESS;
 }
 
@@ -348,7 +351,7 @@ static ls_status all_reduce(
     int late;
     ncclResult_t rc = nccl.AllReduce(
         data, data, (size_t)count, types[dtype].type, op == LS_COLLECT_MAX ? ncclMax : ncclSum, peers->comm, stream);
-    // not in the queue before NCCL reports it: what follows would overtake it
+    // The collective is not in the queue until NCCL reports success. Without waiting, later work would overtake it.
     if (rc == ncclInProgress)
         rc = settle(peers->comm, rc, peers->timeout_s, &late);
     else
@@ -367,7 +370,7 @@ ls_status ls_nccl_all_reduce(
     return status;
 }
 
-// Under the lock.
+// Call with the lock held.
 static ls_status query(const ls_nccl *peers) {
     ncclResult_t state = ncclSuccess, rc = nccl.CommGetAsyncError(peers->comm, &state);
     if (rc != ncclSuccess) state = rc;
@@ -375,7 +378,7 @@ static ls_status query(const ls_nccl *peers) {
     return fail(LS_COMM, "a collective between GPUs", peers->comm, state);
 }
 
-// Never waits: whoever has the lock is in a call of its own, which returns what comes of it.
+// Never waits: if another thread has the lock, it is in a call that reports the error itself.
 ls_status ls_nccl_health(ls_nccl *peers) {
     if (pthread_mutex_trylock(&peers->lock) != 0) return LS_SUCCESS;
     ls_status status = peers->comm ? query(peers) : LS_SUCCESS;
@@ -402,14 +405,14 @@ cudaError_t ls_nccl_malloc(size_t bytes, void **address) {
     if (nccl.MemAlloc(address, bytes) == ncclSuccess) return cudaSuccess;
     *address = NULL;
     return has_windows() ? cudaErrorMemoryAllocation
-                         : cudaSuccess; // a window of other memory on one rank alone would hang
+                         : cudaSuccess; // registering a window of other memory on one rank alone would hang
 }
 
 cudaError_t ls_nccl_free(void *address) {
     return nccl.MemFree(address) == ncclSuccess ? cudaSuccess : cudaErrorUnknown;
 }
 
-#else // nccl.h was not there when this was built: one GPU
+#else // nccl.h was not found when this was built: only one GPU
 
 static ls_status without(void) {
     return ls_fail(LS_DEVICE, "this build sums nothing between GPUs: nccl.h was not found when it was made (take "

@@ -1,5 +1,5 @@
-// nccl.h - the seam to NCCL: the same GPU's work on other ranks. Only nccl.c includes NCCL, which it opens
-// when it is needed; tests/emulation/peers.cc stands in for it where there is no GPU.
+// nccl.h - the interface to NCCL, which sums over the GPUs of several ranks. Only nccl.c includes NCCL and opens it
+// when needed. Without a GPU, tests/emulation/peers.cc takes its place.
 #ifndef LS_DEVICE_CUDA_NCCL_H
 #define LS_DEVICE_CUDA_NCCL_H
 
@@ -15,12 +15,12 @@ LS_CHECKED ls_status ls_nccl_open(ls_cuda_device *device, const uint8_t id[LS_CO
 LS_CHECKED ls_status ls_nccl_register_memory(ls_nccl *peers, void *address, size_t bytes);
 LS_CHECKED ls_status ls_nccl_all_reduce(
     ls_nccl *peers, void *data, int64_t count, ls_dtype dtype, ls_collect op, int32_t tag, cudaStream_t stream);
-LS_CHECKED ls_status ls_nccl_health(ls_nccl *peers); // does not wait for a thread that is in another of these
-// 0: not all had ended when the time was over; the device may then wait for ever at any call that waits for its work.
+LS_CHECKED ls_status ls_nccl_health(ls_nccl *peers); // does not wait for a thread that is in another of these functions
+// Returns 0 if not all ranks had ended in time. The device may then wait for ever in any call that waits for its work.
 int ls_nccl_close(ls_nccl *peers, double timeout_s);
 
-// Device memory from the library's own allocator. *address NULL: there is none, and any other memory works, too.
-// cudaErrorMemoryAllocation: there is, but no such memory is free.
+// Allocates device memory with the library's own allocator. *address NULL with cudaSuccess: there is no such allocator,
+// and any other memory works too. cudaErrorMemoryAllocation: the allocator has no memory left.
 cudaError_t ls_nccl_malloc(size_t bytes, void **address);
 cudaError_t ls_nccl_free(void *address);
 

@@ -1,4 +1,4 @@
-// op_augment.c - a batch of pictures, placed, mirrored and normalised; one launch.
+// op_augment.c - augments and normalises a batch of pictures, in one launch.
 #include "device/cuda/cuda.h"
 #include "device/cuda/kernels/augment.h"
 

@@ -1,4 +1,4 @@
-// op_channels.c - copies of channels; one launch.
+// op_channels.c - copies of channels, in one launch.
 #include "device/cuda/cuda.h"
 #include "device/cuda/kernels/channels.h"
 

@@ -1,7 +1,9 @@
-// op_conv.c - convolutions: the depthwise kernels where these compute them; else the faster of implicit_gemm's and cuDNN's plan, by
-// measurement or by a rule; the direct kernels where neither computes them.
+// op_conv.c - convolutions. The depthwise kernels are used if they can compute the convolution. Otherwise the faster of
+// the implicit GEMM kernels and cuDNN is used, decided by measurement or by a rule. If neither can compute it, the
+// direct kernels do.
 //
-// cuDNN adds a weight gradient to what is there in fp32, and stores it in 16 bits: then only where it is given room for that.
+// cuDNN adds a weight gradient to an fp32 array, but overwrites a 16-bit array. So for 16-bit gradients it is used only
+// if there is a separate array for them (attr.rounds).
 #include "device/cuda/weighted.h"
 
 #define IMPLICIT "implicit gemm"
@@ -12,17 +14,18 @@ static ls_cuda_implicit_pass pass_of(ls_op op) {
                                             : LS_CUDA_IMPLICIT_BACKWARD_WEIGHT;
 }
 
-// Where implicit_gemm is the faster one on an H100, by its weights (docs/cuda.md#implicit-gemm).
+// Whether the implicit GEMM kernels are faster on an H100, by the number of weights (docs/cuda.md#implicit-gemm).
 static int is_faster(const ls_cuda_conv_geometry *g, ls_op op) {
     const int taps = g->kernel_h * g->kernel_w, weights = taps * g->padded_c * g->padded_k;
     const int strides = g->stride_h * g->stride_w, narrow = g->storage != LS_F32;
-    if (taps == 1 && strides == 1) return 0; // a matrix product
+    if (taps == 1 && strides == 1) return 0; // this is a plain matrix product
     if (op == LS_OP_CONV_FORWARD) return weights <= (narrow ? 14336 : 6400);
-    if (op == LS_OP_CONV_BACKWARD_DATA) return weights / strides <= (narrow ? 9216 : 6400); // those that a pixel meets
+    // weights that one pixel meets
+    if (op == LS_OP_CONV_BACKWARD_DATA) return weights / strides <= (narrow ? 9216 : 6400);
     return weights <= (narrow ? 18432 : 9216);
 }
 
-// A run of `context`, an ls_cuda_weighted_plan's implicit gemm, to be timed.
+// Runs the implicit GEMM of `context`, an ls_cuda_weighted_plan, once, to be timed.
 static void run_implicit(void *context, void *image, void *weight, void *result, void *workspace, ls_queue *queue) {
     const ls_cuda_weighted_plan *parts = context;
     const ls_op op = parts->head.base.desc.op;
@@ -36,7 +39,7 @@ static void run_implicit(void *context, void *image, void *weight, void *result,
     }
 }
 
-// A library's plan, or own kernels: what is faster. *chosen: as ls_plan.chosen
+// Chooses the faster of a library's plan and own kernels. *chosen: as ls_plan.chosen.
 static ls_status choose_faster(
     ls_cuda_device *device, const ls_op_desc *desc, ls_cuda_weighted_plan *parts, const char **chosen) {
     const ls_cuda_conv_geometry *g = &parts->geometry;
@@ -49,13 +52,14 @@ static ls_status choose_faster(
         parts->implicit ? &own : NULL, &parts->algorithm, chosen);
 }
 
-// The kernels that compute it; none of them: the direct ones.
+// Chooses the kernels and sets them in parts. If none is set, the direct kernels compute the convolution.
 static ls_status choose(
     ls_cuda_device *device, const ls_op_desc *desc, ls_cuda_weighted_plan *parts, const char **chosen) {
     const ls_conv_attr *a = &desc->attr.conv;
     const size_t shared = ls_cuda_shared_bytes(device->capability);
     const int room = desc->op != LS_OP_CONV_BACKWARD_WEIGHT || a->storage == LS_F32 || a->rounds;
-    const int products = (a->storage != LS_F32 || device->tf32) && !device->no_implicit_gemm; // of tensor cores
+    // products: tensor cores may be used
+    const int products = (a->storage != LS_F32 || device->tf32) && !device->no_implicit_gemm;
     ls_status status = LS_SUCCESS;
     parts->depthwise = ls_cuda_depthwise_can(&parts->geometry);
     if (parts->depthwise || a->bias_only) return LS_SUCCESS;

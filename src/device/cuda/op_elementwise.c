@@ -1,4 +1,4 @@
-// op_elementwise.c - element-wise operators; one launch each.
+// op_elementwise.c - element-wise operators, in one launch each.
 #include "device/cuda/cuda.h"
 #include "device/cuda/kernels/elementwise.h"
 
@@ -16,7 +16,7 @@ static ls_cuda_elementwise_launch *launch_of(ls_op op) {
 static void run_elementwise(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
     (void)workspace;
     const ls_elementwise_attr *a = &plan->desc.attr.elementwise;
-    int inputs = ls_op_args(plan->desc.op) - 1; // the output is the last
+    int inputs = ls_op_args(plan->desc.op) - 1; // the output is the last argument
     launch_of(plan->desc.op)(a, ls_cuda_at(args[0]), inputs > 1 ? ls_cuda_at(args[1]) : NULL, ls_cuda_at(args[inputs]),
         ls_cuda_packs(a->shape, a->storage), queue->stream);
     ls_cuda_enqueued(plan, queue);

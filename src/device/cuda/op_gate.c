@@ -1,4 +1,4 @@
-// op_gate.c - gates; one launch each.
+// op_gate.c - gates, in one launch each.
 #include "device/cuda/cuda.h"
 #include "device/cuda/kernels/channels.h"
 

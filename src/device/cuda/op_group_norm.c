@@ -1,5 +1,5 @@
-// op_group_norm.c - group norm: two launches forward (statistics, apply), three or four backward (sums, shares of groups,
-// parameters, apply).
+// op_group_norm.c - group norm. Forward has two launches (statistics, apply). Backward has three or four (sums, shares
+// of the groups, parameters if affine, apply).
 #include "device/cuda/cuda.h"
 #include "device/cuda/kernels/group_norm.h"
 

@@ -1,11 +1,11 @@
-// op_linear.c - fully connected layers as row-major matrix products C[m][n] = op(A) op(B), k long, by cuBLASLt;
-// the direct kernels where it is not there.
+// op_linear.c - fully connected layers as row-major matrix products C[m][n] = op(A) op(B), summed over k, by cuBLASLt;
+// by the direct kernels if cuBLASLt is not there.
 //                    m         n         k         A                      B
 //   forward          batch     outputs   inputs    src                    weight, transposed
 //   backward data    batch     inputs    outputs   grad_dst               weight
 //   backward weight  outputs   inputs    batch     grad_dst, transposed   src               added to fp32
-// inputs = height * width * padded channels, outputs padded: what is padding is zero in A or B.
-// The gradients of a layer that a head may have (ls_head_fits) are one launch of an own kernel.
+// inputs = height * width * padded channels; outputs are padded too. Padding is zero in A or B. The weight and bias
+// gradients of a layer that is small enough for a head (ls_linear_is_small) are one launch of an own kernel.
 #include "device/cuda/kernels/head.h"
 #include "device/cuda/weighted.h"
 

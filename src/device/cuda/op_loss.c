@@ -1,4 +1,4 @@
-// op_loss.c - softmax cross-entropy, and the head of a network; one launch each.
+// op_loss.c - softmax cross-entropy, and the head of a network, in one launch each.
 #include "device/cuda/cuda.h"
 #include "device/cuda/kernels/head.h"
 

@@ -1,27 +1,28 @@
-// op_muon.c - Muon (op_update.h): matrices in batches, products in fp32 (TF32 where the device's option allows it).
+// op_muon.c - Muon (op_update.h): matrices in batches, products in fp32 (TF32 if the device's option allows it).
 //
-// All matrices are one batch, of the largest's size, where filling up at most triples the work: a few large launches
-// then take the place of many small ones. Otherwise matrices of one size are a batch.
+// All matrices form one batch, padded to the size of the largest, if padding at most triples the work. A few large
+// launches then replace many small ones. Otherwise all matrices of one size form a batch.
 #include "base/memory.h"
 #include "device/cuda/cuda.h"
 #include "device/cuda/kernels/muon.h"
 #include "device/cuda/vendor.h"
 
 enum { GRAM, FACTOR, NEXT, PRODUCTS, ALIGN = 256 };
-static const double FILL = 3; // times the work of the matrices themselves
+static const double FILL = 3; // most work of the padded batch, as a multiple of the matrices' own work
 
 typedef struct {
-    int first, count, small, large; // matrices first..first+count-1 of the plan's
+    int first, count, small, large; // matrices first..first+count-1 of the plan's list
     ls_cuda_muon_product product[PRODUCTS];
-    ls_cuda_gemm *gemm[PRODUCTS]; // NULL: by the kernel
+    ls_cuda_gemm *gemm[PRODUCTS]; // NULL: the own kernel computes the product
 } batch;
 
 typedef struct {
     ls_cuda_plan plan;
-    ls_slab *matrices; // ls_cuda_muon_matrix, by batch
+    ls_slab *matrices; // ls_cuda_muon_matrix, sorted by batch
     batch *batches;
     int batch_count;
-    size_t library_bytes; // of the products, in front of the workspace; then x, next, gram, factor, parts, factors
+    // workspace of the library's products, at the start; x, next, gram, factor, parts and factors follow
+    size_t library_bytes;
     size_t x_bytes, gram_bytes, parts_bytes;
 } muon_plan;
 
@@ -72,7 +73,7 @@ static void run_muon(const ls_plan *plan, const ls_buffer *args, ls_buffer works
 
 // --- planning ------------------------------------------------------------------------------------
 
-// Sides in x, whole packs long.
+// Sides of x, rounded up to whole packs.
 static int small_of(const ls_cuda_muon_matrix *m) {
     return ls_cuda_channels(m->transposed ? m->columns : m->rows);
 }
@@ -108,7 +109,7 @@ static int list_matrices(const ls_cuda_device *device, const ls_optimizer_attr *
     return count;
 }
 
-// Whether all are one batch, of the size that is given then.
+// Whether all matrices form one batch. *small and *large: its size.
 static int fills_one(const ls_cuda_muon_matrix *list, int count, int *small, int *large) {
     double own = 0;
     *small = *large = 0;
@@ -120,7 +121,7 @@ static int fills_one(const ls_cuda_muon_matrix *list, int count, int *small, int
     return count * work_of(*small, *large) <= FILL * own;
 }
 
-// Matrices of the same size come together, in the order of the first of each.
+// Sorts matrices of the same size together, in the order of the first of each size.
 static void cut_batches(muon_plan *own, ls_cuda_muon_matrix *list, int count) {
     int small, large;
     if (fills_one(list, count, &small, &large)) {

@@ -1,6 +1,6 @@
-// op_norm.c - batch norm: where shared memory holds what it reads, one launch forward and one backward; else two forward
-// (statistics, apply), two backward (sums, apply): device/gpu/norm_rule.h. One for inference. Over several ranks, one for
-// each of the sums and two (finish, apply) for what follows them.
+// op_norm.c - batch norm. If shared memory can hold the input, one launch forward and one backward. Otherwise two
+// launches forward (statistics, apply) and two backward (sums, apply); device/gpu/norm_rule.h decides. Inference has
+// one launch. Over several ranks, each of the sums has one launch, and the operator after it has two (finish, apply).
 #include "device/cuda/cuda.h"
 #include "device/cuda/kernels/norm.h"
 #include "device/gpu/norm_rule.h"
@@ -8,8 +8,8 @@
 typedef struct {
     ls_cuda_plan base;
     ls_cuda_norm_grid grid;
-    int sums;      // the workspace has room for each slice's sums
-    ls_slab *done; // a counter for each column of the grid; NULL where no block waits for others' sums
+    int sums;      // the workspace contains the sums of each slice
+    ls_slab *done; // one counter for each column of the grid; NULL if no block waits for the sums of others
 } norm_plan;
 
 static ls_cuda_norm_args args_of(const ls_plan *plan, ls_buffer workspace) {
@@ -87,13 +87,13 @@ static ls_cuda_norm_args backward_args(const ls_plan *plan, const ls_buffer *arg
     if (k.attr.pool_kernel) {
         k.index = ls_cuda_at(args[LS_NORM_BACKWARD_INDEX]);
     } else if (k.attr.activation == LS_ACTIVATION_RELU && !k.beta) {
-        k.dst = ls_cuda_at(args[LS_NORM_BACKWARD_DST]); // with beta y follows from src
+        k.dst = ls_cuda_at(args[LS_NORM_BACKWARD_DST]); // with beta, y is computed again from src
     }
     k.grad_dst = ls_cuda_at(args[LS_NORM_BACKWARD_GRAD_DST]);
     if (k.attr.two_grads) k.grad_dst2 = ls_cuda_at(args[LS_NORM_BACKWARD_GRAD_DST2]);
     k.gamma = ls_cuda_at(args[LS_NORM_BACKWARD_GAMMA]);
     k.saved = ls_cuda_at(args[LS_NORM_BACKWARD_SAVED]);
-    k.mean = ls_cuda_at(args[LS_NORM_BACKWARD_MEAN]); // NULL but with stored statistics
+    k.mean = ls_cuda_at(args[LS_NORM_BACKWARD_MEAN]); // NULL without stored statistics
     k.var = ls_cuda_at(args[LS_NORM_BACKWARD_VAR]);
     k.out = ls_cuda_at(args[LS_NORM_BACKWARD_GRAD_SRC]);
     if (k.attr.residual) k.grad_residual = ls_cuda_at(args[LS_NORM_BACKWARD_GRAD_RESIDUAL]);
@@ -130,7 +130,8 @@ static void run_backward_apply(const ls_plan *plan, const ls_buffer *args, ls_bu
     ls_cuda_enqueued(plan, queue);
 }
 
-// The operators, and what each takes: does it sum over pixels, does it need factors? kept: in one launch, where there is one.
+// The functions and needs of an operator. sums: it sums over pixels. factors: it needs factors. kept: the function for
+// one launch, or NULL.
 typedef struct {
     ls_cuda_run *run, *kept;
     int sums, factors;

@@ -1,4 +1,4 @@
-// op_pool.c - max and average pooling; one launch each.
+// op_pool.c - max and average pooling, in one launch each.
 #include "device/cuda/cuda.h"
 #include "device/cuda/kernels/pool.h"
 
@@ -27,8 +27,8 @@ static void run_backward(const ls_plan *plan, const ls_buffer *args, ls_buffer w
     ls_cuda_enqueued(plan, queue);
 }
 
-// A thread to each window keeps the memory busy where there are many of them. Below that, threads share large windows.
-// By shape alone: the choice decides the order in which averages add up.
+// With many windows, one thread for each window keeps the memory busy. With fewer windows, several threads share each
+// large window. The choice depends on the shape only, because it decides the order in which averages add up.
 enum { ENOUGH_WINDOWS = 1 << 17, SHARED_WINDOW = 16 };
 
 ls_status ls_cuda_pool_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out) {

@@ -1,4 +1,4 @@
-// op_resize.c - bilinear resizing; one launch.
+// op_resize.c - bilinear resizing, in one launch.
 #include "device/cuda/cuda.h"
 #include "device/cuda/kernels/resize.h"
 

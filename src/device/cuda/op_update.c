@@ -1,4 +1,4 @@
-// op_update.c - the flat operators of the update on CUDA; the work is in kernels/update.cu.
+// op_update.c - the flat operators of the update on CUDA. The kernels are in kernels/update.cu.
 
 #include "base/memory.h"
 #include "device/cuda/cuda.h"
@@ -122,7 +122,7 @@ ls_status ls_cuda_optimizer_plan(ls_cuda_device *device, const ls_op_desc *desc,
     return LS_GIVE(status, &own->plan.base, out, ls_cuda_plan_free);
 }
 
-// --- the others ----------------------------------------------------------------------------------
+// --- other operators -----------------------------------------------------------------------------
 
 static ls_status plan_with(ls_cuda_device *device, const ls_op_desc *desc, ls_cuda_run *run, ls_plan **out) {
     ls_cuda_plan *plan;
@@ -154,7 +154,7 @@ ls_status ls_cuda_flat_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_p
 
 typedef struct {
     ls_cuda_plan plan;
-    ls_slab *done; // a counter of blocks
+    ls_slab *done; // counter of finished blocks
 } control_plan;
 
 static void run_step_control(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {

@@ -1,4 +1,4 @@
-// plan.c - making and freeing plans.
+// plan.c - makes and frees plans.
 
 #include "base/memory.h"
 #include "device/cuda/cuda.h"

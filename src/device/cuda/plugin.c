@@ -1,4 +1,4 @@
-// plugin.c - the one symbol that lockstep_cuda.so exports.
+// plugin.c - the only symbol that lockstep_cuda.so exports.
 #include "device/gpu/plugin.h"
 #include "device/cuda/cuda.h"
 

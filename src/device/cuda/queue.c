@@ -1,7 +1,7 @@
-// queue.c - streams, events, recordings, and errors that show up later than their cause.
+// queue.c - streams, events, captured graphs, and errors that show up later than their cause.
 //
-// A GPU reports a kernel's fault at some later call, and from then on at every call. So what cannot return a status
-// notes the first error in the device, and ls_queue_sync returns it with the operator that was enqueued last.
+// A GPU reports a kernel's fault at some later call, and then at every call. So functions that cannot return a status
+// note the first error in the device. ls_queue_sync returns it, with the operator that was enqueued last.
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +23,7 @@ struct ls_captured_graph {
 // --- errors --------------------------------------------------------------------------------------
 
 ls_status ls_cuda_fail(const char *call, cudaError_t rc) {
-    (void)cudaGetLastError(); // reported here: the next launch must not find it
+    (void)cudaGetLastError(); // clears the error, which is reported here: the next launch must not see it
     return ls_fail(LS_DEVICE, "%s: CUDA error %d (%s)", call, (int)rc, cudaGetErrorString(rc));
 }
 
@@ -40,8 +40,8 @@ ls_status ls_cuda_error(ls_cuda_device *device) {
     return status;
 }
 
-static void note_first(ls_cuda_device *device, const char *while_doing, cudaError_t rc) { // under the lock
-    if (ls_failed(device->error)) return;                                                 // only the first is the cause
+static void note_first(ls_cuda_device *device, const char *while_doing, cudaError_t rc) { // call with the lock held
+    if (ls_failed(device->error)) return; // only the first error is the cause
     char last[256] = "no operator had been enqueued";
     if (device->last)
         snprintf(last, sizeof last, "the last operator enqueued was %s of layer %s%s", ls_op_name(device->last->op),
@@ -81,8 +81,8 @@ void ls_cuda_enqueued(const ls_plan *plan, ls_queue *queue) {
 
 // --- queues --------------------------------------------------------------------------------------
 
-// Sums over ranks are short and others wait for them: they go before the kernels of the backward pass. The lower
-// number is the higher priority.
+// Sums over ranks are short, and other work waits for them. So they run before the kernels of the backward pass. A
+// lower number is a higher priority.
 static cudaError_t make_stream(const char *name, cudaStream_t *stream) {
     int lowest = 0, highest = 0;
     if (strcmp(name, "gradients") == 0) {
@@ -180,7 +180,7 @@ ls_status ls_cuda_event_sync(ls_event *event) {
     return ls_cuda_error(event->device);
 }
 
-// 1 after an error, too: a caller that polls then stops, and the next call that can return the error does.
+// Returns 1 after an error too. A caller that polls then stops, and the next call that can return the error does so.
 int ls_cuda_event_happened(ls_event *event) {
     cudaError_t rc = cudaEventQuery(event->event);
     if (rc == cudaErrorNotReady) {
@@ -198,11 +198,11 @@ double ls_cuda_event_seconds(ls_event *from, ls_event *to) {
     return milliseconds * 1e-3;
 }
 
-// --- recordings ----------------------------------------------------------------------------------
+// --- captured graphs -----------------------------------------------------------------------------
 
 ls_status ls_cuda_capture_begin(ls_queue *queue) {
     LS_TRY(ls_cuda_error(queue->device));
-    // thread-local: what the loader's threads call meanwhile does not disturb
+    // thread-local mode: calls of the loader's threads do not disturb the capture
     LS_TRY_CUDA(cudaStreamBeginCapture(queue->stream, cudaStreamCaptureModeThreadLocal));
     return LS_SUCCESS;
 }
@@ -213,12 +213,14 @@ ls_status ls_cuda_capture_end(ls_queue *queue, ls_captured_graph **out) {
     cudaGraphExec_t executable = NULL;
     cudaError_t rc = cudaStreamEndCapture(queue->stream, &captured);
     if (rc == cudaSuccess) {
-        // A captured kernel has its stream's priority; without the flag all nodes run with that of the stream which the
-        // graph is launched in, and sums over ranks queue behind the backward pass. CUDA 11.7 and later have it.
+        // A captured kernel keeps its stream's priority. Without this flag, all nodes run with the priority of the
+        // stream in which the graph is launched, and sums over ranks queue after the backward pass. CUDA 11.7 and later
+        // have the flag.
         rc = cudaGraphInstantiate(&executable, captured, cudaGraphInstantiateFlagUseNodePriority);
         cudaGraphDestroy(captured);
     }
-    ls_status status = ls_cuda_error(device); // of something enqueued meanwhile, which is the cause of rc
+    // error of work enqueued during the capture, which then is the cause of rc
+    ls_status status = ls_cuda_error(device);
     if (rc != cudaSuccess) ls_keep_first(&status, ls_cuda_fail("the end of a captured update", rc));
     ls_captured_graph *graph;
     ls_keep_first(&status, LS_NEW(graph, 1, "captured update"));

@@ -1,4 +1,4 @@
-// vendor.c - opening cuDNN and cuBLASLt.
+// vendor.c - opens cuDNN and cuBLASLt.
 #include "base/memory.h"
 #include "device/cuda/vendor_internal.h"
 

@@ -1,5 +1,4 @@
-// vendor_conv.c - convolutions by cuDNN on a GPU: choosing a plan,
-// by the heuristics' order or by timing, and running it.
+// vendor_conv.c - convolutions by cuDNN on a GPU. Chooses a plan by the heuristics' order or by timing, and runs it.
 #include "device/cuda/vendor_internal.h"
 
 #include <stdio.h>
@@ -10,16 +9,16 @@
 
 enum { KEY_BYTES = 512, POINTERS = LS_CONV_TENSORS };
 
-// The arguments of one run: where the three tensors and the workspace lie. Made when a run has other addresses than the
-// last one, which after the first update never happens: a plan has its place in the program.
+// The arguments of one run: addresses of the three tensors and of the workspace. They are made again only if the
+// addresses change. After the first update this never happens, because a plan always uses the same memory.
 typedef struct {
-    cudnnBackendDescriptor_t descriptor; // NULL: none yet
+    cudnnBackendDescriptor_t descriptor; // NULL: not made yet
     void *pointers[POINTERS], *workspace;
 } variant;
 
 struct ls_cuda_conv_algorithm {
     ls_cuda_libraries *libraries;
-    ls_cudnn_plans plans; // one
+    ls_cudnn_plans plans; // exactly one plan
     variant variant;
     char name[64], layer[96];
 };
@@ -59,7 +58,7 @@ static void free_variant(variant *v) {
 typedef struct {
     ls_cuda_libraries *libraries;
     const char *layer;
-    const ls_cudnn_plans *plans; // the candidates, and behind them
+    const ls_cudnn_plans *plans; // the candidates; `own` is the last candidate
     const ls_cuda_own_conv *own; // own kernels, or NULL
     ls_cuda_conv_timing timing;
 } measurement;
@@ -88,7 +87,7 @@ static ls_status time_once(void *context, int index, float *ms) {
     return status;
 }
 
-// *measured is 0 where the GPU has no room for it.
+// *measured is 0 if the GPU has not enough memory to measure.
 static ls_status measure(measurement *m, ls_op op, const ls_conv_attr *attr, int *best, int *measured) {
     size_t workspace = m->own ? m->own->workspace : 0;
     for (int i = 0; i < m->plans->count; i++)
@@ -106,7 +105,8 @@ static ls_status measure(measurement *m, ls_op op, const ls_conv_attr *attr, int
     return status;
 }
 
-// What was measured without own kernels is no choice between these and the library.
+// The key contains the name of the own kernels, because a choice that was measured without them does not apply when
+// they exist.
 static void make_key(const ls_cuda_libraries *libraries, ls_op op, const ls_conv_attr *a, const ls_cuda_own_conv *own,
     char key[KEY_BYTES]) {
     const ls_cuda_device *device = libraries->device;
@@ -121,7 +121,8 @@ static void make_key(const ls_cuda_libraries *libraries, ls_op op, const ls_conv
         a->groups, libraries->workspace_limit, own ? "; " : "", own ? own->name : "");
 }
 
-// Makes the plan to take, and says how it was chosen. plans->count 0: own kernels, where there are some; else cuDNN has none.
+// Makes the chosen plan and says how it was chosen. If plans->count is 0, own kernels are chosen if they exist;
+// otherwise cuDNN has no plan.
 static ls_status choose(ls_cuda_libraries *libraries, ls_op op, const ls_conv_attr *attr, const char *layer,
     const ls_cuda_own_conv *own, ls_cudnn_plans *plans, const char **how) {
     const ls_cudnn_target target = {
@@ -134,7 +135,7 @@ static ls_status choose(ls_cuda_libraries *libraries, ls_op op, const ls_conv_at
     if (cache && (request.only = ls_algorithm_cache_find(cache, key, how))) {
         if (own && strcmp(request.only, own->name) == 0) return LS_SUCCESS;
         if (!ls_failed(ls_cudnn_plans_make(&target, &request, plans)) && plans->count > 0) return LS_SUCCESS;
-        ls_cudnn_plans_free(plans); // no plan of that name can be made: as if there were no choice
+        ls_cudnn_plans_free(plans); // no plan with that tag can be made: continue as without a remembered choice
         request.only = NULL;
     }
     *how = LS_CHOSEN_BY_RULE;
@@ -159,12 +160,12 @@ static ls_status choose(ls_cuda_libraries *libraries, ls_op op, const ls_conv_at
     return ls_algorithm_cache_put(cache, key, tag);
 }
 
-// --- the seam ------------------------------------------------------------------------------------
+// --- vendor.h ------------------------------------------------------------------------------------
 
 ls_status ls_cuda_conv_algorithm_new(ls_cuda_libraries *libraries, ls_op op, const ls_conv_attr *attr,
     const char *layer, const ls_cuda_own_conv *own, ls_cuda_conv_algorithm **out, const char **chosen) {
     *out = NULL, *chosen = NULL;
-    // A group's channels are not padded, so the padded numbers would say another number of groups.
+    // Channels of a group are not padded. Padded channel counts would change the number of groups.
     if (attr->groups > 1 && (attr->src.c % LS_CUDA_CHANNELS || attr->dst.c % LS_CUDA_CHANNELS)) return LS_SUCCESS;
     ls_cuda_conv_algorithm *made;
     LS_TRY(LS_NEW(made, 1, "layer %s", layer));

@@ -1,11 +1,11 @@
-// vendor_gemm.c - matrix products by cuBLASLt, which is column-major: a row-major C[m][n] is its n x m matrix
-// with leading dimension n, and C = op(A) op(B) is, transposed, its product of B by A.
+// vendor_gemm.c - matrix products by cuBLASLt. The library is column-major: a row-major C[m][n] is its n x m matrix
+// with leading dimension n. So C = op(A) op(B), transposed, is its product of B by A.
 #include "base/memory.h"
 #include "device/cuda/vendor_internal.h"
 
 #include <stdio.h>
 
-enum { ALIGNMENT = 16 }; // of the store's tensors: 64 bytes in fp32, 32 in 16 bits
+enum { ALIGNMENT = 16 }; // of the tensors in the store: 64 bytes in fp32, 32 in 16 bits
 
 struct ls_cuda_gemm {
     ls_cuda_libraries *libraries;
@@ -50,7 +50,7 @@ static ls_status describe(ls_cuda_gemm *gemm, const ls_cuda_gemm_attr *a, int tf
     TRY_LT(gemm->layer, cublasLtMatmulDescSetAttribute(gemm->product, CUBLASLT_MATMUL_DESC_TRANSA, &left, sizeof left));
     TRY_LT(
         gemm->layer, cublasLtMatmulDescSetAttribute(gemm->product, CUBLASLT_MATMUL_DESC_TRANSB, &right, sizeof right));
-    // rows, columns, leading dimension, all by columns: stored [k][n] is n x k, stored [n][k] is k x n
+    // rows, columns and leading dimension in column-major order: stored [k][n] is n x k, stored [n][k] is k x n
     if (a->transpose_b) {
         TRY_LT(gemm->layer, cublasLtMatrixLayoutCreate(&gemm->left, storage, k, n, (int64_t)k));
     } else {
@@ -62,7 +62,7 @@ static ls_status describe(ls_cuda_gemm *gemm, const ls_cuda_gemm_attr *a, int tf
         TRY_LT(gemm->layer, cublasLtMatrixLayoutCreate(&gemm->right, storage, k, m, (int64_t)k));
     }
     TRY_LT(gemm->layer, cublasLtMatrixLayoutCreate(&gemm->result, type_of(a->result), n, m, (int64_t)n));
-    // the bias lies along the columns of the transposed result, in that one's type
+    // the bias runs along the columns of the transposed result and has the result's type
     const cublasLtEpilogue_t epilogue = a->bias && a->relu ? CUBLASLT_EPILOGUE_RELU_BIAS
                                         : a->bias          ? CUBLASLT_EPILOGUE_BIAS
                                         : a->relu          ? CUBLASLT_EPILOGUE_RELU
@@ -75,13 +75,14 @@ static ls_status describe(ls_cuda_gemm *gemm, const ls_cuda_gemm_attr *a, int tf
     return set_batch(gemm, gemm->result, a->batch, (int64_t)a->m * a->n);
 }
 
-// NVIDIA's advice for the workspace: 32 MiB from Hopper on, 4 MiB before.
+// Workspace that NVIDIA recommends: 32 MiB for Hopper and later, 4 MiB before.
 static uint64_t workspace_wanted(const ls_cuda_libraries *libraries) {
     uint64_t wanted = (uint64_t)(libraries->device->capability >= 90 ? 32 : 4) << 20;
     return wanted < libraries->workspace_limit ? wanted : libraries->workspace_limit;
 }
 
-// Parts of a divided sum are kept in fp32 and added in a step of their own: one order, no rounding to 16 bits between.
+// Partial sums are kept in fp32 and added in a separate step. So there is one order of additions and no rounding to 16
+// bits in between.
 static ls_status prefer(cublasLtMatmulPreference_t preference, const ls_cuda_libraries *libraries, const char *layer) {
     uint64_t workspace = workspace_wanted(libraries);
     uint32_t reduction = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, alignment = ALIGNMENT;
@@ -103,7 +104,7 @@ static ls_status prefer(cublasLtMatmulPreference_t preference, const ls_cuda_lib
     return LS_SUCCESS;
 }
 
-// *found is 0 when there is no algorithm.
+// *found is 0 if there is no algorithm.
 static ls_status choose(ls_cuda_gemm *gemm, int *found) {
     cublasLtMatmulPreference_t preference = NULL;
     cublasLtMatmulHeuristicResult_t result = { 0 };

@@ -1,6 +1,6 @@
 #include "device/cuda/weighted.h"
 
-// Arguments are named as a convolution's; a linear layer's are the same (device/op_linear.h).
+// Arguments have the names of a convolution's arguments; a linear layer's are the same (device/op_linear.h).
 
 static void run_forward(const ls_plan *base, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
     const ls_cuda_weighted_plan *plan = (const ls_cuda_weighted_plan *)base;
@@ -18,7 +18,7 @@ static void run_forward(const ls_plan *base, const ls_buffer *args, ls_buffer wo
         ls_cuda_depthwise_forward(g, src, weight, bias, dst, queue->stream);
     else
         ls_cuda_direct_forward(g, src, weight, bias, plan->bias_type, dst, queue->stream);
-    const float *left = plan->algorithm ? bias : NULL; // the others have added it
+    const float *left = plan->algorithm ? bias : NULL; // the other kernels have added the bias already
     if (left || (plan->relu && !plan->gemm))
         ls_cuda_bias_add(plan->rows, g->padded_k, g->storage, left, plan->relu, dst, queue->stream);
     ls_cuda_enqueued(base, queue);
@@ -102,7 +102,7 @@ static size_t workspace_of(const ls_cuda_weighted_plan *plan) {
                                                      : ls_cuda_direct_workspace(g);
     const size_t bytes = plan->bias_only ? 0 : own;
     const size_t bias = plan->has_bias ? ls_cuda_bias_gradient_workspace(plan->rows, g->padded_k, g->storage) : 0;
-    return bytes > bias ? bytes : bias; // one after the other
+    return bytes > bias ? bytes : bias; // the two parts run one after the other and share the workspace
 }
 
 ls_status ls_cuda_weighted_plan_make(ls_cuda_device *device, const ls_op_desc *desc, const char *name,
