@@ -17,21 +17,21 @@
 enum { WORTH_UPDATES = 1000 };
 
 static int is_worth_measuring(const ls_trainer *t) {
-    if (t->cfg->device_autotune == LS_AUTOTUNE_TRUE) return 1;
-    return !t->evaluates && t->facts.updates_planned >= WORTH_UPDATES;
+    if (t->plan.cfg->device_autotune == LS_AUTOTUNE_TRUE) return 1;
+    return !t->plan.evaluates && t->plan.info.updates_planned >= WORTH_UPDATES;
 }
 
 ls_status ls_trainer_open_algorithm_cache(ls_trainer *t) {
     char folder[LS_TEXT_BYTES];
-    if (t->cfg->device_autotune == LS_AUTOTUNE_FALSE || t->cfg->run_deterministic) return LS_SUCCESS;
-    return ls_algorithm_cache_open(ls_cache_folder(folder, sizeof folder), "plans", &t->plans);
+    if (t->plan.cfg->device_autotune == LS_AUTOTUNE_FALSE || t->plan.cfg->run_deterministic) return LS_SUCCESS;
+    return ls_algorithm_cache_open(ls_cache_folder(folder, sizeof folder), "plans", &t->session.algorithms);
 }
 
 // Compiling measures what the cache does not hold, unless it is settled, and marks as used what it does.
 static ls_status compile_all(const ls_trainer *t) {
-    const ls_session *session = &t->session;
-    for (int p = 0; p < LS_TRAINER_PROGRAMS; p++) {
-        const int whole = t->evaluates ? p == LS_TRAINER_EVAL : p < LS_TRAINER_EVAL && p % 2 == 0;
+    const ls_session *session = &t->session.compute;
+    for (int p = 0; p < LS_RUN_PROGRAMS; p++) {
+        const int whole = t->plan.evaluates ? p == LS_RUN_EVAL_PROGRAM : p < LS_RUN_EVAL_PROGRAM && p % 2 == 0;
         ls_program *program = NULL;
         if (!whole || !session->options[p].micro_batch) continue;
         LS_TRY(ls_compile(session->store, &session->options[p], &program));
@@ -48,8 +48,8 @@ typedef struct {
 
 static ls_status give(exchange *e, const ls_trainer *t) {
     size_t bytes = 0;
-    LS_TRY(LS_NEW(e->bytes, t->facts.comm->world_size, "ranks' plans"));
-    if (t->facts.comm->local_rank == 0) LS_TRY(ls_algorithm_cache_give(t->plans, &e->mine, &bytes));
+    LS_TRY(LS_NEW(e->bytes, t->plan.info.comm->world_size, "ranks' plans"));
+    if (t->plan.info.comm->local_rank == 0) LS_TRY(ls_algorithm_cache_give(t->session.algorithms, &e->mine, &bytes));
     e->most = (int64_t)bytes;
     return LS_SUCCESS;
 }
@@ -61,25 +61,25 @@ static ls_status room_for_others(exchange *e) {
 // The lowest rank's last: its choices stay.
 static ls_status take(exchange *e, ls_trainer *t) {
     ls_status status = LS_SUCCESS;
-    for (int rank = t->facts.comm->world_size - 1; rank >= 0; rank--) {
+    for (int rank = t->plan.info.comm->world_size - 1; rank >= 0; rank--) {
         const size_t bytes = (size_t)e->bytes[rank];
         if (bytes == 0) continue;
-        if (rank == t->facts.comm->rank) memcpy(e->others, e->mine, bytes);
-        LS_TRY(ls_comm_broadcast(t->comm, e->others, (int64_t)bytes, rank));
+        if (rank == t->plan.info.comm->rank) memcpy(e->others, e->mine, bytes);
+        LS_TRY(ls_comm_broadcast(t->plan.comm, e->others, (int64_t)bytes, rank));
         e->others[bytes] = 0;
-        LS_THEN(status, ls_algorithm_cache_take(t->plans, e->others, bytes));
+        LS_THEN(status, ls_algorithm_cache_take(t->session.algorithms, e->others, bytes));
     }
     return status;
 }
 
 static ls_status exchange_choices(ls_trainer *t) {
     exchange e = { 0 };
-    ls_status status = ls_comm_agree(t->comm, give(&e, t), NULL);
+    ls_status status = ls_comm_agree(t->plan.comm, give(&e, t), NULL);
     const int64_t mine = e.most;
-    LS_THEN(status, ls_comm_allgather(t->comm, &mine, e.bytes, sizeof mine));
-    LS_THEN(status, ls_comm_allreduce(t->comm, &e.most, 1, LS_I64, LS_REDUCE_MAX));
-    LS_THEN(status, ls_comm_agree(t->comm, room_for_others(&e), NULL));
-    LS_THEN(status, ls_comm_agree(t->comm, take(&e, t), NULL));
+    LS_THEN(status, ls_comm_allgather(t->plan.comm, &mine, e.bytes, sizeof mine));
+    LS_THEN(status, ls_comm_allreduce(t->plan.comm, &e.most, 1, LS_I64, LS_REDUCE_MAX));
+    LS_THEN(status, ls_comm_agree(t->plan.comm, room_for_others(&e), NULL));
+    LS_THEN(status, ls_comm_agree(t->plan.comm, take(&e, t), NULL));
     free(e.mine);
     free(e.others);
     free(e.bytes);
@@ -88,9 +88,9 @@ static ls_status exchange_choices(ls_trainer *t) {
 
 // A choice that cannot be kept costs the next start the measurement, no more.
 static void save(ls_trainer *t, double seconds) {
-    const int measured = ls_algorithm_cache_measured(t->plans);
-    const char *path = ls_algorithm_cache_path(t->plans);
-    ls_status status = ls_algorithm_cache_save(t->plans);
+    const int measured = ls_algorithm_cache_measured(t->session.algorithms);
+    const char *path = ls_algorithm_cache_path(t->session.algorithms);
+    ls_status status = ls_algorithm_cache_save(t->session.algorithms);
     if (measured > 0)
         ls_info("plans     the algorithms of %d convolutions measured in %.1f s, %s%s", measured, seconds,
             !path               ? "not kept: neither XDG_CACHE_HOME nor HOME is set"
@@ -101,21 +101,21 @@ static void save(ls_trainer *t, double seconds) {
 }
 
 ls_status ls_trainer_autotune(ls_trainer *t) {
-    if (!t->session.device->api->measures) return LS_SUCCESS;
-    const int measures = t->facts.comm->local_rank == 0;
+    if (!t->session.compute.device->api->measures) return LS_SUCCESS;
+    const int measures = t->plan.info.comm->local_rank == 0;
     const double start = ls_clock_seconds();
-    const char *ignored = measures ? ls_algorithm_cache_ignored(t->plans) : NULL;
+    const char *ignored = measures ? ls_algorithm_cache_ignored(t->session.algorithms) : NULL;
     ls_status status = LS_SUCCESS;
     if (ignored)
         ls_warn("plans     %s %s: nothing of it is used; what is measured from now on replaces it",
-            ls_algorithm_cache_path(t->plans), ignored);
-    ls_algorithm_cache_settle(t->plans, !is_worth_measuring(t));
+            ls_algorithm_cache_path(t->session.algorithms), ignored);
+    ls_algorithm_cache_settle(t->session.algorithms, !is_worth_measuring(t));
     if (measures) status = compile_all(t);
-    LS_TRY(ls_comm_barrier_napping(t->comm));
+    LS_TRY(ls_comm_barrier_napping(t->plan.comm));
     const double seconds = ls_clock_seconds() - start;
-    LS_TRY(ls_comm_agree(t->comm, status, NULL));
-    if (t->facts.comm->world_size > 1) LS_TRY(exchange_choices(t));
-    ls_algorithm_cache_settle(t->plans, 1);
+    LS_TRY(ls_comm_agree(t->plan.comm, status, NULL));
+    if (t->plan.info.comm->world_size > 1) LS_TRY(exchange_choices(t));
+    ls_algorithm_cache_settle(t->session.algorithms, 1);
     if (measures) save(t, seconds);
     return LS_SUCCESS;
 }

@@ -13,13 +13,13 @@
 // --- made ---------------------------------------------------------------------------------------------
 
 static ls_status add_pictures(const ls_trainer *t, ls_whiten *whiten, int64_t samples) {
-    const ls_dataset_info *info = t->facts.train_data;
+    const ls_dataset_info *info = t->plan.info.train_data;
     uint8_t *pixels;
     int32_t label;
     LS_TRY(LS_NEW(pixels, ls_chw_count(info->shape), "a picture for whitening"));
     ls_status status = LS_SUCCESS;
     for (int64_t i = 0; i < samples && i < info->count && !ls_failed(status); i++) {
-        status = ls_dataset_read_whole(t->train_data, i, pixels, &label);
+        status = ls_dataset_read_whole(t->plan.train_data, i, pixels, &label);
         if (!ls_failed(status)) ls_whiten_add(whiten, pixels);
     }
     free(pixels);
@@ -27,25 +27,25 @@ static ls_status add_pictures(const ls_trainer *t, ls_whiten *whiten, int64_t sa
 }
 
 static ls_status whiten(const ls_trainer *t, int p) {
-    const ls_dataset_info *info = t->facts.train_data;
-    const ls_param *param = &t->graph->params[p];
-    const ls_layer_conv2d *conv = &t->graph->layers[param->layer].attr.conv2d;
+    const ls_dataset_info *info = t->plan.info.train_data;
+    const ls_param *param = &t->plan.graph->params[p];
+    const ls_layer_conv2d *conv = &t->plan.graph->layers[param->layer].attr.conv2d;
     ls_whiten *whiten = NULL;
     float *values;
     LS_TRY(LS_NEW(values, ls_param_count(&param->shape), "%s", param->name));
     ls_status status = ls_whiten_new(&param->shape, info->shape, &whiten);
     LS_THEN(status, add_pictures(t, whiten, conv->whiten_samples));
     LS_THEN(status, ls_whiten_filters(whiten, info->mean, info->std, conv->whiten_eps, values));
-    if (!ls_failed(status)) ls_param_store_import(t->session.store, p, values);
+    if (!ls_failed(status)) ls_param_store_import(t->session.compute.store, p, values);
     ls_whiten_free(whiten);
     free(values);
     return status;
 }
 
 ls_status ls_trainer_init_weights(ls_trainer *t) {
-    LS_TRY(ls_param_store_init(t->session.store, (uint64_t)t->cfg->run_seed));
-    for (int p = 0; p < t->graph->param_count && !t->evaluates; p++) // else weights of a file come
-        if (t->graph->params[p].init == LS_INIT_WHITEN) LS_TRY(whiten(t, p));
+    LS_TRY(ls_param_store_init(t->session.compute.store, (uint64_t)t->plan.cfg->run_seed));
+    for (int p = 0; p < t->plan.graph->param_count && !t->plan.evaluates; p++) // else weights of a file come
+        if (t->plan.graph->params[p].init == LS_INIT_WHITEN) LS_TRY(whiten(t, p));
     return LS_SUCCESS;
 }
 
@@ -59,34 +59,34 @@ typedef struct {
 } first_weights;
 
 static ls_status check_complete(const ls_trainer *t, const char *path) {
-    if (!t->evaluates || t->init->taken == t->graph->param_count) return LS_SUCCESS;
+    if (!t->plan.evaluates || t->plan.init_map->taken == t->plan.graph->param_count) return LS_SUCCESS;
     int p = 0;
-    while (t->init->source[p]) p++;
+    while (t->plan.init_map->source[p]) p++;
     return ls_fail(LS_USAGE,
         "%s: '%s' is new by model.init_rules, and nothing is trained here: name weights that have it", path,
-        t->graph->params[p].name);
+        t->plan.graph->params[p].name);
 }
 
 static ls_status take_values(
     const ls_trainer *t, const ls_safetensors *file, const ls_weights_fit *fit, first_weights *first) {
     float *values = first->values;
-    for (int p = 0; p < t->graph->param_count; p++) {
-        first->taken[p] = t->init->source[p] != NULL;
+    for (int p = 0; p < t->plan.graph->param_count; p++) {
+        first->taken[p] = t->plan.init_map->source[p] != NULL;
         if (first->taken[p]) {
-            ls_weights_map_values(t->init, file, p, values);
-            LS_TRY(ls_weights_fit_arrange(fit, t->graph, p, values));
+            ls_weights_map_values(t->plan.init_map, file, p, values);
+            LS_TRY(ls_weights_fit_arrange(fit, t->plan.graph, p, values));
         }
-        values += ls_param_count(&t->graph->params[p].shape);
+        values += ls_param_count(&t->plan.graph->params[p].shape);
     }
     return LS_SUCCESS;
 }
 
 // Classes are no matter where all that has a row for each of them is new by the rules.
 static void say_fit(const ls_trainer *t, const ls_weights_fit *fit) {
-    int matters = t->init->started_anew, rows = 0;
-    for (int p = 0; p < t->graph->param_count; p++) {
+    int matters = t->plan.init_map->started_anew, rows = 0;
+    for (int p = 0; p < t->plan.graph->param_count; p++) {
         rows += fit->rows[p];
-        matters += fit->rows[p] && t->init->source[p];
+        matters += fit->rows[p] && t->plan.init_map->source[p];
     }
     if (fit->note[0]) ls_alert("%s", fit->note);
     if (fit->class_note[0] && (matters || rows == 0)) ls_alert("%s", fit->class_note);
@@ -94,8 +94,8 @@ static void say_fit(const ls_trainer *t, const ls_weights_fit *fit) {
 
 static ls_status map_tensors(
     ls_trainer *t, const char *path, const ls_safetensors *file, const ls_weights_fit *fit, first_weights *first) {
-    LS_TRY(ls_weights_map_new(
-        path, file, t->graph, t->cfg->model_init_rules, fit->starts_anew ? fit->rows : NULL, &t->init));
+    LS_TRY(ls_weights_map_new(path, file, t->plan.graph, t->plan.cfg->model_init_rules,
+        fit->starts_anew ? fit->rows : NULL, &t->plan.init_map));
     LS_TRY(check_complete(t, path));
     LS_TRY(take_values(t, file, fit, first));
     say_fit(t, fit);
@@ -103,25 +103,25 @@ static ls_status map_tensors(
 }
 
 static ls_status take_from(ls_trainer *t, const char *path, const ls_safetensors *file, first_weights *first) {
-    ls_init_info *info = &t->facts.init;
+    ls_init_info *info = &t->plan.info.init;
     ls_weights_fit *fit;
     LS_TRY(ls_trainer_fit_weights(t, path, file, &fit));
     ls_status status = map_tensors(t, path, file, fit, first);
     ls_weights_fit_free(fit);
     LS_TRY(status);
     *info = (ls_init_info){
-        .hash = ls_safetensors_digest_of(file).hash, .taken = t->init->taken, .all = t->graph->param_count
+        .hash = ls_safetensors_digest_of(file).hash, .taken = t->plan.init_map->taken, .all = t->plan.graph->param_count
     };
     ls_text_cut(info->path, sizeof info->path, "%s", path);
-    ls_weights_map_text(t->init, info->which, sizeof info->which);
+    ls_weights_map_text(t->plan.init_map, info->which, sizeof info->which);
     // of a run: what begins it is recorded
-    return t->parts ? ls_trainer_set_parts(t, ls_run_parts_new(&t->facts, NULL, NULL, NULL)) : LS_SUCCESS;
+    return t->plan.parts ? ls_trainer_set_parts(t, ls_run_parts_new(&t->plan.info, NULL, NULL, NULL)) : LS_SUCCESS;
 }
 
 static ls_status read_file(ls_trainer *t, first_weights *first) {
     char named[2 * LS_TEXT_BYTES], path[2 * LS_TEXT_BYTES];
     ls_safetensors *file;
-    LS_TRY(ls_config_path(t->cfg, LS_OPTION_model_init, named, sizeof named));
+    LS_TRY(ls_config_path(t->plan.cfg, LS_OPTION_model_init, named, sizeof named));
     LS_TRY(ls_weights_locate(named, path, sizeof path));
     LS_TRY(ls_safetensors_read(path, &file));
     ls_status status = take_from(t, path, file, first);
@@ -136,24 +136,24 @@ static ls_status allocate_first(const ls_graph *graph, first_weights *first) {
 }
 
 static ls_status share(ls_trainer *t, const first_weights *first) {
-    LS_TRY(ls_comm_broadcast(t->comm, first->taken, t->graph->param_count, 0));
-    LS_TRY(ls_comm_broadcast(t->comm, first->values, first->count * (int64_t)sizeof *first->values, 0));
+    LS_TRY(ls_comm_broadcast(t->plan.comm, first->taken, t->plan.graph->param_count, 0));
+    LS_TRY(ls_comm_broadcast(t->plan.comm, first->values, first->count * (int64_t)sizeof *first->values, 0));
     const float *values = first->values;
-    for (int p = 0; p < t->graph->param_count; p++) {
-        if (first->taken[p]) ls_param_store_import(t->session.store, p, values);
-        values += ls_param_count(&t->graph->params[p].shape);
+    for (int p = 0; p < t->plan.graph->param_count; p++) {
+        if (first->taken[p]) ls_param_store_import(t->session.compute.store, p, values);
+        values += ls_param_count(&t->plan.graph->params[p].shape);
     }
-    ls_session_weights_changed(&t->session);
-    return t->session.device->api->queue_sync(t->session.queue);
+    ls_session_weights_changed(&t->session.compute);
+    return t->session.compute.device->api->queue_sync(t->session.compute.queue);
 }
 
 ls_status ls_trainer_init_from_file(ls_trainer *t) {
-    if (!t->cfg->model_init[0]) return LS_SUCCESS;
+    if (!t->plan.cfg->model_init[0]) return LS_SUCCESS;
     first_weights first = { .taken = NULL };
-    ls_comm_phase(t->comm, "start-up: weights", -1);
-    ls_status status = allocate_first(t->graph, &first);
-    if (t->facts.comm->rank == 0) LS_THEN(status, read_file(t, &first));
-    status = ls_comm_agree(t->comm, status, NULL);
+    ls_comm_phase(t->plan.comm, "start-up: weights", -1);
+    ls_status status = allocate_first(t->plan.graph, &first);
+    if (t->plan.info.comm->rank == 0) LS_THEN(status, read_file(t, &first));
+    status = ls_comm_agree(t->plan.comm, status, NULL);
     LS_THEN(status, share(t, &first));
     free(first.taken);
     free(first.values);

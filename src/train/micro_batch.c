@@ -55,9 +55,9 @@ static ls_status check_mixing(const ls_config *cfg, const ls_batches *b) {
 
 // Can the run be trained in these micro-batches?
 static ls_status check_batches(const ls_trainer *t, const ls_batches *b) {
-    LS_TRY(check_fixed_point(t->cfg, b));
-    LS_TRY(check_mixing(t->cfg, b));
-    for (int s = 0; s < t->stage_count; s++) LS_TRY(check_norms(ls_trainer_graph_at(t, s), t->rules, b));
+    LS_TRY(check_fixed_point(t->plan.cfg, b));
+    LS_TRY(check_mixing(t->plan.cfg, b));
+    for (int s = 0; s < t->plan.stage_count; s++) LS_TRY(check_norms(ls_trainer_graph_at(t, s), t->plan.rules, b));
     return LS_SUCCESS;
 }
 
@@ -66,7 +66,7 @@ static int shrink(const ls_trainer *t, ls_batches *b) {
     ls_batches smaller = *b;
     do
         if (!ls_batches_shrink(&smaller)) return 0;
-    while (!t->evaluates && ls_failed(check_batches(t, &smaller)));
+    while (!t->plan.evaluates && ls_failed(check_batches(t, &smaller)));
     *b = smaller;
     return 1;
 }
@@ -85,17 +85,17 @@ static ls_batches without_accumulation(const ls_comm_info *comm, int64_t samples
 }
 
 ls_status ls_trainer_plan_batches(ls_trainer *t) {
-    const ls_comm_info *comm = t->facts.comm;
-    const int64_t samples = t->facts.train_data->count;
-    ls_batches *b = &t->facts.batches;
-    ls_status status = ls_batches_plan(t->cfg, samples, comm->rank, comm->world_size, b);
-    if (!t->evaluates) {
+    const ls_comm_info *comm = t->plan.info.comm;
+    const int64_t samples = t->plan.info.train_data->count;
+    ls_batches *b = &t->plan.info.batches;
+    ls_status status = ls_batches_plan(t->plan.cfg, samples, comm->rank, comm->world_size, b);
+    if (!t->plan.evaluates) {
         LS_TRY(status);
         return check_batches(t, b);
     }
     if (!ls_failed(status)) return LS_SUCCESS; // in the run's own batches, to the run's own bits
-    const int64_t given = t->cfg->train_micro_batch, most = LS_MICRO_BATCH_DERIVED_MAX;
-    const int64_t share = (t->cfg->train_global_batch + comm->world_size - 1) / comm->world_size;
+    const int64_t given = t->plan.cfg->train_micro_batch, most = LS_MICRO_BATCH_DERIVED_MAX;
+    const int64_t share = (t->plan.cfg->train_global_batch + comm->world_size - 1) / comm->world_size;
     *b = without_accumulation(comm, samples, (int)(given > 0 ? given : share < most ? share : most));
     return LS_SUCCESS;
 }
@@ -112,59 +112,60 @@ static int tail_size(const ls_batches *b) {
 }
 
 static ls_compile_options program_options(const ls_trainer *t, int micro_batch) {
-    ls_compile_options options = ls_compile_options_of(t->cfg, micro_batch);
-    options.indexed = t->cfg->data_loader == LS_LOADER_RESIDENT;
-    options.sync_norm = ls_config_syncs_norm(t->cfg, t->facts.batches.world_size);
+    ls_compile_options options = ls_compile_options_of(t->plan.cfg, micro_batch);
+    options.indexed = t->plan.cfg->data_loader == LS_LOADER_RESIDENT;
+    options.sync_norm = ls_config_syncs_norm(t->plan.cfg, t->plan.info.batches.world_size);
     return options;
 }
 
 static size_t input_bytes(const ls_trainer *t, ls_split split) {
     const ls_input_pipeline_options options = ls_trainer_input_options(t, split);
-    return ls_input_pipeline_device_bytes(t->session.device, &options);
+    return ls_input_pipeline_device_bytes(t->session.compute.device, &options);
 }
 
-// The programs of a run with the micro-batch of t->facts.batches, and what their inputs take.
+// The programs of a run with the micro-batch of t->plan.info.batches, and what their inputs take.
 static void plan_programs(ls_trainer *t) {
-    const ls_batches *b = &t->facts.batches;
+    const ls_batches *b = &t->plan.info.batches;
     const int micro_batch[2] = { b->micro_batch, tail_size(b) };
-    for (int p = 0; p < 2 * t->stage_count && !t->evaluates; p++) {
-        const ls_stage *stage = &t->stage[p / 2];
-        ls_compile_options *options = &t->session.options[p];
+    for (int p = 0; p < 2 * t->plan.stage_count && !t->plan.evaluates; p++) {
+        const ls_stage *stage = &t->plan.stage[p / 2];
+        ls_compile_options *options = &t->session.compute.options[p];
         *options = program_options(t, ls_trainer_has_stage(t, p / 2) ? micro_batch[p % 2] : 0);
         options->graph = stage->resized;
         options->epoch = stage->epoch;
     }
-    ls_compile_options *eval = &t->session.options[LS_TRAINER_EVAL];
+    ls_compile_options *eval = &t->session.compute.options[LS_RUN_EVAL_PROGRAM];
     *eval = program_options(t, b->micro_batch);
     eval->training = 0;
-    eval->augmentation = ls_views_augmentation(t->cfg);
-    t->eval_batches = without_accumulation(t->facts.comm, t->facts.test_data->count, b->micro_batch);
-    if (t->val_data) t->val_batches = without_accumulation(t->facts.comm, t->facts.val_data->count, b->micro_batch);
-    t->session.memory.inputs = input_bytes(t, LS_SPLIT_TEST);
-    if (!t->evaluates) t->session.memory.inputs += input_bytes(t, LS_SPLIT_TRAIN);
-    if (t->val_data) t->session.memory.inputs += input_bytes(t, LS_SPLIT_VALIDATION);
+    eval->augmentation = ls_views_augmentation(t->plan.cfg);
+    t->plan.eval_batches = without_accumulation(t->plan.info.comm, t->plan.info.test_data->count, b->micro_batch);
+    if (t->plan.val_data)
+        t->plan.val_batches = without_accumulation(t->plan.info.comm, t->plan.info.val_data->count, b->micro_batch);
+    t->session.compute.memory.inputs = input_bytes(t, LS_SPLIT_TEST);
+    if (!t->plan.evaluates) t->session.compute.memory.inputs += input_bytes(t, LS_SPLIT_TRAIN);
+    if (t->plan.val_data) t->session.compute.memory.inputs += input_bytes(t, LS_SPLIT_VALIDATION);
 }
 
 // Whether all ranks have room for what they have planned so far. All ranks; `status` is this rank's.
 static ls_status agree_on_fit(const ls_trainer *t, ls_status status, int32_t *mine, int32_t *all) {
-    LS_TRY(ls_comm_agree(t->comm, status, NULL));
-    *all = *mine = ls_memory_plan_fits(&t->session.memory);
-    return ls_comm_allreduce(t->comm, all, 1, LS_I32, LS_REDUCE_MIN);
+    LS_TRY(ls_comm_agree(t->plan.comm, status, NULL));
+    *all = *mine = ls_memory_plan_fits(&t->session.compute.memory);
+    return ls_comm_allreduce(t->plan.comm, all, 1, LS_I32, LS_REDUCE_MIN);
 }
 
-// Plans the run with the micro-batch of t->facts.batches, up to its programs, as far as it fits into every rank's
+// Plans the run with the micro-batch of t->plan.info.batches, up to its programs, as far as it fits into every rank's
 // device. *mine: into this one's. Activations come first: they are measured without plans, which is cheap. All ranks.
 static ls_status try_micro_batch(ls_trainer *t, int32_t *mine, int32_t *all) {
     plan_programs(t);
-    LS_TRY(agree_on_fit(t, ls_session_measure(&t->session), mine, all));
+    LS_TRY(agree_on_fit(t, ls_session_measure(&t->session.compute), mine, all));
     if (!*all) return LS_SUCCESS;
-    if (t->plans) LS_TRY(ls_trainer_autotune(t));
-    return agree_on_fit(t, ls_session_compile(&t->session), mine, all);
+    if (t->session.algorithms) LS_TRY(ls_trainer_autotune(t));
+    return agree_on_fit(t, ls_session_compile(&t->session.compute), mine, all);
 }
 
 ls_status ls_trainer_choose_micro_batch(ls_trainer *t) {
-    ls_batches *batches = &t->facts.batches;
-    const ls_memory_plan *memory = &t->session.memory;
+    ls_batches *batches = &t->plan.info.batches;
+    const ls_memory_plan *memory = &t->session.compute.memory;
     const int wanted = batches->micro_batch;
     ls_memory_plan first = { 0 };
     for (;;) {
@@ -172,9 +173,9 @@ ls_status ls_trainer_choose_micro_batch(ls_trainer *t) {
         LS_TRY(try_micro_batch(t, &mine, &all));
         if (batches->micro_batch == wanted) first = *memory;
         if (all) break;
-        if (t->cfg->train_micro_batch == LS_AUTO && shrink(t, batches)) continue;
-        ls_status status = mine ? LS_SUCCESS : ls_memory_plan_refuse(memory, t->cfg, batches->micro_batch);
-        return ls_comm_agree(t->comm, status, NULL);
+        if (t->plan.cfg->train_micro_batch == LS_AUTO && shrink(t, batches)) continue;
+        ls_status status = mine ? LS_SUCCESS : ls_memory_plan_refuse(memory, t->plan.cfg, batches->micro_batch);
+        return ls_comm_agree(t->plan.comm, status, NULL);
     }
     if (batches->micro_batch == wanted) return LS_SUCCESS;
     char needs[32], needed[32], unused[32];

@@ -6,8 +6,8 @@
 // The table of instructions is that of the program that needs the most memory.
 static const ls_program *largest(const ls_trainer *t) {
     const ls_program *most = NULL;
-    for (int p = 0; p < LS_TRAINER_EVAL; p++) {
-        const ls_program *program = t->session.program[p];
+    for (int p = 0; p < LS_RUN_EVAL_PROGRAM; p++) {
+        const ls_program *program = t->session.compute.program[p];
         if (program && (!most || program->activation_bytes > most->activation_bytes)) most = program;
     }
     return most;
@@ -15,7 +15,7 @@ static const ls_program *largest(const ls_trainer *t) {
 
 static int ended_params(const ls_trainer *t, int64_t epoch) {
     int count = 0;
-    for (int p = 0; p < t->graph->param_count; p++) count += ls_param_rules_ended(t->rules, p, epoch);
+    for (int p = 0; p < t->plan.graph->param_count; p++) count += ls_param_rules_ended(t->plan.rules, p, epoch);
     return count;
 }
 
@@ -35,14 +35,15 @@ static void print_stage(const ls_trainer *t, int64_t first, int64_t end, FILE *f
 }
 
 static void print_stages(const ls_trainer *t, FILE *file) {
-    if (t->stage_count == 1 && !t->cfg->train_resolution[0]) return;
+    if (t->plan.stage_count == 1 && !t->plan.cfg->train_resolution[0]) return;
     fprintf(file, "\nstages, and the activations of a micro-batch\n");
-    for (int i = 0; i < t->stage_count; i++)
-        print_stage(t, t->stage[i].epoch, i + 1 < t->stage_count ? t->stage[i + 1].epoch : t->cfg->train_epochs, file);
+    for (int i = 0; i < t->plan.stage_count; i++)
+        print_stage(t, t->plan.stage[i].epoch,
+            i + 1 < t->plan.stage_count ? t->plan.stage[i + 1].epoch : t->plan.cfg->train_epochs, file);
 }
 
 static void print_memory(const ls_trainer *t, FILE *file) {
-    const ls_train_info *f = &t->facts;
+    const ls_train_info *f = &t->plan.info;
     const ls_program *program = largest(t);
     char unshared[32];
     ls_memory_plan_print(f->memory, file);
@@ -57,7 +58,7 @@ static void print_memory(const ls_trainer *t, FILE *file) {
 }
 
 static void print_batches(const ls_trainer *t, FILE *file) {
-    const ls_train_info *f = &t->facts;
+    const ls_train_info *f = &t->plan.info;
     const ls_batches *b = &f->batches;
     fprintf(file, "run\n");
     fprintf(file, "  device        %s: %s (%s)\n", f->device, f->device_info.name, f->device_info.libraries);
@@ -75,16 +76,16 @@ static void print_batches(const ls_trainer *t, FILE *file) {
 }
 
 void ls_trainer_print_plan(const ls_trainer *t, FILE *file) {
-    ls_graph_print(t->graph, file);
+    ls_graph_print(t->plan.graph, file);
     fprintf(file, "\n");
-    if (t->init) {
-        fprintf(file, "first weights, of %s\n", t->facts.init.path);
-        ls_weights_map_print(t->init, file);
+    if (t->plan.init_map) {
+        fprintf(file, "first weights, of %s\n", t->plan.info.init.path);
+        ls_weights_map_print(t->plan.init_map, file);
         fprintf(file, "\n");
     }
     print_batches(t, file);
     fprintf(file, "\n");
-    ls_optimizer_print(ls_update_optimizer(t->update), file);
+    ls_optimizer_print(ls_update_optimizer(t->session.update), file);
     fprintf(file, "\nprogram of one micro-batch\n");
     ls_program_print(largest(t), file);
     print_stages(t, file);

@@ -11,10 +11,10 @@ static const double CORE_WAIT_EVERY_S = 0.2; // it reads a file for each thread
 static ls_run_time counters(const ls_trainer *t) {
     ls_run_time c = { .loader_wait = ls_trainer_loader_wait_seconds(t),
         .communication = ls_trainer_comm_counts(t).exposed_seconds };
-    const double *kinds = ls_update_kind_seconds(t->update);
+    const double *kinds = ls_update_kind_seconds(t->session.update);
     c.kinds_known = kinds != NULL;
     for (int k = 0; kinds && k < LS_OP_KIND_COUNT; k++) c.kind[k] = kinds[k];
-    c.enqueue = -t->device_wait_s - ls_input_pipeline_device_wait_seconds(t->input);
+    c.enqueue = -t->progress.device_wait_s - ls_input_pipeline_device_wait_seconds(t->session.input);
     return c;
 }
 
@@ -65,7 +65,7 @@ const ls_run_time *ls_run_clock_read(ls_run_clock *clock, const ls_trainer *t) {
     if (now.kinds_known)
         read_computed(clock, &now);
     else
-        read_enqueued(clock, &now, t->facts.comm->world_size > 1 && !t->collective);
+        read_enqueued(clock, &now, t->plan.info.comm->world_size > 1 && !t->session.collective);
     if (now_s - clock->core_looked_s < CORE_WAIT_EVERY_S) return time;
     clock->core_looked_s = now_s;
     time->core_wait = fmax(time->core_wait, ls_sched_wait_seconds() - clock->before.core_wait); // threads end

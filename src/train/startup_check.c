@@ -10,18 +10,18 @@ static ls_status add_program(const ls_trainer *t, ls_fingerprint *mine) {
     const char *name;
     char value[LS_TEXT_BYTES];
     ls_fingerprint_add(mine, "program", "%s", ls_version());
-    for (int i = 0; ls_config_value(t->cfg, i, &name, value, sizeof value); i++)
+    for (int i = 0; ls_config_value(t->plan.cfg, i, &name, value, sizeof value); i++)
         ls_fingerprint_add(mine, name, "%s", value);
     return LS_SUCCESS;
 }
 
 static ls_status add_device(const ls_trainer *t, ls_fingerprint *mine) {
-    const ls_device_info *facts = &t->facts.device_info;
-    ls_fingerprint_add(mine, "device", "%s", t->facts.device);
+    const ls_device_info *facts = &t->plan.info.device_info;
+    ls_fingerprint_add(mine, "device", "%s", t->plan.info.device);
     ls_fingerprint_add(mine, "libraries", "%s", facts->libraries);
     if (!facts->uuid[0]) return LS_SUCCESS;
-    const ls_collective_api *collective = t->session.device->api->collective;
-    int summed_by_host = t->cfg->dist_backend == LS_BACKEND_MPI || ls_device_assignment_shares(t->assignment);
+    const ls_collective_api *collective = t->session.compute.device->api->collective;
+    int summed_by_host = t->plan.cfg->dist_backend == LS_BACKEND_MPI || ls_device_assignment_shares(t->plan.assignment);
     char version[64];
     if (collective && !summed_by_host)
         ls_fingerprint_add(
@@ -44,10 +44,10 @@ static uint64_t hash_more_algorithms(uint64_t hash, const ls_program *program) {
 // Other algorithms round differently: no error where processors differ, but reported. Short micro-batches are not every
 // rank's.
 static uint64_t hash_algorithms(const ls_trainer *t) {
-    if (t->evaluates) return hash_more_algorithms(0, t->session.program[LS_TRAINER_EVAL]);
+    if (t->plan.evaluates) return hash_more_algorithms(0, t->session.compute.program[LS_RUN_EVAL_PROGRAM]);
     uint64_t hash = 0;
-    for (int p = 0; p < LS_TRAINER_EVAL; p += 2)
-        if (t->session.program[p]) hash = hash_more_algorithms(hash, t->session.program[p]);
+    for (int p = 0; p < LS_RUN_EVAL_PROGRAM; p += 2)
+        if (t->session.compute.program[p]) hash = hash_more_algorithms(hash, t->session.compute.program[p]);
     return hash;
 }
 
@@ -56,12 +56,12 @@ static void add_set(ls_fingerprint *mine, const char *name, const ls_dataset_inf
 }
 
 static ls_status add_data(const ls_trainer *t, ls_fingerprint *mine) {
-    add_set(mine, "training data", t->facts.train_data);
-    if (t->facts.val_data)
-        add_set(mine, "validation data", t->facts.val_data);
+    add_set(mine, "training data", t->plan.info.train_data);
+    if (t->plan.info.val_data)
+        add_set(mine, "validation data", t->plan.info.val_data);
     else
         ls_fingerprint_add(mine, "validation data", "none");
-    add_set(mine, "test data", t->facts.test_data);
+    add_set(mine, "test data", t->plan.info.test_data);
     return LS_SUCCESS;
 }
 
@@ -86,38 +86,39 @@ static uint64_t hash_algorithms_used(const ls_trainer *t) {
     enum { KINDS = 256 };
     uint64_t known[KINDS], sum = 0;
     int count = 0;
-    for (int p = 0; p < LS_TRAINER_EVAL; p += 2)
-        if (t->session.program[p]) sum += add_algorithms(t->session.program[p], known, &count, KINDS);
+    for (int p = 0; p < LS_RUN_EVAL_PROGRAM; p += 2)
+        if (t->session.compute.program[p]) sum += add_algorithms(t->session.compute.program[p], known, &count, KINDS);
     return sum;
 }
 
 static void describe_arithmetic(ls_trainer *t) {
-    const ls_device_info *d = &t->facts.device_info;
+    const ls_device_info *d = &t->plan.info.device_info;
     const char *how = d->uuid[0] ? d->name : d->vectors;
-    snprintf(t->facts.arithmetic, sizeof t->facts.arithmetic, "%s%s%s, %s, algorithms %016llx", t->facts.device,
-        how[0] ? ", " : "", how, d->libraries, (unsigned long long)hash_algorithms_used(t));
+    snprintf(t->plan.info.arithmetic, sizeof t->plan.info.arithmetic, "%s%s%s, %s, algorithms %016llx",
+        t->plan.info.device, how[0] ? ", " : "", how, d->libraries, (unsigned long long)hash_algorithms_used(t));
 }
 
 static ls_status add_state(const ls_trainer *t, ls_fingerprint *mine) {
     uint64_t hash;
-    LS_TRY(ls_param_store_hash(t->session.store, &hash));
+    LS_TRY(ls_param_store_hash(t->session.compute.store, &hash));
     ls_fingerprint_add(mine, "initial weights", "%016llx", (unsigned long long)hash);
     ls_fingerprint_note(mine, "algorithms", "%016llx", (unsigned long long)hash_algorithms(t));
-    ls_fingerprint_note(mine, "vector instructions", "%s", t->facts.device_info.vectors);
-    if (t->facts.train_data->decoder[0])
-        ls_fingerprint_add(mine, "decoder of pictures", "%s", t->facts.train_data->decoder);
+    ls_fingerprint_note(mine, "vector instructions", "%s", t->plan.info.device_info.vectors);
+    if (t->plan.info.train_data->decoder[0])
+        ls_fingerprint_add(mine, "decoder of pictures", "%s", t->plan.info.train_data->decoder);
     return add_data(t, mine);
 }
 
 static ls_status compare(ls_trainer *t, ls_status (*add)(const ls_trainer *t, ls_fingerprint *mine)) {
-    if (t->facts.comm->world_size == 1) return LS_SUCCESS;
+    if (t->plan.info.comm->world_size == 1) return LS_SUCCESS;
     char warning[LS_STATUS_TEXT_BYTES];
     ls_fingerprint *mine;
     ls_status status = LS_NEW(mine, 1, "fingerprint");
     LS_THEN(status, add(t, mine));
-    status = ls_comm_agree(t->comm, status, NULL);
-    LS_THEN(status, ls_fingerprint_compare(t->comm, mine, warning));
-    if (!ls_failed(status) && warning[0] && !t->facts.warning[0]) memcpy(t->facts.warning, warning, sizeof warning);
+    status = ls_comm_agree(t->plan.comm, status, NULL);
+    LS_THEN(status, ls_fingerprint_compare(t->plan.comm, mine, warning));
+    if (!ls_failed(status) && warning[0] && !t->plan.info.warning[0])
+        memcpy(t->plan.info.warning, warning, sizeof warning);
     free(mine);
     return status;
 }

@@ -30,7 +30,7 @@ static int64_t encode(stop_reason reason, int signal, int rank) {
 
 // "SIGUSR1 on rank 3" into dst.
 static const char *describe_reason(const ls_trainer *t, char *dst, size_t bytes) {
-    int64_t reason = t->stop_and_save.reason;
+    int64_t reason = t->saving.reason;
     switch ((stop_reason)(reason >> 40)) {
     case BY_SIGNAL:
         snprintf(dst, bytes, "%s on rank %d", ls_signals_name((int)(reason >> 32 & 255)), (int)(reason & 0xffffffff));
@@ -42,7 +42,7 @@ static const char *describe_reason(const ls_trainer *t, char *dst, size_t bytes)
         snprintf(dst, bytes, "the scheduler's time limit");
         break;
     default:
-        snprintf(dst, bytes, "run.max_minutes = %g", t->cfg->run_max_minutes);
+        snprintf(dst, bytes, "run.max_minutes = %g", t->plan.cfg->run_max_minutes);
     }
     return dst;
 }
@@ -61,8 +61,8 @@ static int scheduler_ends_soon(void) {
 }
 
 static int64_t own_reason(const ls_trainer *t) {
-    int signal = ls_signals_received(), rank = t->facts.comm->rank;
-    double limit = t->cfg->run_max_minutes * 60;
+    int signal = ls_signals_received(), rank = t->plan.info.comm->rank;
+    double limit = t->plan.cfg->run_max_minutes * 60;
     char where[LS_HELD_PATH_BYTES];
     if (signal) return encode(BY_SIGNAL, signal, rank);
     if (rank != 0) return NO_REASON;
@@ -72,7 +72,7 @@ static int64_t own_reason(const ls_trainer *t) {
 }
 
 // Updates until ranks agree again.
-static int64_t interval(const ls_trainer_stop_and_save *k, int64_t update, double now) {
+static int64_t interval(const ls_run_saving *k, int64_t update, double now) {
     double seconds = now - k->last_agreed_s;
     int64_t updates = update - k->last_agreed;
     if (updates <= 0 || seconds <= 0) return 1;
@@ -83,19 +83,19 @@ static int64_t interval(const ls_trainer_stop_and_save *k, int64_t update, doubl
 }
 
 ls_status ls_trainer_agree_on_stop(ls_trainer *t) {
-    ls_trainer_stop_and_save *k = &t->stop_and_save;
-    if (!k->on || t->next.updates < k->agree_at) return LS_SUCCESS;
-    double now = ls_clock_seconds(), every = t->cfg->checkpoint_every_minutes * 60;
-    int first = t->facts.comm->rank == 0;
+    ls_run_saving *k = &t->saving;
+    if (!k->on || t->progress.next.updates < k->agree_at) return LS_SUCCESS;
+    double now = ls_clock_seconds(), every = t->plan.cfg->checkpoint_every_minutes * 60;
+    int first = t->plan.info.comm->rank == 0;
     enum { REASON, DUE, NEXT, WORDS };
     int64_t word[WORDS] = { [REASON] = own_reason(t),
         [DUE] = first && every > 0 && now - k->last_save_s >= every,
-        [NEXT] = first ? interval(k, t->next.updates, now) : 0 };
-    LS_TRY(ls_comm_allreduce(t->comm, word, WORDS, LS_I64, LS_REDUCE_MAX));
+        [NEXT] = first ? interval(k, t->progress.next.updates, now) : 0 };
+    LS_TRY(ls_comm_allreduce(t->plan.comm, word, WORDS, LS_I64, LS_REDUCE_MAX));
     k->reason = word[REASON];
-    if (word[REASON] || word[DUE]) k->meet_at = t->next.updates;
-    k->agree_at = t->next.updates + word[NEXT];
-    k->last_agreed = t->next.updates;
+    if (word[REASON] || word[DUE]) k->meet_at = t->progress.next.updates;
+    k->agree_at = t->progress.next.updates + word[NEXT];
+    k->last_agreed = t->progress.next.updates;
     k->last_agreed_s = now;
     return LS_SUCCESS;
 }
@@ -103,21 +103,21 @@ ls_status ls_trainer_agree_on_stop(ls_trainer *t) {
 // --- saving --------------------------------------------------------------------------------------
 
 int64_t ls_trainer_next_save(const ls_trainer *t) {
-    const ls_trainer_stop_and_save *k = &t->stop_and_save;
-    int64_t every = t->cfg->checkpoint_every_updates;
+    const ls_run_saving *k = &t->saving;
+    int64_t every = t->plan.cfg->checkpoint_every_updates;
     if (!k->on) return INT64_MAX;
-    int64_t counted = every ? (t->done.updates / every + 1) * every : INT64_MAX;
+    int64_t counted = every ? (t->progress.done.updates / every + 1) * every : INT64_MAX;
     return counted < k->meet_at ? counted : k->meet_at;
 }
 
 static int is_due(const ls_trainer *t) {
-    const ls_config *cfg = t->cfg;
-    int64_t done = t->done.updates, epochs = cfg->checkpoint_every_epochs;
+    const ls_config *cfg = t->plan.cfg;
+    int64_t done = t->progress.done.updates, epochs = cfg->checkpoint_every_epochs;
     int ever = epochs || cfg->checkpoint_every_updates || cfg->checkpoint_every_minutes > 0;
-    if (done == t->stop_and_save.saved) return 0;
+    if (done == t->saving.saved) return 0;
     return (cfg->checkpoint_every_updates && done % cfg->checkpoint_every_updates == 0) ||
-           (epochs && t->done.window == 0 && t->done.epoch % epochs == 0) || done == t->stop_and_save.meet_at ||
-           (ever && done == t->facts.updates_planned);
+           (epochs && t->progress.done.window == 0 && t->progress.done.epoch % epochs == 0) ||
+           done == t->saving.meet_at || (ever && done == t->plan.info.updates_planned);
 }
 
 typedef struct {
@@ -140,7 +140,7 @@ static void report_checkpoint(const listeners *l, const ls_train_checkpoint *eve
 // Rank 0: what the writer has done since the last call.
 static ls_status report_written(ls_trainer *t, const listeners *l) {
     ls_train_checkpoint event;
-    if (!t->stop_and_save.files || !ls_checkpoint_manager_written(t->stop_and_save.files, &event)) return LS_SUCCESS;
+    if (!t->saving.files || !ls_checkpoint_manager_written(t->saving.files, &event)) return LS_SUCCESS;
     if (ls_failed(event.status)) {
         char text[LS_STATUS_TEXT_BYTES];
         snprintf(text, sizeof text,
@@ -156,7 +156,7 @@ static ls_status report_written(ls_trainer *t, const listeners *l) {
 // Where to take the snapshot to; NULL on other ranks, and where the last one is not written yet: training waits a
 // moment for that, but not twice for the same one.
 static ls_snapshot *room(ls_trainer *t, const listeners *l, int must) {
-    ls_trainer_stop_and_save *k = &t->stop_and_save;
+    ls_run_saving *k = &t->saving;
     if (!k->files) return NULL;
     ls_checkpoint_manager_wait(k->files, must ? INFINITY : k->busy_warned ? 0 : PATIENCE_SECONDS);
     ls_status reported = report_written(t, l);
@@ -167,7 +167,7 @@ static ls_snapshot *room(ls_trainer *t, const listeners *l, int must) {
         snprintf(text, sizeof text,
             "the last checkpoint is still being written: that of update %" PRId64
             " is left out (a slow disk? checkpoint.every_updates and every_minutes say how often)",
-            t->done.updates);
+            t->progress.done.updates);
         warn(l, text);
     }
     k->busy_warned = !snapshot;
@@ -175,14 +175,14 @@ static ls_snapshot *room(ls_trainer *t, const listeners *l, int must) {
 }
 
 static ls_status save(ls_trainer *t, const listeners *l, int must) {
-    ls_trainer_stop_and_save *k = &t->stop_and_save;
+    ls_run_saving *k = &t->saving;
     LS_TRY(ls_trainer_check_replicas(t)); // which of diverged ones would be the run's?
     ls_snapshot *snapshot = room(t, l, must);
-    if (must) LS_TRY(ls_comm_barrier_napping(t->comm)); // for rank 0, which waits for the one before
+    if (must) LS_TRY(ls_comm_barrier_napping(t->plan.comm)); // for rank 0, which waits for the one before
     double start = ls_clock_seconds();
     LS_TRY(ls_trainer_snapshot(t, snapshot));
     k->last_save_s = ls_clock_seconds();
-    k->saved = t->done.updates;
+    k->saved = t->progress.done.updates;
     if (snapshot) ls_checkpoint_manager_write(k->files, k->last_save_s - start);
     return LS_SUCCESS;
 }
@@ -210,82 +210,83 @@ static ls_status say_moved(const ls_trainer *t, ls_held_state state, const char 
     if (state == LS_HELD_REMOVED)
         return ls_fail(LS_STORAGE,
             "run folder %s: was removed; stopped after update %" PRId64 " of %" PRId64 ", of which nothing is left",
-            t->folder, t->done.updates, t->facts.updates_planned);
+            t->saving.folder, t->progress.done.updates, t->plan.info.updates_planned);
     return ls_fail(LS_STORAGE,
         "run folder %s: was moved, renamed or replaced; stopped after update %" PRId64 " of %" PRId64
         "%s%.1000s; the run is in %.1000s and goes on from there by --resume --run-dir",
-        t->folder, t->done.updates, t->facts.updates_planned,
+        t->saving.folder, t->progress.done.updates, t->plan.info.updates_planned,
         ls_failed(written) ? ", whose checkpoint could not be written: " : "", ls_failed(written) ? written.text : "",
         where[0] ? where : "the folder that was moved");
 }
 
 // Rank 0: the last checkpoint is written, or it is said why not and what there is instead.
 static ls_status finish_last(ls_trainer *t, const listeners *l, char *path, size_t bytes) {
-    const char *folder = ls_checkpoint_manager_folder(t->stop_and_save.files);
+    const char *folder = ls_checkpoint_manager_folder(t->saving.files);
     ls_train_checkpoint event = { .status = LS_SUCCESS };
     char reason[96], instead[LS_STATUS_TEXT_BYTES / 4], where[LS_HELD_PATH_BYTES];
-    ls_checkpoint_manager_wait(t->stop_and_save.files, INFINITY);
-    int written = ls_checkpoint_manager_written(t->stop_and_save.files, &event);
+    ls_checkpoint_manager_wait(t->saving.files, INFINITY);
+    int written = ls_checkpoint_manager_written(t->saving.files, &event);
     ls_held_state state = ls_held_look(where);
     if (state != LS_HELD_IN_PLACE) return say_moved(t, state, where, event.status);
     if (ls_failed(event.status))
         return ls_fail(event.status.code,
             "stopped by %s after update %" PRId64 " of %" PRId64
             ", but its checkpoint could not be written: %.2000s; %s",
-            describe_reason(t, reason, sizeof reason), t->done.updates, t->facts.updates_planned, event.status.text,
-            describe_newest(folder, instead, sizeof instead));
+            describe_reason(t, reason, sizeof reason), t->progress.done.updates, t->plan.info.updates_planned,
+            event.status.text, describe_newest(folder, instead, sizeof instead));
     if (written) report_checkpoint(l, &event);
-    return ls_checkpoint_path(folder, t->done.updates, path, bytes);
+    return ls_checkpoint_path(folder, t->progress.done.updates, path, bytes);
 }
 
 // All ranks say the same.
 static ls_status stop(ls_trainer *t, const listeners *l) {
     char reason[96], path[LS_TEXT_BYTES] = "";
     ls_status status = LS_SUCCESS;
-    ls_comm_phase(t->comm, "writing a checkpoint", t->done.updates);
-    if (t->stop_and_save.files) status = finish_last(t, l, path, sizeof path);
-    LS_TRY(ls_comm_barrier_napping(t->comm)); // a slow disk is no rank that hangs
-    LS_TRY(ls_comm_agree(t->comm, status, NULL));
-    LS_TRY(ls_comm_broadcast(t->comm, path, sizeof path, 0));
+    ls_comm_phase(t->plan.comm, "writing a checkpoint", t->progress.done.updates);
+    if (t->saving.files) status = finish_last(t, l, path, sizeof path);
+    LS_TRY(ls_comm_barrier_napping(t->plan.comm)); // a slow disk is no rank that hangs
+    LS_TRY(ls_comm_agree(t->plan.comm, status, NULL));
+    LS_TRY(ls_comm_broadcast(t->plan.comm, path, sizeof path, 0));
     return ls_fail(LS_STOPPED, "stopped by %s after update %" PRId64 " of %" PRId64 ": %s holds all of it",
-        describe_reason(t, reason, sizeof reason), t->done.updates, t->facts.updates_planned, path);
+        describe_reason(t, reason, sizeof reason), t->progress.done.updates, t->plan.info.updates_planned, path);
 }
 
 ls_status ls_trainer_save_if_due(ls_trainer *t, const ls_train_observer *observers, int observer_count) {
-    ls_trainer_stop_and_save *k = &t->stop_and_save;
+    ls_run_saving *k = &t->saving;
     const listeners l = { observers, observer_count };
     if (!k->on) return LS_SUCCESS;
     ls_status reported = report_written(t, &l);
     (void)reported; // training goes on
-    int met = t->done.updates == k->meet_at, last = t->done.updates == t->facts.updates_planned;
+    int met = t->progress.done.updates == k->meet_at, last = t->progress.done.updates == t->plan.info.updates_planned;
     int stops = met && k->reason && !last;
     int due = is_due(t);
     if (due || stops) LS_TRY(save(t, &l, stops || last));
-    if (due) k->agree_at = t->done.updates; // that may have taken long
+    if (due) k->agree_at = t->progress.done.updates; // that may have taken long
     if (met) k->meet_at = INT64_MAX;
     return stops ? stop(t, &l) : LS_SUCCESS;
 }
 
 ls_status ls_trainer_save_end(ls_trainer *t, const ls_train_observer *observers, int observer_count) {
     const listeners l = { observers, observer_count };
-    if (!t->stop_and_save.on) return LS_SUCCESS;
-    if (t->stop_and_save.files) {
-        ls_comm_phase(t->comm, "writing a checkpoint", t->done.updates);
-        ls_checkpoint_manager_wait(t->stop_and_save.files, INFINITY);
+    if (!t->saving.on) return LS_SUCCESS;
+    if (t->saving.files) {
+        ls_comm_phase(t->plan.comm, "writing a checkpoint", t->progress.done.updates);
+        ls_checkpoint_manager_wait(t->saving.files, INFINITY);
         ls_status reported = report_written(t, &l);
         (void)reported; // the run's weights are written elsewhere, too
     }
-    return ls_comm_barrier_napping(t->comm);
+    return ls_comm_barrier_napping(t->plan.comm);
 }
 
 ls_status ls_trainer_save_into(ls_trainer *t, const char *folder) {
-    ls_trainer_stop_and_save *k = &t->stop_and_save;
+    ls_run_saving *k = &t->saving;
     ls_status status = LS_SUCCESS;
-    if (t->facts.comm->rank == 0) status = ls_checkpoint_manager_open(folder, &t->facts, t->train_data, &k->files);
-    LS_TRY(ls_comm_agree(t->comm, status, NULL));
+    if (t->plan.info.comm->rank == 0)
+        status = ls_checkpoint_manager_open(folder, &t->plan.info, t->plan.train_data, &k->files);
+    LS_TRY(ls_comm_agree(t->plan.comm, status, NULL));
     k->on = 1;
     k->meet_at = INT64_MAX;
-    k->agree_at = k->last_agreed = k->saved = t->done.updates;
+    k->agree_at = k->last_agreed = k->saved = t->progress.done.updates;
     k->last_save_s = k->last_agreed_s = ls_clock_seconds();
     return LS_SUCCESS;
 }
@@ -305,7 +306,7 @@ static void warn_of_damaged(void *context, ls_status why) {
 
 // One of another run is refused, or taken as this one's where run.adopt says so.
 static ls_status check_owner(ls_trainer *t, const char *path, int64_t update) {
-    ls_run_identity *run = &t->facts.run;
+    ls_run_identity *run = &t->plan.info.run;
     cJSON *manifest = NULL;
     ls_train_counters counters;
     ls_status read = ls_checkpoint_read_manifest(path, &manifest, &counters);
@@ -314,7 +315,7 @@ static ls_status check_owner(ls_trainer *t, const char *path, int64_t update) {
     snprintf(id, sizeof id, "%s", ls_manifest_run(manifest));
     cJSON_Delete(manifest);
     if (ls_run_identity_owns(run, id, update)) return LS_SUCCESS;
-    if (!t->cfg->run_adopt)
+    if (!t->plan.cfg->run_adopt)
         return ls_fail(LS_USAGE,
             "%s: is a checkpoint of another run (%s; this folder's run is %s): move it elsewhere, or let it be part of "
             "this run by --set run.adopt=true",
@@ -332,21 +333,22 @@ static ls_status check_owners(ls_trainer *t, const char *folder) {
         status = ls_checkpoint_path(folder, updates[i], path, sizeof path);
         LS_THEN(status, check_owner(t, path, updates[i]));
     }
-    ls_run_identity_close(&t->facts.run, count ? updates[count - 1] : 0);
+    ls_run_identity_close(&t->plan.info.run, count ? updates[count - 1] : 0);
     free(updates);
     return status;
 }
 
 static ls_status take_over(ls_trainer *t, const ls_checkpoint *checkpoint, ls_snapshot *snapshot) {
     cJSON *changed = cJSON_CreateArray();
-    ls_status status = ls_checkpoint_suits(checkpoint, &t->facts, changed);
+    ls_status status = ls_checkpoint_suits(checkpoint, &t->plan.info, changed);
     if (!ls_json_is_whole(changed)) LS_THEN(status, ls_no_memory(0, "%s", checkpoint->path));
     LS_THEN(status, ls_checkpoint_take(checkpoint, snapshot));
     if (ls_failed(status)) {
         cJSON_Delete(changed);
         return status;
     }
-    return ls_trainer_set_parts(t, ls_run_parts_new(&t->facts, checkpoint->manifest, &checkpoint->counters, changed));
+    return ls_trainer_set_parts(
+        t, ls_run_parts_new(&t->plan.info, checkpoint->manifest, &checkpoint->counters, changed));
 }
 
 // Rank 0.
@@ -370,11 +372,11 @@ ls_status ls_trainer_resume(ls_trainer *t, const char *folder, int *resumed) {
     int32_t found = 0;
     ls_snapshot *snapshot = NULL;
     ls_status status = ls_trainer_snapshot_new(t, &snapshot);
-    if (t->facts.comm->rank == 0) LS_THEN(status, find(t, folder, snapshot, &found));
-    status = ls_comm_agree(t->comm, status, NULL);
-    LS_THEN(status, ls_comm_broadcast(t->comm, &found, sizeof found, 0));
+    if (t->plan.info.comm->rank == 0) LS_THEN(status, find(t, folder, snapshot, &found));
+    status = ls_comm_agree(t->plan.comm, status, NULL);
+    LS_THEN(status, ls_comm_broadcast(t->plan.comm, &found, sizeof found, 0));
     if (found) LS_THEN(status, ls_trainer_restore(t, snapshot));
-    if (!ls_failed(status) && found) t->facts.resumed_at = t->done.updates;
+    if (!ls_failed(status) && found) t->plan.info.resumed_at = t->progress.done.updates;
     ls_snapshot_free(snapshot);
     *resumed = found;
     return status;

@@ -3,98 +3,18 @@
 #ifndef LS_TRAIN_TRAINER_INTERNAL_H
 #define LS_TRAIN_TRAINER_INTERNAL_H
 
-#include "dist/device_assignment.h"
-#include "program/session.h"
-#include "files/checkpoint_manager.h"
-#include "train/input_pipeline.h"
-#include "train/diagnose/replicas.h"
-#include "train/class_weights.h"
-#include "train/schedule.h"
-#include "files/evaluation.h"
-#include "files/trace_events.h"
 #include "files/weights_fit.h"
+#include "train/run_plan.h"
+#include "train/run_progress.h"
+#include "train/run_saving.h"
+#include "train/run_session.h"
 #include "train/trainer.h"
-#include "train/update.h"
-
-// Where a run stands: the update that comes next.
-typedef struct {
-    int64_t epoch, window, updates, samples;
-} ls_position;
-
-// What makes a run stop or save between two updates, the same on all ranks.
-typedef struct {
-    int on;                       // this run saves, and heeds requests; all ranks alike
-    ls_checkpoint_manager *files; // rank 0; NULL elsewhere
-    int64_t agree_at;             // update before which ranks agree next
-    int64_t meet_at;     // update before which all are to be completed, for what was agreed; INT64_MAX: nothing
-    int64_t reason;      // why to stop: an ls_stop_reason and a rank; 0: do not
-    int64_t saved;       // update of the last snapshot
-    int64_t last_agreed; // update
-    double last_agreed_s, last_save_s;
-    int busy_warned; // a warning has said that the last checkpoint takes long
-} ls_trainer_stop_and_save;
-
-// A trace of some updates; nothing in a run without one.
-typedef struct {
-    int64_t from, to;      // updates
-    int64_t next;          // update before which the trace begins or ends; INT64_MAX: none
-    ls_timeline *timeline; // NULL: not traced
-    ls_trace_info facts;
-    double start_s;
-} ls_trainer_tracing;
-
-typedef struct {
-    int64_t epoch;     // the first
-    int h, w;          // resolution
-    int ended;         // rates of parameters that have come to their end
-    ls_graph *resized; // NULL: at the data's resolution, or as an earlier stage
-} ls_stage;
-
-// The programs of a trainer's session: two for each stage, of a whole micro-batch and of the one short micro-batch
-// of an epoch, where this rank has one; and one that evaluates, at the data's resolution.
-enum { LS_TRAINER_EVAL = 2 * LS_STAGE_LIMIT, LS_TRAINER_PROGRAMS };
-_Static_assert((int)LS_TRAINER_PROGRAMS <= (int)LS_SESSION_PROGRAMS, "a session has room for a trainer's programs");
 
 struct ls_trainer {
-    const ls_config *cfg;
-    ls_comm *comm;
-    ls_train_info facts;
-    ls_graph *graph;
-    ls_stage stage[LS_STAGE_LIMIT];
-    int stage_count;
-    ls_param_rules *rules;
-    ls_dataset *train_data, *test_data, *val_data; // val_data: the training set's; NULL: nothing is held out
-    ls_device_assignment *assignment;
-    struct ls_algorithm_cache *plans; // NULL: algorithms go by the device's rule
-    ls_session session;
-    ls_collective *collective; // NULL: sums go through comm
-    ls_update *update;
-    ls_input_pipeline *input, *eval_input, *val_input;
-    ls_batches eval_batches, val_batches;
-    ls_slab *
-        views; // of a test picture, ls_augment_sample[view][eval_batches.micro_batch] (tta.h); NULL: it is taken as it is
-    ls_schedule schedule;
-    ls_class_weights *class_weights; // NULL: all classes count alike
-    struct ls_weights_map *init;     // rank 0: what the first weights come from; NULL: the seed
-    int evaluates;                   // and no more: there is neither a program nor an input pipeline for training
-    ls_trainer_tracing tracing;
-    ls_trainer_stop_and_save stop_and_save;
-    ls_replicas *replicas;  // NULL: they are not compared
-    int depth;              // updates that may be under way: 1 on a device in host memory
-    ls_position done, next; // updates that are completed; those that are enqueued
-    int64_t skipped;
-    float loss_scale;                      // of the update that is completed next
-    struct ls_nonfinite *nonfinite;        // why the run ended; NULL: it did not, or not for that (nonfinite_search.h)
-    char folder[LS_TEXT_BYTES];            // the run's; "": it has none, or this is not rank 0
-    ls_train_evaluation evaluation;        // the last one
-    ls_evaluation *details;                // rank 0: of the last one that was looked at in detail; NULL: none was
-    double last_epoch_loss;                // mean over the last whole epoch
-    double run_started;                    // on the clock; 0: not yet
-    double device_wait_s;                  // that the host waited for updates to complete
-    ls_train_steady steady, steady_before; // of this process; of those before
-    cJSON *parts;                          // facts.parts
-    // since the last report, and of this epoch: sums over this rank's micro-batches
-    ls_micro_result since_report, of_epoch;
+    ls_run_plan plan;
+    ls_run_session session;
+    ls_run_progress progress;
+    ls_run_saving saving;
 };
 
 // stages.c. When the network, its rules and the shape of the data are known; LS_USAGE: the network does not go with

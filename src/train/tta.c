@@ -9,22 +9,22 @@
 
 // Pictures of the test split that are looked at in all views.
 static int64_t count_wanted(const ls_trainer *t) {
-    return ls_ticks_down(ls_ticks(t->cfg->eval_tta_share, t->facts.test_data->count));
+    return ls_ticks_down(ls_ticks(t->plan.cfg->eval_tta_share, t->plan.info.test_data->count));
 }
 
 ls_status ls_tta_upload_views(ls_trainer *t) {
-    if (t->cfg->eval_tta == LS_TTA_OFF) return LS_SUCCESS;
-    if (t->evaluates && t->facts.comm->rank == 0 && count_wanted(t) == 0) // a run says so at its start
-        ls_warn("eval.tta_share = %g of %lld test pictures is none: eval.tta has no effect", t->cfg->eval_tta_share,
-            (long long)t->facts.test_data->count);
-    LS_TRY(ls_views_new(&t->session, t->cfg, t->eval_batches.micro_batch, &t->views));
-    t->session.memory.control += t->views->bytes;
+    if (t->plan.cfg->eval_tta == LS_TTA_OFF) return LS_SUCCESS;
+    if (t->plan.evaluates && t->plan.info.comm->rank == 0 && count_wanted(t) == 0) // a run says so at its start
+        ls_warn("eval.tta_share = %g of %lld test pictures is none: eval.tta has no effect",
+            t->plan.cfg->eval_tta_share, (long long)t->plan.info.test_data->count);
+    LS_TRY(ls_views_new(&t->session.compute, t->plan.cfg, t->plan.eval_batches.micro_batch, &t->session.views));
+    t->session.compute.memory.control += t->session.views->bytes;
     return LS_SUCCESS;
 }
 
 ls_status ls_tta_run_view(ls_trainer *t, int view, ls_program_inputs *inputs) {
-    if (t->views) ls_views_choose(t->views, t->eval_batches.micro_batch, view, inputs);
-    return ls_update_evaluate(t->update, t->session.program[LS_TRAINER_EVAL], inputs, view);
+    if (t->session.views) ls_views_choose(t->session.views, t->plan.eval_batches.micro_batch, view, inputs);
+    return ls_update_evaluate(t->session.update, t->session.compute.program[LS_RUN_EVAL_PROGRAM], inputs, view);
 }
 
 // --- pictures ------------------------------------------------------------------------------------
@@ -43,12 +43,12 @@ struct ls_tta {
 };
 
 static int classes_of(const ls_tta *tta) {
-    return tta->trainer->graph->classes;
+    return tta->trainer->plan.graph->classes;
 }
 
 ls_status ls_tta_new(ls_trainer *t, int64_t samples, ls_tta **out) {
     ls_tta *tta;
-    const size_t n = (size_t)samples, classes = (size_t)t->graph->classes;
+    const size_t n = (size_t)samples, classes = (size_t)t->plan.graph->classes;
     LS_TRY(LS_NEW(tta, 1, "test-time augmentation"));
     *tta = (ls_tta){ .trainer = t, .count = samples };
     ls_status status = LS_NEW(tta->samples, n + 1, "logits of %zu test pictures", n);
@@ -56,8 +56,8 @@ ls_status ls_tta_new(ls_trainer *t, int64_t samples, ls_tta **out) {
     LS_THEN(status, LS_NEW(tta->logits, n * classes + 1, "logits of %zu test pictures", n));
     LS_THEN(status, LS_NEW(tta->chosen, n + 1, "logits of %zu test pictures", n));
     LS_THEN(status, LS_NEW(tta->chosen_kept, n + 1, "logits of %zu test pictures", n));
-    LS_THEN(status,
-        LS_NEW(tta->batch_logits, (size_t)t->eval_batches.micro_batch * classes, "logits of %zu test pictures", n));
+    LS_THEN(status, LS_NEW(tta->batch_logits, (size_t)t->plan.eval_batches.micro_batch * classes,
+                        "logits of %zu test pictures", n));
     return LS_GIVE(status, tta, out, ls_tta_free);
 }
 
@@ -104,9 +104,9 @@ static candidate candidate_of(const ls_tta *tta, int64_t kept) {
 
 // The candidates of all ranks, in order. Each picture is one rank's: the others add nothing to it.
 static ls_status gather_candidates(const ls_tta *tta, double *confidence, candidate *all) {
-    const int64_t samples = tta->trainer->facts.test_data->count;
+    const int64_t samples = tta->trainer->plan.info.test_data->count;
     for (int64_t i = 0; i < tta->count; i++) confidence[tta->samples[i]] = candidate_of(tta, i).confidence;
-    LS_TRY(ls_comm_allreduce(tta->trainer->comm, confidence, samples, LS_F64, LS_REDUCE_SUM));
+    LS_TRY(ls_comm_allreduce(tta->trainer->plan.comm, confidence, samples, LS_F64, LS_REDUCE_SUM));
     for (int64_t s = 0; s < samples; s++) all[s] = (candidate){ confidence[s], s };
     qsort(all, (size_t)samples, sizeof *all, order_candidates);
     return LS_SUCCESS;
@@ -114,12 +114,12 @@ static ls_status gather_candidates(const ls_tta *tta, double *confidence, candid
 
 // *last: the last one of all ranks' candidates in their order to look at in all views; there are `wanted`.
 static ls_status find_last(const ls_tta *tta, int64_t wanted, candidate *last) {
-    const size_t samples = (size_t)tta->trainer->facts.test_data->count;
+    const size_t samples = (size_t)tta->trainer->plan.info.test_data->count;
     double *confidence = NULL;
     candidate *all = NULL;
     ls_status status = LS_NEW(confidence, samples, "confidences of %zu test pictures", samples);
     LS_THEN(status, LS_NEW(all, samples, "confidences of %zu test pictures", samples));
-    status = ls_comm_agree(tta->trainer->comm, status, NULL);
+    status = ls_comm_agree(tta->trainer->plan.comm, status, NULL);
     LS_THEN(status, gather_candidates(tta, confidence, all));
     if (!ls_failed(status)) *last = wanted > 0 ? all[wanted - 1] : (candidate){ -1, 0 };
     free(confidence);
@@ -131,7 +131,7 @@ static ls_status choose(ls_tta *tta, int64_t *wanted) {
     const ls_trainer *t = tta->trainer;
     candidate last = { INFINITY, 0 };
     *wanted = count_wanted(t);
-    if (t->cfg->eval_tta_share < 1) LS_TRY(find_last(tta, *wanted, &last));
+    if (t->plan.cfg->eval_tta_share < 1) LS_TRY(find_last(tta, *wanted, &last));
     for (int64_t i = 0; i < tta->count; i++) {
         const candidate mine = candidate_of(tta, i);
         if (order_candidates(&mine, &last) > 0) continue;
@@ -154,22 +154,22 @@ static void add_view(ls_tta *tta, const ls_batch *batch, int64_t first, double w
 static ls_status look_at_batch(ls_tta *tta, ls_program_inputs *inputs) {
     ls_trainer *t = tta->trainer;
     ls_batch batch;
-    LS_TRY(ls_input_pipeline_next(t->eval_input, inputs, &batch));
-    const int64_t first = batch.window * t->eval_batches.micro_batch;
-    for (int v = 1; v < ls_views_count(t->cfg); v++) {
+    LS_TRY(ls_input_pipeline_next(t->session.eval_input, inputs, &batch));
+    const int64_t first = batch.window * t->plan.eval_batches.micro_batch;
+    for (int v = 1; v < ls_views_count(t->plan.cfg); v++) {
         LS_TRY(ls_tta_run_view(t, v, inputs));
         LS_TRY(ls_trainer_read_logits(t, tta->batch_logits));
-        add_view(tta, &batch, first, ls_views_weight(t->cfg, v));
+        add_view(tta, &batch, first, ls_views_weight(t->plan.cfg, v));
     }
-    return ls_input_pipeline_done(t->eval_input);
+    return ls_input_pipeline_done(t->session.eval_input);
 }
 
 static ls_status look_at_chosen(ls_tta *tta) {
     ls_trainer *t = tta->trainer;
-    const int classes = classes_of(tta), micro = t->eval_batches.micro_batch;
+    const int classes = classes_of(tta), micro = t->plan.eval_batches.micro_batch;
     const int64_t windows = (tta->chosen_count + micro - 1) / micro;
     for (int64_t i = 0; i < tta->chosen_count * classes; i++)
-        tta->logits[tta->chosen_kept[i / classes] * classes + i % classes] *= ls_views_weight(t->cfg, 0);
+        tta->logits[tta->chosen_kept[i / classes] * classes + i % classes] *= ls_views_weight(t->plan.cfg, 0);
     if (windows == 0) return LS_SUCCESS;
     const ls_loader_options options = { .batches = { .samples = tta->chosen_count,
                                             .windows = windows,
@@ -179,14 +179,14 @@ static ls_status look_at_chosen(ls_tta *tta) {
                                             .per_rank = 1,
                                             .world_size = 1 },
         .epochs = 1,
-        .workers = (int)t->cfg->data_workers,
+        .workers = (int)t->plan.cfg->data_workers,
         .order = tta->chosen };
-    LS_TRY(ls_input_pipeline_start(t->eval_input, &options, windows));
-    ls_program_inputs inputs = ls_session_inputs(&t->session);
-    ls_update_inputs(t->update, &inputs);
+    LS_TRY(ls_input_pipeline_start(t->session.eval_input, &options, windows));
+    ls_program_inputs inputs = ls_session_inputs(&t->session.compute);
+    ls_update_inputs(t->session.update, &inputs);
     ls_status status = LS_SUCCESS;
     for (int64_t i = 0; i < windows; i++) LS_THEN(status, look_at_batch(tta, &inputs));
-    ls_input_pipeline_stop(t->eval_input);
+    ls_input_pipeline_stop(t->session.eval_input);
     return status;
 }
 

@@ -14,7 +14,7 @@
 
 typedef struct ls_tta ls_tta; // of one evaluation: what this rank knows of its pictures
 
-// Makes t->views, which counts as memory for control. Nothing where eval.tta is off.
+// Makes t->session.views, which counts as memory for control. Nothing where eval.tta is off.
 LS_CHECKED ls_status ls_tta_upload_views(ls_trainer *t);
 // Runs the program that evaluates on the inputs' pictures in view 0, the picture itself, or in another.
 LS_CHECKED ls_status ls_tta_run_view(ls_trainer *t, int view, ls_program_inputs *inputs);

@@ -37,7 +37,7 @@ static int tear_down(void **state) {
 
 static ls_status open_checkpoints(const run *r, ls_checkpoint_manager **out) {
     const ls_trainer *t = r->trainer;
-    return ls_checkpoint_manager_open(folder.path, &t->facts, t->train_data, out);
+    return ls_checkpoint_manager_open(folder.path, &t->plan.info, t->plan.train_data, out);
 }
 
 static const char *const plain[] = { "device.type=cpu", NULL };

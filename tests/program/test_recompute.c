@@ -130,7 +130,7 @@ static uint64_t weights_after(const row *r, const char *model, const char *recom
     must(ls_trainer_updates(t, r->updates, NULL));
     *blocks = ls_trainer_full(t, 0)->blocks;
     uint64_t hash;
-    must(ls_param_store_hash(t->session.store, &hash));
+    must(ls_param_store_hash(t->session.compute.store, &hash));
     ls_trainer_free(t);
     ls_comm_finish(comm);
     return hash;

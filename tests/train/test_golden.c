@@ -112,11 +112,11 @@ typedef struct {
 
 static sums sums_of(const ls_trainer *t, const char *name) {
     int p = 0;
-    while (p < t->graph->param_count && strcmp(t->graph->params[p].name, name) != 0) p++;
-    if (p == t->graph->param_count) fail_msg("no parameter %s", name);
-    sums s = { .count = ls_param_count(&t->graph->params[p].shape) };
+    while (p < t->plan.graph->param_count && strcmp(t->plan.graph->params[p].name, name) != 0) p++;
+    if (p == t->plan.graph->param_count) fail_msg("no parameter %s", name);
+    sums s = { .count = ls_param_count(&t->plan.graph->params[p].shape) };
     float *values = malloc((size_t)s.count * sizeof *values);
-    ls_param_store_export(t->session.store, p, values);
+    ls_param_store_export(t->session.compute.store, p, values);
     for (int64_t i = 0; i < s.count; i++) {
         s.sum += (double)values[i];
         s.squares += (double)values[i] * (double)values[i];
@@ -154,9 +154,9 @@ static void compare_curve(ls_trainer *t, const cJSON *golden, const row *r) {
     const double strictness = cJSON_HasObjectItem(golden, "recipe") ? 0.3 : 1;
     for (int u = 0; u < r->updates && u < cJSON_GetArraySize(curve); u++) {
         ls_train_state state;
-        t->since_report = (ls_micro_result){ 0 };
+        t->progress.since_report = (ls_micro_result){ 0 };
         must(ls_trainer_update(t, &state));
-        double loss = t->since_report.loss_sum / (double)t->since_report.count;
+        double loss = t->progress.since_report.loss_sum / (double)t->progress.since_report.count;
         double expected = cJSON_GetArrayItem(curve, u)->valuedouble, limit = (u < 10 ? 1e-4 : 1e-3) * strictness;
         if (!(fabs(loss - expected) <= limit * expected))
             fail_msg("%s on %s, winograd %s: update %d: loss %.9g, PyTorch %.9g (relative difference %.2g, limit %g)",

@@ -68,7 +68,7 @@ static void adamw_learns(void **state) {
     must(ls_trainer_run(r.trainer, NULL, 0, &s));
     if (s.train_loss > 1.9) fail_msg("the loss of the last epoch is %g; guessing gives 2.3", s.train_loss);
     // the two moments have memory of their own: the first goes both ways, the second is a mean of squares
-    const ls_param_store *a = r.trainer->session.store;
+    const ls_param_store *a = r.trainer->session.compute.store;
     const float *moment1 = ls_buffer_host(ls_param_store_range(a->state, 0, a->trained_elements, sizeof(float)));
     const float *moment2 = moment1 + a->trained_elements;
     int negative = 0, positive = 0;
@@ -108,13 +108,13 @@ static void whitening_whitens(void **state) {
     run r = { 0 };
     must(run_open(&r, path, (const char *const *const[RUN_LISTS_MAX]){ options }));
     float weight[24][PATCH], table[3][256];
-    ls_param_store_export(r.trainer->session.store, 0, &weight[0][0]);
-    ls_dataset_table(r.trainer->train_data, &table[0][0]);
+    ls_param_store_export(r.trainer->session.compute.store, 0, &weight[0][0]);
+    ls_dataset_table(r.trainer->plan.train_data, &table[0][0]);
     double product[24][24] = { { 0 } };
     for (int k = 0; k < PICTURES; k++) {
         uint8_t pixels[3][SIDE][SIDE];
         int32_t label;
-        must(ls_dataset_read(r.trainer->train_data, k, &pixels[0][0][0], &label));
+        must(ls_dataset_read(r.trainer->plan.train_data, k, &pixels[0][0][0], &label));
         for (int at = 0; at < (SIDE - 1) * (SIDE - 1); at++) {
             double out[24] = { 0 };
             for (int f = 0; f < 24; f++)
@@ -211,8 +211,9 @@ static void a_bucket_for_each_tensor(void **state) {
         run r = { 0 };
         ls_train_summary summary;
         must(run_open(&r, path, (const char *const *const[RUN_LISTS_MAX]){ common, bytes[i] }));
-        assert_int_equal(r.trainer->update->bucket_count, buckets[i]);
-        assert_int_equal(r.trainer->update->sum_count, buckets[i] - 1); // the statistics go with the last trained one
+        assert_int_equal(r.trainer->session.update->bucket_count, buckets[i]);
+        assert_int_equal(
+            r.trainer->session.update->sum_count, buckets[i] - 1); // the statistics go with the last trained one
         must(ls_trainer_run(r.trainer, NULL, 0, &summary));
         hash[i] = summary.weights_hash;
         run_close(&r);
@@ -245,19 +246,19 @@ static void loss_scale_recovers(void **state) {
     run r = { 0 };
     must(open_run(&r, options));
     uint64_t before, after;
-    must(ls_param_store_hash(r.trainer->session.store, &before));
+    must(ls_param_store_hash(r.trainer->session.compute.store, &before));
     ls_train_state s;
     must(ls_trainer_update(r.trainer, &s));
     assert_int_equal(s.skip, 1);
     assert_true(s.loss_scale == 8388608.0f);
     assert_int_equal(s.applied, 0);
-    must(ls_param_store_hash(r.trainer->session.store, &after));
+    must(ls_param_store_hash(r.trainer->session.compute.store, &after));
     assert_true(before == after);
     for (int u = 0; u < 30; u++) must(ls_trainer_update(r.trainer, &s));
     assert_int_equal(s.skip, 0);
     assert_int_equal(s.applied + s.skipped, 31);
     assert_true(s.skipped < 20 && s.loss_scale < 8388608.0f);
-    must(ls_param_store_hash(r.trainer->session.store, &after));
+    must(ls_param_store_hash(r.trainer->session.compute.store, &after));
     assert_true(before != after);
     run_close(&r);
 }
@@ -362,7 +363,7 @@ static void layer_times_leave_the_state(void **state) {
     run r = { 0 };
     must(open_run(&r, options));
     ls_program_inputs inputs = { 0 };
-    ls_update_inputs(r.trainer->update, &inputs);
+    ls_update_inputs(r.trainer->session.update, &inputs);
     ls_train_state before, *now = ls_buffer_host(inputs.buffer[LS_INPUT_STATE]);
     memcpy(&before, now, sizeof before);
     ls_layer_time *rows;
@@ -387,7 +388,7 @@ static void weights_survive_a_file(void **state) {
     must(open_run(&b, other));
     must(ls_trainer_load_weights(b.trainer, path));
     uint64_t hash;
-    must(ls_param_store_hash(b.trainer->session.store, &hash));
+    must(ls_param_store_hash(b.trainer->session.compute.store, &hash));
     assert_true(hash == summary.weights_hash);
     ls_train_evaluation e = { 0 };
     must(ls_trainer_evaluate(b.trainer, 0, &e));

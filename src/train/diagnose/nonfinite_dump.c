@@ -85,25 +85,25 @@ static void free_pictures(pictures *p) {
 }
 
 static ls_status read_pictures(const ls_trainer *t, const ls_nonfinite *r, const int64_t *samples, pictures *p) {
-    const ls_augmentation augmentation = ls_config_augmentation(t->cfg);
-    size_t n = (size_t)r->count, picture = (size_t)ls_chw_count(t->graph->input);
+    const ls_augmentation augmentation = ls_config_augmentation(t->plan.cfg);
+    size_t n = (size_t)r->count, picture = (size_t)ls_chw_count(t->plan.graph->input);
     *p = (pictures){ 0 };
     LS_TRY(LS_NEW(p->pixels, n * picture, "micro-batch of %zu samples", n));
     LS_TRY(LS_NEW(p->labels, n, "micro-batch of %zu samples", n));
     LS_TRY(LS_NEW(p->augment, n, "micro-batch of %zu samples", n));
-    LS_TRY(LS_NEW(p->table, t->graph->input.c * 256, "micro-batch of %zu samples", n));
+    LS_TRY(LS_NEW(p->table, t->plan.graph->input.c * 256, "micro-batch of %zu samples", n));
     for (size_t i = 0; i < n; i++) {
-        LS_TRY(ls_dataset_read_whole(t->train_data, samples[i], p->pixels + i * picture, &p->labels[i]));
+        LS_TRY(ls_dataset_read_whole(t->plan.train_data, samples[i], p->pixels + i * picture, &p->labels[i]));
         p->augment[i] =
-            ls_augment_draw(&augmentation, t->graph->input, (uint64_t)t->cfg->run_seed, r->epoch, samples[i]);
+            ls_augment_draw(&augmentation, t->plan.graph->input, (uint64_t)t->plan.cfg->run_seed, r->epoch, samples[i]);
     }
-    ls_dataset_table(t->train_data, p->table);
+    ls_dataset_table(t->plan.train_data, p->table);
     return LS_SUCCESS;
 }
 
 static ls_status write_tensors(const char *path, const ls_trainer *t, const ls_nonfinite *r, const int64_t *samples,
     const pictures *p, const ls_norm_sums *sums) {
-    ls_chw in = t->graph->input;
+    ls_chw in = t->plan.graph->input;
     int64_t n = r->count;
     size_t some = (size_t)sums->count;
     ls_safetensors_tensor *tensors;
@@ -125,9 +125,9 @@ static ls_status write_tensors(const char *path, const ls_trainer *t, const ls_n
     };
     memcpy(tensors + some, rest, sizeof rest);
     int count = sums->count + FIXED_TENSORS;
-    if (t->class_weights)
-        tensors[count++] = (ls_safetensors_tensor){ "class_weights", LS_F32, 1, { t->graph->classes },
-            ls_class_weights_values(t->class_weights) };
+    if (t->session.class_weights)
+        tensors[count++] = (ls_safetensors_tensor){ "class_weights", LS_F32, 1, { t->plan.graph->classes },
+            ls_class_weights_values(t->session.class_weights) };
     status = ls_safetensors_write(path, tensors, count, NULL, 0, NULL);
 done:
     free(tensors);
@@ -170,12 +170,12 @@ static ls_status write_facts(const char *path, const ls_nonfinite *r) {
 static ls_status write_files(
     ls_trainer *t, const char *folder, const ls_nonfinite *r, const int64_t *samples, const ls_norm_sums *sums) {
     char path[PATH_BYTES];
-    ls_comm_phase(t->comm, "writing the batch that was not finite", r->update);
+    ls_comm_phase(t->plan.comm, "writing the batch that was not finite", r->update);
     LS_TRY(ls_make_folders(folder));
     LS_TRY(ls_path_join(path, sizeof path, folder, config_name));
-    LS_TRY(write_config(path, t->cfg));
+    LS_TRY(write_config(path, t->plan.cfg));
     LS_TRY(ls_path_join(path, sizeof path, folder, network_name));
-    LS_TRY(ls_write_file(path, t->graph->text, strlen(t->graph->text)));
+    LS_TRY(ls_write_file(path, t->plan.graph->text, strlen(t->plan.graph->text)));
     LS_TRY(ls_path_join(path, sizeof path, folder, weights_name));
     LS_TRY(ls_trainer_write_weights(t, path));
     LS_TRY(ls_path_join(path, sizeof path, folder, batch_name));
@@ -190,7 +190,7 @@ static ls_status choose_folder(const ls_trainer *t, const ls_nonfinite *r, char 
         char name[64];
         int used = snprintf(name, sizeof name, "nonfinite-update-%lld", (long long)r->update);
         if (i > 1) snprintf(name + used, sizeof name - (size_t)used, "-%d", i);
-        LS_TRY(ls_path_join(path, bytes, t->folder, name));
+        LS_TRY(ls_path_join(path, bytes, t->saving.folder, name));
         if (!ls_path_exists(path)) return LS_SUCCESS;
     }
     return ls_fail(LS_STORAGE, "%s: exists, and %d more of its kind", path, TRIES - 1);
@@ -204,7 +204,7 @@ ls_status ls_nonfinite_write(ls_trainer *t, ls_nonfinite *r, const int64_t *samp
     ls_status status = write_files(t, partial, r, samples, sums);
     if (!ls_failed(status) && ls_held_rename(partial, folder) != 0)
         status = ls_fail(LS_STORAGE, "%s: rename to %s: %s", partial, folder, strerror(errno));
-    LS_THEN(status, ls_sync_folder(t->folder));
+    LS_THEN(status, ls_sync_folder(t->saving.folder));
     if (ls_failed(status)) r->folder[0] = '\0';
     return status;
 }

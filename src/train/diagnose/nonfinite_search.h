@@ -10,7 +10,7 @@
 #include "train/diagnose/nonfinite.h"
 #include "train/trainer_internal.h"
 
-// After each update that is completed, whose place is trainer->done; bad_losses: of this rank's samples. Updates may be
+// After each update that is completed, whose place is trainer->progress.done; bad_losses: of this rank's samples. Updates may be
 // skipped while the loss scale is sought; LS_NUMERIC on all ranks alike when the run is lost: the message says where it
 // began, the folder RUN/nonfinite-update-N has that micro-batch (nonfinite_dump.h). All ranks call it.
 LS_CHECKED ls_status ls_trainer_check_finite(ls_trainer *trainer, const ls_train_state *state, int64_t bad_losses);

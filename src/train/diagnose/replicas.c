@@ -20,10 +20,10 @@ struct ls_replicas {
 
 ls_status ls_replicas_new(const ls_trainer *t, ls_replicas **out) {
     *out = NULL;
-    if (t->facts.comm->world_size == 1 || t->cfg->dist_check_replicas == 0) return LS_SUCCESS;
+    if (t->plan.info.comm->world_size == 1 || t->plan.cfg->dist_check_replicas == 0) return LS_SUCCESS;
     ls_replicas *r;
     LS_TRY(LS_NEW(r, 1, "comparison of replicas"));
-    ls_status status = ls_snapshot_list(t->graph, t->rules, &r->list);
+    ls_status status = ls_snapshot_list(t->plan.graph, t->plan.rules, &r->list);
     if (!ls_failed(status)) {
         int64_t largest = 1;
         for (int i = 0; i < r->list->count; i++)
@@ -44,26 +44,26 @@ void ls_replicas_free(ls_replicas *r) {
 }
 
 int64_t ls_trainer_replicas_stop(const ls_trainer *t) {
-    int64_t every = t->cfg->dist_check_replicas;
-    return t->replicas ? (t->done.updates / every + 1) * every : INT64_MAX;
+    int64_t every = t->plan.cfg->dist_check_replicas;
+    return t->session.replicas ? (t->progress.done.updates / every + 1) * every : INT64_MAX;
 }
 
 int ls_trainer_replicas_due(const ls_trainer *t) {
-    return t->replicas &&
-           (t->done.updates % t->cfg->dist_check_replicas == 0 || t->done.updates == t->facts.updates_planned);
+    return t->session.replicas && (t->progress.done.updates % t->plan.cfg->dist_check_replicas == 0 ||
+                                      t->progress.done.updates == t->plan.info.updates_planned);
 }
 
 void ls_trainer_replicas_equal(ls_trainer *t) {
-    if (t->replicas) t->replicas->equal_at = t->replicas->checked_at = t->done.updates;
+    if (t->session.replicas) t->session.replicas->equal_at = t->session.replicas->checked_at = t->progress.done.updates;
 }
 
 ls_replica_checks ls_trainer_replica_checks(const ls_trainer *t) {
-    return t->replicas ? t->replicas->checks : (ls_replica_checks){ 0 };
+    return t->session.replicas ? t->session.replicas->checks : (ls_replica_checks){ 0 };
 }
 
 static ls_status fill_words(ls_trainer *t, ls_replicas *r) {
     ls_train_state state;
-    LS_TRY(ls_update_read_state(t->update, &state));
+    LS_TRY(ls_update_read_state(t->session.update, &state));
     ls_replica_report_counters(&state, r->words);
     for (int i = 0; i < r->list->count; i++) {
         ls_snapshot_tensor tensor = r->list->tensors[i];
@@ -71,25 +71,25 @@ static ls_status fill_words(ls_trainer *t, ls_replicas *r) {
         ls_trainer_export_tensor(t, &tensor);
         r->words[LS_REPLICA_COUNTERS + i] = ls_snapshot_hash(&tensor);
     }
-    return t->session.device->api->queue_sync(t->session.queue); // an export that failed shows here
+    return t->session.compute.device->api->queue_sync(t->session.compute.queue); // an export that failed shows here
 }
 
 ls_status ls_trainer_check_replicas(ls_trainer *t) {
-    ls_replicas *r = t->replicas;
-    if (!r || r->checked_at == t->done.updates) return LS_SUCCESS;
+    ls_replicas *r = t->session.replicas;
+    if (!r || r->checked_at == t->progress.done.updates) return LS_SUCCESS;
     double start = ls_clock_seconds();
-    ls_comm_phase(t->comm, "comparing replicas", t->done.updates);
+    ls_comm_phase(t->plan.comm, "comparing replicas", t->progress.done.updates);
     LS_TRY(fill_words(t, r));
     size_t bytes = (size_t)(LS_REPLICA_COUNTERS + r->list->count) * sizeof *r->words;
     // The minimum of h and of -1-h: equal to one's own on all ranks, or on none.
     int64_t hash = (int64_t)ls_hash(r->words, bytes), bound[2] = { hash, -1 - hash };
-    LS_TRY(ls_comm_allreduce(t->comm, bound, 2, LS_I64, LS_REDUCE_MIN));
+    LS_TRY(ls_comm_allreduce(t->plan.comm, bound, 2, LS_I64, LS_REDUCE_MIN));
     if (bound[0] != -1 - bound[1]) return ls_replica_report(t, r->list, r->words, r->values, r->equal_at);
-    r->equal_at = r->checked_at = t->done.updates;
+    r->equal_at = r->checked_at = t->progress.done.updates;
     r->checks.count++;
     double end = ls_clock_seconds();
     r->checks.seconds += end - start;
     if (ls_spans_on()) ls_spans_span(LS_SPANS_HOST, "compare replicas", NULL, -1, start, end);
-    ls_comm_phase(t->comm, "training", t->done.updates);
+    ls_comm_phase(t->plan.comm, "training", t->progress.done.updates);
     return LS_SUCCESS;
 }

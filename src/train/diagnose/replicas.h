@@ -21,7 +21,7 @@ typedef struct ls_replicas ls_replicas;
 LS_CHECKED ls_status ls_replicas_new(const struct ls_trainer *trainer, ls_replicas **out);
 void ls_replicas_free(ls_replicas *replicas); // NULL is allowed
 
-// The next update, from trainer->done on, after which a check of dist.check_replicas is due by the clock.
+// The next update, from trainer->progress.done on, after which a check of dist.check_replicas is due by the clock.
 int64_t ls_trainer_replicas_stop(const struct ls_trainer *trainer);
 // Is it due now?
 int ls_trainer_replicas_due(const struct ls_trainer *trainer);

@@ -248,18 +248,18 @@ static int remove_folder(void **state) {
 
 // element -1: all of them are multiplied.
 static void plant(ls_trainer *t, const char *name, int64_t element, double value) {
-    for (int p = 0; p < t->graph->param_count; p++) {
-        const ls_param *param = &t->graph->params[p];
+    for (int p = 0; p < t->plan.graph->param_count; p++) {
+        const ls_param *param = &t->plan.graph->params[p];
         if (strcmp(param->name, name) != 0) continue;
         int64_t count = ls_param_count(&param->shape);
         float *values = malloc((size_t)count * sizeof *values);
-        ls_param_store_export(t->session.store, p, values);
+        ls_param_store_export(t->session.compute.store, p, values);
         assert_true(element < count);
         for (int64_t i = 0; i < count && element < 0; i++) values[i] *= (float)value;
         if (element >= 0) values[element] = (float)value;
-        ls_param_store_import(t->session.store, p, values);
+        ls_param_store_import(t->session.compute.store, p, values);
         free(values);
-        ls_session_weights_changed(&t->session);
+        ls_session_weights_changed(&t->session.compute);
         return;
     }
     fail_msg("no %s", name);
@@ -465,25 +465,25 @@ static void a_search_that_fails_names_the_parameter(void **state) {
     run a = { 0 };
     must(run_row(&a, &r, "device.type=ref", folder, network));
     ls_trainer *t = a.trainer;
-    const ls_device_api *api = t->session.device->api;
+    const ls_device_api *api = t->session.compute.device->api;
     ls_device_api without_memory = *api;
     without_memory.slab_new = no_slab;
-    t->session.device->api = &without_memory;
-    for (int p = 0; p < t->graph->param_count; p++) {
-        const ls_param_store *store = t->session.store;
+    t->session.compute.device->api = &without_memory;
+    for (int p = 0; p < t->plan.graph->param_count; p++) {
+        const ls_param_store *store = t->session.compute.store;
         const int64_t ends[] = { store->offset[p], store->offset[p] + store->elements[p] - 1 };
         for (int e = 0; e < 2; e++) {
             ls_train_state faulty = { .skip = 1, .halted = 1, .skipped_in_row = 1, .bad_element = ends[e] };
             ls_status status = ls_trainer_check_finite(t, &faulty, 0);
             assert_int_equal(status.code, LS_NUMERIC);
-            snprintf(expected, sizeof expected, "first that of %s; the search", t->graph->params[p].name);
+            snprintf(expected, sizeof expected, "first that of %s; the search", t->plan.graph->params[p].name);
             expect_text(&r, "ref", "the message", status.text, expected);
             expect_text(&r, "ref", "the message", status.text, "failed: no memory is left");
-            free(t->nonfinite);
-            t->nonfinite = NULL;
+            free(t->progress.nonfinite);
+            t->progress.nonfinite = NULL;
         }
     }
-    t->session.device->api = api;
+    t->session.compute.device->api = api;
     run_close(&a);
 }
 
