@@ -28,7 +28,7 @@ class Sizes:
 
 
 CARD = Sizes(batch=128, updates=60, profile_updates=2000, flops_max="", measure_seconds="1", layer_seconds="0.3", networks=True)
-EMULATED = Sizes(batch=4, updates=8, profile_updates=8, flops_max="2e4", measure_seconds="0.1", layer_seconds="0.1", networks=False)
+EMULATED = Sizes(batch=4, updates=3, profile_updates=8, flops_max="2e4", measure_seconds="0.1", layer_seconds="0.1", networks=False)
 
 
 def sizes(check):

@@ -21,7 +21,7 @@ python3 tests/device/cuda/gpu_check.py || failed=1
 
 # Real items, in two calls: the second one finds nothing left to do.
 for call in first second; do
-    timeout 120 scripts/gpu-check.sh devices/found beside-cpu/lenet peers/all --minutes 9 --bin "$bin" --results "$work/results" \
+    timeout 1200 scripts/gpu-check.sh devices/found beside-cpu/lenet peers/all --minutes 60 --bin "$bin" --results "$work/results" \
         --from "$work/none" --python "$work/no-python" >"$work/$call" 2>&1
     check "$call call: exit" $? 0
 done
@@ -32,7 +32,7 @@ check "the card is in the report" "$(head -n 1 "$work/results/report.md" | grep 
 check "both calls are in the record" "$(grep -c '"note": "machine"' "$work/results/record.jsonl")" 2
 
 # A lease runs its own items in its own order; a second call measures nothing twice. Here there is neither PyTorch nor time for more.
-timeout 300 scripts/gpu-check.sh lease 2 --bin "$bin" --results "$work/lease" --from "$work/none" --python "$work/no-python" >"$work/log" 2>&1
+timeout 1200 scripts/gpu-check.sh lease 2 --bin "$bin" --results "$work/lease" --from "$work/none" --python "$work/no-python" >"$work/log" 2>&1
 check "lease 2: exit" $? 0
 check "lease 2: its items" "$(grep -cE '^skipped +peers/all' "$work/log")" 1
 for lease in 4 '' '1 2'; do
@@ -56,7 +56,7 @@ check "carry.sh: says why it failed" "$(grep -c "^carry.sh: '$work/empty' holds 
 
 # PyTorch fails in every way, as there is none; Lockstep runs, and the next call runs nothing again.
 compare() {
-    timeout 120 python3 bench/compare_pytorch_gpu.py --train "$bin/train" --device cpu --torch-device cpu --networks lenet:4:fp32 --rounds 1 \
+    timeout 1200 python3 bench/compare_pytorch_gpu.py --train "$bin/train" --device cpu --torch-device cpu --networks lenet:4:fp32 --rounds 1 \
         --updates 2 --arrangements 'pytorch eager,lockstep resident' --out "$work/peers.json" >"$work/table" 2>"$work/log"
 }
 if ! python3 -c 'import torch' 2>/dev/null; then
