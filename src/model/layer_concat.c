@@ -1,4 +1,4 @@
-// layer_concat.c - the channels of several maps of one size behind each other, as torch.cat(..., dim=1).
+// layer_concat.c - joins the channels of several maps of one size, as torch.cat(..., dim=1).
 #include "model/layer.h"
 
 static ls_status infer(const ls_graph *graph, ls_layer *layer) {
@@ -32,7 +32,7 @@ static ls_status infer(const ls_graph *graph, ls_layer *layer) {
 
 const ls_layer_type ls_layer_type_concat = {
     .name = "concat",
-    .what = "The channels of its inputs behind each other, as torch.cat(..., dim=1)",
+    .what = "Joins the channels of its inputs, as torch.cat(..., dim=1)",
     .shape = "the sum of their channels, H, W",
     .example = "inputs = relu1, conv2\n",
     .input_count = 2,

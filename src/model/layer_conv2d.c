@@ -10,16 +10,16 @@ static const ls_layer_key keys[] = {
     { "padding", LS_KEY_PAIR, AT(padding), 0, 0, 0, LS_PADDING_MAX, "zeros on each side" },
     { "dilation", LS_KEY_INT, AT(dilation), 0, 1, 1, 1024, "distance between elements of the kernel" },
     { "groups", LS_KEY_INT, AT(groups), 0, 1, 1, LS_SIZE_MAX,
-        "of channels, each convolved by itself; divides those of input and output" },
+        "groups of channels, convolved separately; divides the channels of input and output" },
     { "bias", LS_KEY_BOOL, AT(bias), 0, 1, 0, 1, "a number added to each channel of the output" },
     { "weight_init", LS_KEY_INITIAL, AT(weight_init), 0, LS_INIT_DEFAULT, LS_INIT_DEFAULT, LS_INIT_WHITEN,
         "initial values of the weight" },
     { "bias_init", LS_KEY_INITIAL, AT(bias_init), 0, LS_INIT_DEFAULT, LS_INIT_DEFAULT, LS_INIT_DEFAULT,
         "initial values of the bias" },
     { "whiten_samples", LS_KEY_INT, AT(whiten_samples), 0, 0, 1, INT32_MAX,
-        "training pictures that `weight_init = whiten` looks at, the first ones (5000 where the key is missing)" },
+        "`weight_init = whiten` reads this many of the first training pictures (5000 without the key)" },
     { "whiten_eps", LS_KEY_REAL, AT(whiten_eps), 0, 0, 1e-9, 1e3,
-        "added to each eigenvalue by `weight_init = whiten` (0.0005 where the key is missing)" },
+        "`weight_init = whiten` adds this to each eigenvalue (0.0005 without the key)" },
 };
 
 enum { WHITEN_SAMPLES = 5000 };

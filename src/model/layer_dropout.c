@@ -7,7 +7,8 @@ static const ls_layer_key keys[] = {
 
 const ls_layer_type ls_layer_type_dropout = {
     .name = "dropout",
-    .what = "In training an element is 0 with probability p, else divided by 1 - p; nothing in evaluation; as "
+    .what = "In training, each element is 0 with probability p, or else divided by 1 - p. In evaluation, nothing "
+            "changes. As "
             "torch.nn.Dropout",
     .example = "p = 0.2\n",
     .keys = keys,

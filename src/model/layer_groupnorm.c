@@ -4,7 +4,7 @@
 #define AT(field) offsetof(ls_layer, attr.groupnorm.field)
 static const ls_layer_key keys[] = {
     { "groups", LS_KEY_INT, AT(groups), 1, 0, 1, LS_SIZE_MAX,
-        "of channels; as many as channels make it instance norm" },
+        "groups of channels; one group per channel is instance norm" },
     { "eps", LS_KEY_REAL, AT(eps), 0, 1e-5, 1e-12, 1, "added to the variance" },
     { "affine", LS_KEY_BOOL, AT(affine), 0, 1, 0, 1, "a weight and a bias for each channel" },
 };
@@ -37,8 +37,8 @@ static void add_params(ls_graph *graph, int index) {
 const ls_layer_type ls_layer_type_groupnorm = {
     .name = "groupnorm",
     .what =
-        "Normalisation of each sample by itself, over groups of neighbouring channels, as torch.nn.GroupNorm; alike in "
-        "training and evaluation",
+        "Normalises each sample over groups of neighbouring channels, as torch.nn.GroupNorm; the same in training and "
+        "evaluation",
     .shape = "of the same shape",
     .example = "groups = 4\n",
     .keys = keys,

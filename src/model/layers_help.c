@@ -8,13 +8,12 @@
 
 enum { INDENT = 2, KEY_COLUMNS = 16, KIND_COLUMNS = 16 };
 
-static const char about[] = "A network file begins with [network] and the shape of a sample: input = data takes the "
-                            "data set's, input = 3x32x32 (channels, height, "
-                            "width) is a network of that shape only. Every further section is a layer, in order, named "
-                            "by the section. Its key `layer` is its kind, "
-                            "`inputs` names earlier layers, or `input` (without it: the section before); the other "
-                            "keys are the kind's own. Where a key takes "
-                            "`classes`, that is the data set's number of classes.\n";
+static const char about[] =
+    "A network file begins with [network] and the shape of a sample: input = data takes the data set's shape, input = "
+    "3x32x32 (channels, height, width) allows that shape only. Each further section is a layer, in order, with the "
+    "section's name. Its key `layer` is the kind. `inputs` names earlier layers, or `input`; without it, the input is "
+    "the section before. The other keys belong to the kind. The word `classes` stands for the data set's number of "
+    "classes.\n";
 
 const char *ls_layer_key_values(const ls_layer_key *key, const char *quote, char *dst, size_t bytes) {
     static const char *const words[] = {

@@ -328,7 +328,7 @@ static const struct {
         { "groups = 2 must divide the 3 channels of its input (3x8x8)" } },
     { "group norm of one number", "[network]\ninput=8x1x1\n[a]\nlayer=groupnorm\ngroups=8\n" END, 3,
         { "a group of its input 8x1x1 is one number", "fewer groups" } },
-    { "group norm without groups", IN "[a]\nlayer=groupnorm\n" END, 3, { "it lacks the key 'groups', of channels" } },
+    { "group norm without groups", IN "[a]\nlayer=groupnorm\n" END, 3, { "it lacks the key 'groups', groups of channels" } },
     { "group norm behind flatten", IN "[flat]\nlayer=flatten\n[a]\nlayer=groupnorm\ngroups=2\n" END, 5,
         { "its input 'flat' is a vector" } },
     { "shortcut to fewer", IN "[a]\nlayer=shortcut\nout_channels=2\n" END, 3,
