@@ -42,7 +42,7 @@ function(lockstep_install)
   install(FILES "${from}/man1/lockstep-train.1" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1" COMPONENT program)
   install(FILES "${from}/bash-completion/lockstep-train" DESTINATION share/bash-completion/completions COMPONENT program)
   install(FILES "${from}/zsh-completion/_lockstep-train" DESTINATION share/zsh/vendor-completions COMPONENT program)
-  install(FILES README.md DESTINATION share/doc/lockstep COMPONENT doc)
+  install(FILES README.md CONTRIBUTING.md DESTINATION share/doc/lockstep COMPONENT doc)
   install(DIRECTORY docs DESTINATION share/doc/lockstep COMPONENT doc)
 endfunction()
 
