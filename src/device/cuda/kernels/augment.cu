@@ -1,9 +1,10 @@
-// augment.cu - one thread writes one pixel of dst, all channels of it: neighbouring threads read neighbouring bytes of
-// each plane and write neighbouring packs. The table (1 KiB a channel) stays in the first cache.
+// augment.cu - one thread writes all channels of one pixel of dst. Neighbouring threads read neighbouring bytes of each
+// plane and write neighbouring packs. The table (1 KiB for each channel) stays in the first-level cache.
 //
-// Figures of 16-bit storage, sm_90 (registers.txt), reckoned for an H200. 182 registers (fp32: 55), 2 blocks of 128 threads to a
-// multiprocessor; 3 bytes read and 16 written a pixel. Bound by latency: sample, byte and table are read one after the other, some
-// 1.5 us a wave of 264 blocks; 128 pictures of 32x32 are 1024 blocks: 6 us, of which memory takes 0.5.
+// Estimates for 16-bit storage on an H200 (sm_90; registers from registers.txt): 182 registers (fp32: 55), 2 blocks of
+// 128 threads on a multiprocessor; 3 bytes read and 16 written for each pixel. Latency limits the kernel: sample, byte
+// and table are read one after the other, about 1.5 us for each wave of 264 blocks. 128 pictures of 32x32 are 1024
+// blocks: 6 us, of which memory bandwidth accounts for 0.5.
 #include "device/cuda/kernels/augment.h"
 #include "device/cuda/kernels/kernels.cuh"
 
@@ -11,18 +12,18 @@ namespace {
 
 enum { THREADS = 128 };
 
-// A coordinate outside 0..size-1 mirrored at the edge pixel; pad < size, so once is enough.
+// Mirrors a coordinate outside 0..size-1 at the edge pixel. pad < size, so mirroring once is enough.
 __device__ inline int mirrored(int at, int size) {
     if (at < 0) return -at;
     return at >= size ? 2 * (size - 1) - at : at;
 }
 
-// Of one axis: is `at` one of the square's `side` indices, of which the first is middle - side/2?
+// For one axis: whether `at` is one of the square's `side` indices, which start at middle - side/2.
 __device__ inline bool in_square(int at, int middle, int side) {
     return static_cast<unsigned>(at - middle + side / 2) < static_cast<unsigned>(side);
 }
 
-// The two indices of a stretched axis that one reads, and the share of the second one in 2048ths.
+// The two source indices that a pixel of a stretched axis reads, and the weight of the second in 2048ths.
 struct tap {
     int first, second, share;
 };
@@ -34,11 +35,11 @@ __device__ inline tap tap_at(int at, int crop, int size) {
     return { first, first + 1 < crop ? first + 1 : first, static_cast<int>((t % step * 2048 + size) / step) };
 }
 
-// What one pixel of dst sees of a sample. Every operation on values is rounded by itself: nvcc must fuse none of them.
+// How one pixel of dst sees a sample. Every operation on values is rounded separately: nvcc must not fuse any.
 struct sight {
-    const uint8_t *first; // of channel 0: the pixel, or the first of four of a stretched picture
-    int right, below;     // from it to the others
-    int row, column;      // the shares of those
+    const uint8_t *first; // channel 0: the pixel, or the first of the four pixels of a stretched picture
+    int right, below;     // offsets from it to the other pixels
+    int row, column;      // weights of the other row and the other column
     bool inside, cut, jitters;
     float shift, factor;
 
@@ -72,7 +73,7 @@ struct sight {
         factor = __fadd_rn(1, __fmul_rn(options.contrast, contrast_level));
     }
 
-    // table: of that channel; plane: pixels before it.
+    // table: of the channel. plane: offset of the channel's plane.
     __device__ float operator()(const float *table, int64_t plane) const {
         if (cut) return 0;
         int pixel = inside ? first[plane] : 0;
@@ -87,7 +88,7 @@ struct sight {
     }
 };
 
-// blocks: of a picture
+// blocks: in a picture
 template <typename T> __global__ void __launch_bounds__(THREADS) augment(ls_cuda_augment_args a, int blocks) {
     ls_nchw s = a.attr.shape;
     int n = static_cast<int>(blockIdx.x) / blocks, plane = s.h * s.w;

@@ -1,4 +1,4 @@
-// augment.h - uint8 planes to normalised NHWC.
+// augment.h - converts uint8 planes to normalised NHWC.
 #ifndef LS_DEVICE_CUDA_KERNELS_AUGMENT_H
 #define LS_DEVICE_CUDA_KERNELS_AUGMENT_H
 
@@ -11,7 +11,7 @@ extern "C" {
 
 typedef struct {
     ls_augment_attr attr;
-    int channels; // of dst, as laid out
+    int channels; // channels of dst, including padding
     const uint8_t *pixels;
     const ls_augment_sample *samples;
     const int32_t *index; // NULL unless indexed

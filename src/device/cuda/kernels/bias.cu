@@ -1,25 +1,25 @@
-// bias.cu - what convolutions by a library need beside it: bias and its gradient.
+// bias.cu - bias and its gradient, which the libraries' convolutions lack.
 //
-// Figures of 16-bit storage, sm_90 (registers.txt), reckoned for an H200: 4.8 TB/s, 132 multiprocessors, which need 24 KiB
-// in flight each. Blocks of 256 threads.
-//                   bytes an element   registers   blocks   in flight   bound of a map of 64 MiB
-//   bias_add          4                  28          8        32 KiB      28 us
-//   bias_gradient     2                  48          1, 2     16 KiB up   14 us to 21 us (one block on each multiprocessor)
+// Estimates for 16-bit storage on an H200 (sm_90; registers from registers.txt): 4.8 TB/s and 132 multiprocessors, each
+// of which needs 24 KiB of loads in flight. Blocks of 256 threads; "blocks" are blocks on a multiprocessor.
+//                   bytes/element   registers   blocks   in flight   least time for a map of 64 MiB
+//   bias_add        4               28          8        32 KiB      28 us
+//   bias_gradient   2               48          1, 2     16 KiB up   14 to 21 us (21: one block on each)
 #include "device/cuda/kernels/direct.h"
 #include "device/cuda/kernels/kernels.cuh"
 
 enum {
     COLUMNS_MAX = 32,     // packs of channels in a block of the bias gradient
-    ROWS_OF_THREAD = 4,   // the least that a thread of it sums before there are more blocks,
-    BIAS_PARTS_MAX = 128, // up to so many
-    PACK_MAX = 8          // of all storage types
+    ROWS_OF_THREAD = 4,   // rows that a thread of it sums at least before there are more parts,
+    BIAS_PARTS_MAX = 128, // up to this number of parts
+    PACK_MAX = 8          // largest pack of all storage types
 };
 
 static __device__ inline int64_t thread_number() {
     return static_cast<int64_t>(blockIdx.x) * LS_BLOCK + threadIdx.x;
 }
 
-// 4 or 8 bytes an element. Grid: one thread for a pack of channels of a row, 16 bytes on their way of each.
+// 4 or 8 bytes for each element. Grid: one thread for each pack of channels of a row; each has 16 bytes in flight.
 template <typename T>
 static __global__ void bias_add(int64_t threads, ls_divider by_packs, const float *bias, bool relu, T *dst) {
     constexpr int size = ls_pack<T>::size, quad = ls_pack<float>::size;
@@ -33,7 +33,7 @@ static __global__ void bias_add(int64_t threads, ls_divider by_packs, const floa
         if (bias) add = ls_pack_load(bias + i);
         for (int k = 0; k < quad; k++) value.v[i + k] += add.v[k];
     }
-    for (int i = 0; i < size; i++) value.v[i] = relu && value.v[i] < 0 ? 0 : value.v[i]; // NaN stays
+    for (int i = 0; i < size; i++) value.v[i] = relu && value.v[i] < 0 ? 0 : value.v[i]; // NaN stays NaN
     ls_pack_store(dst + at * size, value);
 }
 
@@ -51,11 +51,12 @@ void ls_cuda_bias_add(
 }
 
 // --- the bias gradient ---------------------------------------------------------------------------
-// A block sums a part of the rows of up to COLUMNS_MAX packs of channels: `lanes` rows at a time, each thread its pack,
-// then the lanes; the last block of these columns that finishes sums the parts. The order depends on the shape only.
+// A block sums one part of the rows of up to COLUMNS_MAX packs of channels. It handles `lanes` rows at a time; each
+// thread sums its own pack, and then the lanes are added. The last block that finishes for these columns adds up the
+// parts. The order depends on the shape only.
 
 typedef struct {
-    int packs, columns, lanes, groups, parts; // groups of columns; blocks: groups * parts
+    int packs, columns, lanes, groups, parts; // groups: groups of columns; there are groups * parts blocks
 } column_layout;
 
 static column_layout layout_of(int64_t rows, int channels, int pack) {
@@ -69,13 +70,13 @@ static column_layout layout_of(int64_t rows, int channels, int pack) {
     return l;
 }
 
-// grad_bias += sums over the parts of the block's columns, from [parts][packs][pack]
+// grad_bias += the sum over the parts, for the block's columns, from [parts][packs][pack]
 static __device__ inline void add_parts(
     const column_layout &l, int size, int first_pack, const float *parts, float *room, float *grad_bias) {
     int t = static_cast<int>(threadIdx.x), width = l.columns * size, lanes = LS_BLOCK / width;
     int channels = l.packs * size, channel = first_pack * size + t % width;
     float sum = 0;
-    LS_UNROLL_BY(16) // as many loads on their way
+    LS_UNROLL_BY(16) // as many loads in flight
     for (int part = t / width; channel < channels && part < l.parts; part += lanes)
         sum += parts[static_cast<int64_t>(part) * channels + channel];
     room[t] = sum;
@@ -85,8 +86,9 @@ static __device__ inline void add_parts(
     grad_bias[channel] += sum;
 }
 
-// 2 or 4 bytes an element. Up to 128 parts of a group of columns, 64 bytes a thread on their way: 16 KiB a block, one or two
-// blocks to a multiprocessor, of the 32 KiB that an H200 needs under way on each: bound by latency below some 10 MB.
+// 2 or 4 bytes for each element. A group of columns has up to 128 parts. A thread has 64 bytes in flight, a block 16
+// KiB. One or two blocks run on a multiprocessor, and an H200 needs 32 KiB in flight on each. So latency limits the
+// kernel below about 10 MB.
 template <typename T>
 static __global__ void bias_gradient(
     column_layout l, int64_t rows, const T *grad_dst, float *parts, unsigned *done, float *grad_bias) {
@@ -100,7 +102,7 @@ static __global__ void bias_gradient(
         const T *from = grad_dst + (first_pack + column) * size;
         int64_t step = static_cast<int64_t>(l.parts) * l.lanes;
         for (int64_t row = static_cast<int64_t>(part) * l.lanes + lane; row < rows; row += AHEAD * step) {
-            uint4 raw[AHEAD]; // all on their way before the first is used
+            uint4 raw[AHEAD]; // all loads are in flight before the first is used
             LS_UNROLL
             for (int u = 0; u < AHEAD; u++) {
                 if (row + u * step < rows) raw[u] = ls_pack_raw(from + (row + u * step) * l.packs * size);
@@ -117,7 +119,7 @@ static __global__ void bias_gradient(
     __syncthreads();
     if (t < l.columns * size && first_pack * size + t < l.packs * size) {
         float all = 0;
-        LS_UNROLL_BY(16) // few threads are left: what counts is how many loads are under way
+        LS_UNROLL_BY(16) // few threads are left, so the number of loads in flight decides
         for (int i = 0; i < l.lanes; i++) all += room[i * l.columns * size + t];
         parts[(static_cast<int64_t>(part) * l.packs + first_pack) * size + t] = all;
     }

@@ -1,13 +1,14 @@
-// channels.cu - one thread, one 16-byte pack of the result; bound by memory. Of the gate's gradient a block adds up a
-// column of packs, in one order.
+// channels.cu - one thread writes one 16-byte pack of the result. Memory bandwidth limits these kernels. For the gate's
+// gradient, a block sums a column of packs in one order.
 //
-// Figures of 16-bit storage, sm_90 (registers.txt), reckoned for an H200: 4.8 TB/s, 132 multiprocessors, which need 24 KiB
-// in flight each. Blocks of 256 threads.
-//                   bytes an element   registers   blocks   in flight   bound of a map of 64 MiB
-//   copy_channels     4                  24          8        32 KiB      28 us; src is read by single elements, from the L1
-//   gate              4                  23          8        32 KiB      28 us
-//   gate_backward     4                  31          8        64 KiB      28 us; below 256 channels a block to each sample: with 128
-//                                                             8 KiB       of them a third of the rate, 84 us
+// Estimates for 16-bit storage on an H200 (sm_90; registers from registers.txt): 4.8 TB/s and 132 multiprocessors, each
+// of which needs 24 KiB of loads in flight. Blocks of 256 threads; "blocks" are blocks on a multiprocessor.
+//                   bytes/element   registers   blocks   in flight   least time for a map of 64 MiB
+//   copy_channels   4               24          8        32 KiB      28 us; src is read by single elements, from the L1
+//   gate            4               23          8        32 KiB      28 us
+//   gate_backward   4               31          8        64 KiB      28 us
+// With fewer than 256 channels gate_backward has one block for each sample. With 128 channels that means 8 KiB in
+// flight, a third of the bandwidth and 84 us.
 #include "device/cuda/kernels/channels.h"
 #include "device/cuda/kernels/kernels.cuh"
 
@@ -20,7 +21,7 @@ struct copy_geometry {
     ls_divider by_packs, by_w, by_h; // of dst
 };
 
-// The offset of src's pixel that dst's pixel is given; -1: none.
+// Offset of the src pixel that is copied to this dst pixel; -1: none.
 __device__ inline int64_t source_of(const copy_geometry &g, uint32_t pixel) {
     uint32_t row = ls_divide(pixel, g.by_w), n = ls_divide(row, g.by_h);
     int y = static_cast<int>(row - n * g.by_h.divisor), x = static_cast<int>(pixel - row * g.by_w.divisor);
@@ -72,7 +73,8 @@ __global__ void __launch_bounds__(LS_BLOCK) gate(gate_geometry g, const T *src, 
     ls_pack_store(dst + at, x);
 }
 
-// A block has `lanes` neighbouring packs of one sample (a power of two, at most 32); its rows of threads share the pixels.
+// A block handles `lanes` neighbouring packs (a power of two, at most 32) of one sample. Its rows of threads share the
+// pixels.
 template <typename T>
 __global__ void __launch_bounds__(LS_BLOCK)
     gate_backward(gate_geometry g, int lanes, int columns, const T *src, const T *grad_dst, T *grad_gate) {

@@ -1,4 +1,4 @@
-// channels.h - channels copied between activations (op_channels.h), and gates (op_gate.h).
+// channels.h - copies of channels between activations (op_channels.h), and gates (op_gate.h).
 #ifndef LS_DEVICE_CUDA_KERNELS_CHANNELS_H
 #define LS_DEVICE_CUDA_KERNELS_CHANNELS_H
 
@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-// channels: as laid out
+// channels: including padding
 void ls_cuda_copy_channels(
     const ls_channels_attr *attr, int src_channels, int dst_channels, const void *src, void *dst, cudaStream_t stream);
 void ls_cuda_gate(

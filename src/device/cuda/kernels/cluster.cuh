@@ -1,14 +1,17 @@
 // cluster.cuh - kernels whose blocks wait for each other.
 //   LS_LAUNCH_CLUSTER((kernel<T>), dim3(columns, n), threads, bytes, stream, ...);
-//     so many clusters of n blocks, which the GPU starts together; n is at most 8, and 1 below compute capability 9.0
-//   LS_LAUNCH_GRID(...), the same of a grid of any shape: all of its blocks lie on the GPU at once. More than have room there
-//     are an error (cudaErrorCooperativeLaunchTooLarge); while other queues' kernels take some of the room, the grid waits for
-//     their end, which must not depend on it (device/gpu/norm_rule.h)
-//   LS_LAUNCH_SHARED(...), the same of blocks that do not wait for each other: for its shared memory
-// LS_SHARED_DYNAMIC(name): uint4 *name, the `bytes` of shared memory, contents arbitrary; with those of LS_SHARED at most
-// ls_cuda_shared_bytes (cuda.h).
-// ls_cluster_sync(), ls_grid_sync(), called by all threads of all blocks of a cluster, of the grid: what any of them wrote
-// before, to global memory too, all of them read behind it. A barrier of the block as well.
+//     Launches `columns` clusters of n blocks. The GPU starts the blocks of a cluster together. n is at most 8, and 1
+//     below compute capability 9.0.
+//   LS_LAUNCH_GRID(...)
+//     The same arguments, with a grid of any shape. All of its blocks run on the GPU at once. A grid that does not fit
+//     is an error (cudaErrorCooperativeLaunchTooLarge). If kernels of other queues occupy part of the GPU, the grid
+//     waits until they end; so their end must not depend on the grid (device/gpu/norm_rule.h).
+//   LS_LAUNCH_SHARED(...)
+//     The same arguments, for blocks that do not wait for each other but need the dynamic shared memory.
+// LS_SHARED_DYNAMIC(name): declares uint4 *name, the `bytes` of shared memory with arbitrary contents. Together with
+// LS_SHARED arrays at most ls_cuda_shared_bytes (cuda.h).
+// ls_cluster_sync(), ls_grid_sync(): called by all threads of all blocks of a cluster or grid. After the call, all of
+// them see everything that any of them wrote before it, including global memory. Each is also a barrier of the block.
 #pragma once
 
 #include "device/cuda/kernels/kernels.cuh"
@@ -44,7 +47,7 @@ inline void ls_grid_sync() {
     extern __shared__ uint4 ls_shared_dynamic[]; \
     uint4 *name = ls_shared_dynamic
 
-// cluster: blocks of one; 0: the whole grid. An error stays for cudaGetLastError, as with every launch.
+// cluster: blocks in a cluster; 0: the whole grid. As with every launch, an error is left for cudaGetLastError.
 template <typename... P, typename... A>
 void ls_launch_together(
     void (*kernel)(P...), unsigned cluster, dim3 grid, unsigned block, size_t bytes, cudaStream_t stream, A &&...args) {

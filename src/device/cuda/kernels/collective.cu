@@ -1,5 +1,5 @@
-// collective.cu - kernels of one thread beside the collectives.
-// 12 registers or fewer, one word written to the device or over PCIe, without a wait: bound by the launch, some 2 us on an H200.
+// collective.cu - kernels with one thread that accompany collectives. They use at most 12 registers, write one word to
+// the device or over PCIe, and do not wait. The launch dominates their time: about 2 us on an H200.
 #include "device/cuda/kernels/collective.h"
 #include "device/cuda/kernels/kernels.cuh"
 
@@ -15,18 +15,18 @@ __device__ inline int64_t clock_ns() {
     clock_gettime(CLOCK_MONOTONIC, &now);
     return static_cast<int64_t>(now.tv_sec) * 1000000000 + now.tv_nsec;
 #else
-    unsigned long long ns; // one for the whole GPU, in steps of about a microsecond (PTX ISA, %globaltimer)
+    unsigned long long ns; // one clock for the whole GPU, in steps of about a microsecond (PTX ISA, %globaltimer)
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
     return static_cast<int64_t>(ns);
 #endif
 }
 
-// Host memory that a host thread reads at any time.
+// Writes to host memory that a host thread may read at any time.
 __device__ inline void store_whole(unsigned long long *to, unsigned long long value) {
 #ifdef LS_EMULATED_CUDA
     __atomic_store_n(to, value, __ATOMIC_RELEASE);
 #else
-    *static_cast<volatile unsigned long long *>(to) = value; // 8 bytes, aligned: not torn
+    *static_cast<volatile unsigned long long *>(to) = value; // 8 bytes, aligned: written as a whole
 #endif
 }
 
@@ -35,7 +35,9 @@ __global__ void __launch_bounds__(1)
     store_whole(progress, ++*count << LS_CUDA_PROGRESS_TAG_BITS | tag);
 }
 
-__global__ void __launch_bounds__(1) stamp(int64_t *ns) { *ns = clock_ns(); }
+__global__ void __launch_bounds__(1) stamp(int64_t *ns) {
+    *ns = clock_ns();
+}
 
 } // namespace
 
@@ -46,4 +48,6 @@ extern "C" void ls_cuda_count_collective(uint64_t *count, uint64_t *progress, in
         reinterpret_cast<unsigned long long *>(progress), kept);
 }
 
-extern "C" void ls_cuda_stamp(int64_t *ns, cudaStream_t stream) { LS_LAUNCH(stamp, 1, 1, stream, ns); }
+extern "C" void ls_cuda_stamp(int64_t *ns, cudaStream_t stream) {
+    LS_LAUNCH(stamp, 1, 1, stream, ns);
+}

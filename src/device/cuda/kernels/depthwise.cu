@@ -1,36 +1,40 @@
-// depthwise.cu - bound by memory: a thread owns a pack of channels. The weights of a block's channels lie in shared memory.
+// depthwise.cu - depthwise convolution. Memory bandwidth limits it. A thread owns a pack of channels. The weights of a
+// block's channels are in shared memory.
 //
-// A block has `columns` packs of neighbouring channels side by side and `lanes` threads for each, which take pixels in turns.
+// A block has `columns` neighbouring packs of channels and `lanes` threads for each pack, which take turns with the
+// pixels.
 //
-// Figures of 16-bit storage, sm_90 (registers.txt), reckoned for an H200: 4.8 TB/s, 132 multiprocessors, which need 24 KiB
-// in flight each. Blocks of 256 threads; kernels of 3x3, 5x5, 7x7. In flight: a row of taps over a strip, or of taps.
-//                         bytes an element   registers     blocks    in flight         bound of a map of 64 MiB
+// Estimates for 16-bit storage on an H200 (sm_90; registers from registers.txt): 4.8 TB/s and 132 multiprocessors, each
+// of which needs 24 KiB of loads in flight. Blocks of 256 threads; "blocks" are blocks on a multiprocessor; several
+// values are for kernels of 3x3, 5x5, 7x7. In flight: a row of taps over a strip, or a row of taps.
+//                         bytes/element      registers     blocks    in flight         least time for a map of 64 MiB
 //   depthwise             4                  82, 96, 128   2         48, 64, 80 KiB    28 us, 28 us, 55 us
 //   depthwise_data        2.5 (stride 2)     40            6         24 KiB            17 us
-//   depthwise_weight      4 (a read of both) 116, 77, 96   2, 3, 2   80, 72, 64 KiB    28 us; 28 us, 55 us
-//   depthwise_weight_sum  4 a part           32            8         128 KiB           a launch
-// An element's 9, 25 or 49 multiply-adds take 10, 28 or 55 us of such a map: from 5x5 on arithmetic is the bound, too. Of 5x5 and
-// 7x7 kernels every row of the weight gradient is a block of its own, which reads both maps again, from the L2 where they fit.
+//   depthwise_weight      4 (reads both)     116, 77, 96   2, 3, 2   80, 72, 64 KiB    28 us; 28 us, 55 us
+//   depthwise_weight_sum  4 for each part    32            8         128 KiB           time of a launch
+// The 9, 25 or 49 multiply-adds for each element take 10, 28 or 55 us for such a map: from 5x5 on, arithmetic is a
+// limit too. For 5x5 and 7x7 kernels, each row of the weight gradient has blocks of its own, which read both maps
+// again, from the L2 if they fit.
 #include "device/cuda/kernels/depthwise.h"
 
 #include "device/cuda/kernels/kernels.cuh"
 
 enum {
-    CHANNELS = 128,        // of a block
-    STRIP = 4,             // neighbouring pixels of a row that a thread computes at once: they share what they read,
-    STRIPS_OF_THREAD = 4,  // and so many strips the block's weights
-    PIXELS_OF_THREAD = 16, // of the weight gradient, the least before there are more parts,
-    PARTS_MAX = 128,       // up to so many
-    PACK_MAX = 8           // of all storage types
+    CHANNELS = 128,        // channels of a block
+    STRIP = 4,             // neighbouring pixels of a row that a thread computes at once; they share the inputs
+    STRIPS_OF_THREAD = 4,  // strips for which a thread uses the block's weights
+    PIXELS_OF_THREAD = 16, // weight gradient: least pixels of a thread before there are more parts,
+    PARTS_MAX = 128,       // up to this number of parts
+    PACK_MAX = 8           // largest pack of all storage types
 };
 
 typedef struct {
     int channels, packs, columns, lanes, groups; // groups of columns
-    int n, h, w, p, q;                           // what is read, and what is written
+    int n, h, w, p, q;                           // the map that is read, and the map that is written
     int stride_h, stride_w, pad_h, pad_w;
-    int reverse; // taps in reverse order: the convolution that is the backward pass
+    int reverse; // take taps in reverse order: the convolution that is the backward pass
     int pixels, parts;
-    ls_divider by_q, by_p; // by_q: of strips, or of pixels
+    ls_divider by_q, by_p; // by_q: divides by the strips or pixels of a row
 } map;
 
 static map map_of(const ls_cuda_conv_geometry &g, int pack) {
@@ -42,7 +46,7 @@ static map map_of(const ls_cuda_conv_geometry &g, int pack) {
     return m;
 }
 
-// Cuts rows of `row` pieces into blocks whose threads take `each` of them.
+// Splits rows of `row` pieces among blocks whose threads take `each` pieces.
 static void cut(map *m, int row, int each) {
     m->pixels = m->n * m->p * row;
     m->by_q = ls_divider_of(row);
@@ -61,7 +65,7 @@ static __device__ inline int64_t pack_at(const map &m, int n, int height, int y,
     return ((static_cast<int64_t>(n) * height + y) * width + x) * m.packs + column;
 }
 
-// Weights of the block's channels, [tap][CHANNELS].
+// Copies the weights of the block's channels to shared memory, as [tap][CHANNELS].
 template <typename T>
 static __device__ inline void bring_weights(const map &m, int first, int taps, const T *weight, float *to) {
     int count = (m.packs - first < m.columns ? m.packs - first : m.columns) * ls_pack<T>::size * taps;
@@ -82,9 +86,9 @@ static __device__ inline void store_pack(const map &m, int column, ls_pack<T> ou
     ls_pack_store(dst + at * ls_pack<T>::size, out);
 }
 
-// --- forward, and backward data of stride 1 ------------------------------------------------------------
+// --- forward, and backward data with stride 1 ----------------------------------------------------------
 
-// One row of the kernel over a row of the source: the strip's sums += what the taps read from column `left` on.
+// Adds one row of the kernel: the sums of the strip += the taps times the source row from column `left` on.
 template <typename T, int K, int STRIDE>
 static __device__ inline void add_row(
     const map &m, const T *row, int left, const float *weights, ls_pack<T> sum[STRIP]) {
@@ -102,7 +106,7 @@ static __device__ inline void add_row(
         ls_pack<T> in = ls_pack_load(row + static_cast<int64_t>(left + x) * m.packs * size);
         LS_UNROLL
         for (int j = 0; j < STRIP; j++) {
-            int s = x - j * STRIDE; // known when this is unrolled
+            int s = x - j * STRIDE; // known at compile time after unrolling
             if (s < 0 || s >= K) continue;
             LS_UNROLL
             for (int i = 0; i < size; i++)
@@ -111,7 +115,7 @@ static __device__ inline void add_row(
     }
 }
 
-// grid: m.groups * m.parts blocks; a thread: STRIPS_OF_THREAD strips of a pack
+// Grid: m.groups * m.parts blocks. A thread computes STRIPS_OF_THREAD strips of a pack.
 template <typename T, int K, int STRIDE>
 static __global__ void depthwise(map m, const T *src, const T *weight, const float *bias, T *dst) {
     constexpr int size = ls_pack<T>::size;
@@ -171,7 +175,7 @@ void ls_cuda_depthwise_forward(const ls_cuda_conv_geometry *g, const void *src, 
                                   static_cast<T *>(dst), stream));
 }
 
-// --- backward data of other strides: a gather, so that every element of grad_src is written once ---------------
+// --- backward data with other strides: a gather, so that every element of grad_src is written once -------------
 
 // The output whose tap r meets input y, or -1.
 static __device__ inline int output_of(int y, int pad, int r, int stride, int outputs) {
@@ -181,7 +185,8 @@ static __device__ inline int output_of(int y, int pad, int r, int stride, int ou
     return at < outputs ? at : -1;
 }
 
-// grid: m.groups * m.parts blocks; a thread: pixels of a pack. m.h and m.w: of grad_dst, m.p and m.q: of grad_src
+// Grid: m.groups * m.parts blocks. A thread computes pixels of a pack. m.h and m.w: size of grad_dst; m.p and m.q: size
+// of grad_src.
 template <typename T, int K>
 static __global__ void depthwise_data(map m, const T *grad_dst, const T *weight, T *grad_src) {
     constexpr int size = ls_pack<T>::size;
@@ -235,15 +240,15 @@ void ls_cuda_depthwise_backward_data(
 }
 
 // --- backward weight -----------------------------------------------------------------------------
-// A block sums some rows of taps over its part of the pixels, thread by thread, then over its lanes. A second launch sums
-// the parts.
+// A block sums some rows of taps over its part of the pixels, first in each thread, then over its lanes. A second
+// launch adds up the parts.
 
-// The rows of the kernel whose sums a thread keeps in registers.
+// Rows of the kernel whose sums a thread keeps in registers.
 static constexpr int rows_of(int kernel) {
     return kernel == 3 ? 3 : 1;
 }
 
-// grid: m.groups * (K / ROWS) * m.parts blocks. out: [parts][taps][packs][size]
+// Grid: m.groups * (K / ROWS) * m.parts blocks. out: [parts][taps][packs][size]
 template <typename T, int K, int ROWS>
 static __global__ void depthwise_weight(map m, const T *src, const T *grad_dst, float *out) {
     constexpr int size = ls_pack<T>::size;
@@ -285,7 +290,7 @@ static __global__ void depthwise_weight(map m, const T *src, const T *grad_dst, 
     }
 }
 
-// grid: one thread for a tap of a channel
+// Grid: one thread for each tap of a channel.
 static __global__ void depthwise_weight_sum(
     int channels, int padded, int taps, int parts, const float *from, float *grad_weight) {
     int64_t at = static_cast<int64_t>(blockIdx.x) * LS_BLOCK + threadIdx.x;

@@ -1,9 +1,9 @@
-// depthwise.h - convolution of each channel by itself (groups = c = k), 3x3, 5x5 and 7x7, without dilation: three passes that
-// read and write each tensor about once.
+// depthwise.h - convolution of each channel alone (groups = c = k), 3x3, 5x5 and 7x7, without dilation. The three
+// passes read and write each tensor about once.
 //
-// Layouts are those of cuda.h. Padding channels of results are written zero, whatever the inputs hold; padded rows of weight
-// gradients are left as they are. All arrays are 16-byte aligned. Accumulation is fp32, in an order that depends on the
-// geometry only.
+// Layouts are those of cuda.h. Padding channels of results are written as zero, whatever the inputs hold. Padding rows
+// of weight gradients are not written. All arrays are 16-byte aligned. Accumulation is fp32, in an order that depends
+// on the geometry only.
 #ifndef LS_DEVICE_CUDA_KERNELS_DEPTHWISE_H
 #define LS_DEVICE_CUDA_KERNELS_DEPTHWISE_H
 
@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-// Whether these kernels compute it; of activations of fewer than 2^31 packs.
+// Whether these kernels can compute the convolution. Activations must have fewer than 2^31 packs.
 int ls_cuda_depthwise_can(const ls_cuda_conv_geometry *g);
 
 // bias: fp32 [padded_k] or NULL
@@ -21,7 +21,7 @@ void ls_cuda_depthwise_forward(const ls_cuda_conv_geometry *g, const void *src, 
     void *dst, cudaStream_t stream);
 void ls_cuda_depthwise_backward_data(
     const ls_cuda_conv_geometry *g, const void *grad_dst, const void *weight, void *grad_src, cudaStream_t stream);
-// grad_weight += gradient. workspace: as many bytes as the function below returns
+// grad_weight += gradient. workspace: ls_cuda_depthwise_workspace bytes
 void ls_cuda_depthwise_backward_weight(const ls_cuda_conv_geometry *g, const void *src, const void *grad_dst,
     float *grad_weight, void *workspace, cudaStream_t stream);
 size_t ls_cuda_depthwise_workspace(const ls_cuda_conv_geometry *g);

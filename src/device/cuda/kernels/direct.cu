@@ -1,17 +1,19 @@
 // direct.cu - direct convolution by threads that never wait for each other. A thread owns a small tile of the result
-// and keeps it in registers: a pack of channels times a few samples (which share every bound check), or, of the weight
-// gradient, a pack by a pack. Reads are 16 bytes along the channels. Grouped convolutions, whose channels begin
-// anywhere, have simple kernels of their own, one value at a time.
+// and keeps it in registers: a pack of channels times a few samples (which share every bound check), or for the weight
+// gradient a pack times a pack. Reads are 16 bytes along the channels. Grouped convolutions, whose channels may start
+// anywhere, have simple kernels of their own, which compute one value at a time.
 //
-// Figures of 16-bit storage, sm_90 (registers.txt), reckoned for an H200: 67 TFLOP/s outside of its tensor cores, where as many
-// multiply-adds as bytes from the L1 are done at once (128 a cycle and multiprocessor). Blocks of 256 threads.
-//                      bytes of L1 a multiply-add   registers   blocks   bound of 64 to 64 channels, 3x3, 128 maps of 32x32
-//   forward            1.5                          134         1        220 us (from the L1; with 8 warps, latency on top)
-//   backward_data      0.75                         128         2        145 us
-//   backward_weight    0.5                          114         2        145 us
-//   weight_sum         4 a slice, from memory       32          8        a launch
-//   grouped ones       4: single elements           46 to 66    5, 3     1.2 ms: two reads for each multiply-add
-// Memory is no bound: the maps are 16 MiB, 7 us to read and write.
+// Estimates for 16-bit storage on an H200 (sm_90; registers from registers.txt): 67 TFLOP/s without its tensor cores. A
+// multiprocessor can do 128 multiply-adds and read 128 bytes from the L1 in each cycle. Blocks of 256 threads; "blocks"
+// are blocks on a multiprocessor. "L1 bytes" are read for each multiply-add. "least time" is for 64 to 64 channels,
+// 3x3, 128 maps of 32x32.
+//                     L1 bytes   registers   blocks   least time
+//   forward           1.5        134         1        220 us (L1; with 8 warps, latency adds to it)
+//   backward_data     0.75       128         2        145 us
+//   backward_weight   0.5        114         2        145 us
+//   weight_sum        4 for each slice, from memory; 32 registers, 8 blocks; the time of a launch
+//   grouped kernels   4          46 to 66    5, 3     1.2 ms: two reads of single elements for each multiply-add
+// Memory bandwidth is no limit: the maps are 16 MiB, 7 us to read and write.
 #include "device/cuda/kernels/direct.h"
 
 #include "device/cuda/kernels/kernels.cuh"
@@ -19,18 +21,18 @@
 typedef ls_cuda_conv_geometry geometry;
 
 enum {
-    FORWARD_SAMPLES = 2,   // samples and
-    FORWARD_CHANNELS = 4,  // output channels of a forward tile
+    FORWARD_SAMPLES = 2,   // a forward tile has this many samples
+    FORWARD_CHANNELS = 4,  // and output channels
     DATA_SAMPLES = 4,      // samples of a tile of the data gradient
-    WEIGHT_THREADS = 8192, // the weight gradient is cut into slices of samples until it has as many threads,
-    WEIGHT_SLICES_MAX = 64 // or as many slices
+    WEIGHT_THREADS = 8192, // the weight gradient is split into slices of samples until it has this many threads
+    WEIGHT_SLICES_MAX = 64 // or slices
 };
 
 static __device__ inline int64_t thread_number() {
     return static_cast<int64_t>(blockIdx.x) * LS_BLOCK + threadIdx.x;
 }
 
-// The next digit of a mixed-radix number, lowest first.
+// Returns the next digit of a mixed-radix number, lowest first.
 static __device__ inline int digit(int64_t *number, int radix) {
     int64_t rest = *number / radix;
     int value = static_cast<int>(*number - rest * radix);
@@ -50,12 +52,12 @@ static __device__ inline int64_t dst_at(const geometry &g, int n, int p, int q) 
 static __host__ __device__ inline int weight_channels(const geometry &g) {
     return g.groups == 1 ? g.padded_c : g.c / g.groups;
 }
-// Elements of one filter: from w[k] to w[k + 1].
+// Elements of one filter: the distance from w[k] to w[k + 1].
 static __host__ __device__ inline int64_t filter_size(const geometry &g) {
     return static_cast<int64_t>(g.kernel_h) * g.kernel_w * weight_channels(g);
 }
 
-// Of rows, or of columns.
+// One dimension of the convolution: rows or columns.
 struct axis {
     int stride, pad, dilation, size, outputs; // size: of the input
 };
@@ -74,7 +76,7 @@ static __device__ inline int output_of(const axis &a, int y, int r) {
     return at < a.outputs ? at : -1;
 }
 
-// The outputs first..end-1 whose tap r lies inside 0..size-1.
+// Finds the outputs first..end-1, whose tap r lies inside 0..size-1.
 static __device__ inline void outputs_inside(const axis &a, int r, int *first, int *end) {
     int offset = r * a.dilation - a.pad, last_tap = a.size - 1 - offset;
     *first = offset < 0 ? (-offset + a.stride - 1) / a.stride : 0;
@@ -90,7 +92,7 @@ template <typename T> static __device__ inline float sum_of(const float lanes[ls
 
 // --- forward -------------------------------------------------------------------------------------
 
-// Adds one tap of FORWARD_CHANNELS filters, over all channels: the lanes of `sum` are channels modulo the pack.
+// Adds one tap of FORWARD_CHANNELS filters over all channels. A lane of `sum` collects every pack-size-th channel.
 template <typename T>
 static __device__ inline void forward_tap(const T *const src[FORWARD_SAMPLES], const T *weight, int64_t filter,
     int channels, float sum[FORWARD_SAMPLES][FORWARD_CHANNELS][ls_pack<T>::size]) {
@@ -106,7 +108,7 @@ static __device__ inline void forward_tap(const T *const src[FORWARD_SAMPLES], c
     }
 }
 
-// grid: one thread for FORWARD_SAMPLES samples, one pixel, one pack of output channels
+// Grid: one thread for FORWARD_SAMPLES samples, one pixel and one pack of output channels.
 template <typename T, typename B>
 static __global__ void forward(geometry g, int64_t threads, const T *src, const T *weight, const B *bias, T *dst) {
     constexpr int size = ls_pack<T>::size;
@@ -153,7 +155,7 @@ static __device__ inline float forward_grouped_value(
     return sum;
 }
 
-// grid: one thread for one pixel, one pack of output channels
+// Grid: one thread for one pixel and one pack of output channels.
 template <typename T, typename B>
 static __global__ void forward_grouped(
     geometry g, int64_t threads, const T *src, const T *weight, const B *bias, T *dst) {
@@ -196,7 +198,7 @@ void ls_cuda_direct_forward(const ls_cuda_conv_geometry *g, const void *src, con
 
 // --- backward data: a gather, so that every element of grad_src is written once ------------------
 
-// Adds one tap of all filters; the lanes of `sum` are the input channels of the tile.
+// Adds one tap of all filters. The lanes of `sum` are the input channels of the tile.
 template <typename T>
 static __device__ inline void data_tap(const T *const grad[DATA_SAMPLES], const T *weight, int64_t filter, int outputs,
     float sum[DATA_SAMPLES][ls_pack<T>::size]) {
@@ -213,7 +215,7 @@ static __device__ inline void data_tap(const T *const grad[DATA_SAMPLES], const 
     }
 }
 
-// grid: one thread for DATA_SAMPLES samples, one pixel, one pack of input channels
+// Grid: one thread for DATA_SAMPLES samples, one pixel and one pack of input channels.
 template <typename T>
 static __global__ void backward_data(geometry g, int64_t threads, const T *grad_dst, const T *weight, T *grad_src) {
     constexpr int size = ls_pack<T>::size;
@@ -258,7 +260,7 @@ static __device__ inline float data_grouped_value(
     return sum;
 }
 
-// grid: one thread for one pixel, one pack of input channels
+// Grid: one thread for one pixel and one pack of input channels.
 template <typename T>
 static __global__ void backward_data_grouped(
     geometry g, int64_t threads, const T *grad_dst, const T *weight, T *grad_src) {
@@ -295,8 +297,8 @@ void ls_cuda_direct_backward_data(
 }
 
 // --- backward weight -----------------------------------------------------------------------------
-// The samples are cut into slices, summed one by one; more than one slice goes through the workspace,
-// [slices][weight], and is then added up in order.
+// The samples are split into slices, and each slice is summed alone. With more than one slice, the sums go to the
+// workspace, [slices][weight], and are then added up in order.
 
 static int64_t weight_tiles(const geometry &g) { // threads of one slice
     int pack = g.storage == LS_F32 ? ls_pack<float>::size : ls_pack<__half>::size;
@@ -315,13 +317,13 @@ size_t ls_cuda_direct_workspace(const ls_cuda_conv_geometry *g) {
     return slices == 1 ? 0 : static_cast<size_t>(g->padded_k * filter_size(*g)) * slices * sizeof(float);
 }
 
-// First sample of a slice; of slice `slices`: g.n.
+// First sample of a slice; for slice = `slices`: g.n.
 static __device__ inline int slice_start(const geometry &g, int slice, int slices) {
     return static_cast<int>(static_cast<int64_t>(g.n) * slice / slices);
 }
 
-// grid: one thread for one slice, one tap, one pack of output by one pack of input channels
-// add: `out` is the gradient itself, else the workspace
+// Grid: one thread for one slice, one tap, and one pack of output channels by one pack of input channels. add: `out` is
+// the gradient itself and is added to; otherwise `out` is the workspace.
 template <typename T>
 static __global__ void backward_weight(
     geometry g, int64_t threads, int slices, const T *src, const T *grad_dst, bool add, float *out) {
@@ -360,7 +362,7 @@ static __global__ void backward_weight(
     }
 }
 
-// grid: one thread for one slice, one element of the weight
+// Grid: one thread for one slice and one element of the weight.
 template <typename T>
 static __global__ void backward_weight_grouped(
     geometry g, int64_t threads, int slices, const T *src, const T *grad_dst, bool add, float *out) {
@@ -371,7 +373,7 @@ static __global__ void backward_weight_grouped(
     int k = digit(&rest, g.padded_k), slice = static_cast<int>(rest), p_first, p_end, q_first, q_end;
     outputs_inside(rows_of(g), r, &p_first, &p_end);
     outputs_inside(columns_of(g), s, &q_first, &q_end);
-    if (k >= g.k) p_end = p_first; // a row of padding
+    if (k >= g.k) p_end = p_first; // a padding row
     c += k / (g.k / g.groups) * inputs;
     float sum = 0;
     for (int n = slice_start(g, slice, slices); n < slice_start(g, slice + 1, slices); n++) {
@@ -385,7 +387,7 @@ static __global__ void backward_weight_grouped(
     *out = add ? *out + sum : sum;
 }
 
-// grid: one thread for four elements (weights have a multiple of eight)
+// Grid: one thread for four elements (the size of a weight is a multiple of eight).
 static __global__ void weight_sum(int64_t count, int slices, const float *parts, float *grad_weight) {
     int64_t at = thread_number() * ls_pack<float>::size;
     if (at >= count) return;

@@ -1,10 +1,10 @@
-// direct.h - convolution without a library: the last resort, the oracle for the libraries' plans, and what the
-// emulation computes with. Three passes, any stride, padding, dilation, groups and number of channels; the linear layer
-// is the 1x1 convolution of a 1x1 map, and takes the same kernels. And what the libraries' convolutions need beside
-// them: bias and its gradient.
+// direct.h - convolution without a library: the last resort, the oracle for the libraries' plans, and the algorithm of
+// the emulation. Three passes with any stride, padding, dilation, groups and number of channels. A linear layer is the
+// 1x1 convolution of a 1x1 map and uses the same kernels. Also the parts that the libraries' convolutions lack: bias
+// and its gradient.
 //
-// Layouts are those of cuda.h. Padding channels of results are written zero, whatever the inputs hold (a library would
-// write 0 * inf); padded rows and columns of weight gradients are left as they are. All arrays are 16-byte aligned.
+// Layouts are those of cuda.h. Padding channels of results are written as zero, whatever the inputs hold (a library
+// would write 0 * inf). Padding rows and columns of weight gradients are not changed. All arrays are 16-byte aligned.
 // Accumulation is fp32, in an order that depends on the geometry only.
 #ifndef LS_DEVICE_CUDA_KERNELS_DIRECT_H
 #define LS_DEVICE_CUDA_KERNELS_DIRECT_H
@@ -17,13 +17,14 @@ extern "C" {
 #endif
 
 typedef struct {
-    int n, h, w, c, p, q, k; // src (n,h,w,c), dst (n,p,q,k), true numbers of channels
-    int padded_c, padded_k;  // as laid out: ls_cuda_channels(c), ls_cuda_channels(k)
+    int n, h, w, c, p, q, k; // src (n,h,w,c), dst (n,p,q,k), without padding
+    int padded_c, padded_k;  // with padding: ls_cuda_channels(c), ls_cuda_channels(k)
     int kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation, groups;
-    ls_dtype storage; // of src, weight, dst
+    ls_dtype storage; // type of src, weight, dst
 } ls_cuda_conv_geometry;
 
-// The linear layer: `inputs` elements a sample, padding included (h * w * padded channels; padding meets zero weights).
+// Geometry of a linear layer. inputs: elements of a sample including padding (h * w * padded channels; padding meets
+// zero weights).
 static inline ls_cuda_conv_geometry ls_cuda_linear_geometry(
     int n, int inputs, int outputs, int padded_outputs, ls_dtype storage) {
     ls_cuda_conv_geometry g = { n, 1, 1, inputs, 1, 1, outputs, inputs, padded_outputs, 1, 1, 1, 1, 0, 0, 1, 1,
@@ -36,17 +37,17 @@ void ls_cuda_direct_forward(const ls_cuda_conv_geometry *g, const void *src, con
     ls_dtype bias_type, void *dst, cudaStream_t stream);
 void ls_cuda_direct_backward_data(
     const ls_cuda_conv_geometry *g, const void *grad_dst, const void *weight, void *grad_src, cudaStream_t stream);
-// grad_weight += gradient. workspace: as many bytes as the function below returns (0: may be NULL)
+// grad_weight += gradient. workspace: ls_cuda_direct_workspace bytes (0: may be NULL)
 void ls_cuda_direct_backward_weight(const ls_cuda_conv_geometry *g, const void *src, const void *grad_dst,
     float *grad_weight, void *workspace, cudaStream_t stream);
 size_t ls_cuda_direct_workspace(const ls_cuda_conv_geometry *g);
 
-// rows: n*p*q; channels: padded, a multiple of 8, at most 2^20. In place: dst[row][k] += bias[k] (NULL: 0), then
-// with relu what is below 0 is 0, rounded once.
+// In place: dst[row][k] += bias[k] (bias NULL: += 0); then with relu, negative results become 0; rounded once. rows:
+// n*p*q. channels: padded, a multiple of 8, at most 2^20.
 void ls_cuda_bias_add(
     int64_t rows, int channels, ls_dtype storage, const float *bias, int relu, void *dst, cudaStream_t stream);
-// grad_bias[k] += sum of grad_dst[row][k] over the rows. done: as many counters as the last function says; they are 0, and
-// 0 again afterwards.
+// grad_bias[k] += sum of grad_dst[row][k] over the rows. done: ls_cuda_bias_gradient_counters counters, which must be 0
+// and are 0 again afterwards.
 void ls_cuda_bias_gradient(int64_t rows, int channels, ls_dtype storage, const void *grad_dst, float *grad_bias,
     void *workspace, unsigned *done, cudaStream_t stream);
 size_t ls_cuda_bias_gradient_workspace(int64_t rows, int channels, ls_dtype storage);

@@ -1,11 +1,11 @@
-// elementwise.cu - one thread, one 16-byte pack; bound by memory.
+// elementwise.cu - one thread handles one 16-byte pack. Memory bandwidth limits these kernels.
 //
-// Figures of 16-bit storage, sm_90 (registers.txt), reckoned for an H200: 4.8 TB/s, 132 multiprocessors, which need 24 KiB
-// in flight each. Blocks of 256 threads.
-//                                        bytes an element   registers   blocks   in flight    bound of a map of 64 MiB
-//   relu, gelu, silu, sigmoid, scale     4                  15 to 31    8        32 KiB       28 us
-//   their backward, add, multiply        6                  18 to 31    8        64 KiB       42 us
-//   dropout, four pixels; one            4                  64, 38      4, 6     64, 24 KiB   40 us: the generator's instructions
+// Estimates for 16-bit storage on an H200 (sm_90; registers from registers.txt): 4.8 TB/s and 132 multiprocessors, each
+// of which needs 24 KiB of loads in flight. Blocks of 256 threads; "blocks" are blocks on a multiprocessor.
+//                                     bytes/element   registers   blocks   in flight    least time, 64 MiB map
+//   relu, gelu, silu, sigmoid, scale  4               15 to 31    8        32 KiB       28 us
+//   their backward, add, multiply     6               18 to 31    8        64 KiB       42 us
+//   dropout, four pixels; one         4               64, 38      4, 6     64, 24 KiB   40 us (generator)
 #include "device/cuda/kernels/kernels.cuh"
 #define LS_PHILOX_INLINE static __host__ __device__ inline
 #include "base/philox_core.h"
@@ -13,7 +13,7 @@
 
 namespace {
 
-// The pack of this thread, or -1 behind the last one.
+// Index of this thread's pack, or -1 after the last pack.
 __device__ inline int64_t own_pack(int64_t packs) {
     int64_t i = static_cast<int64_t>(blockIdx.x) * LS_BLOCK + threadIdx.x;
     return i < packs ? i : -1;
@@ -23,7 +23,7 @@ template <typename T> __global__ void __launch_bounds__(LS_BLOCK) relu(const T *
     int64_t i = own_pack(packs);
     if (i < 0) return;
     ls_pack<T> x = ls_pack_load(src + i * x.size);
-    for (int k = 0; k < x.size; k++) x.v[k] = x.v[k] < 0 ? 0 : x.v[k]; // NaN stays
+    for (int k = 0; k < x.size; k++) x.v[k] = x.v[k] < 0 ? 0 : x.v[k]; // NaN stays NaN
     ls_pack_store(dst + i * x.size, x);
 }
 
@@ -82,7 +82,8 @@ __global__ void __launch_bounds__(LS_BLOCK)
     ls_pack_store(grad_src + i * x.size, grad);
 }
 
-// Alone of all it is not 0 where its input is: padding is left out. by_packs: of a pixel.
+// The only activation that is not 0 for an input of 0, so padding is skipped. by_packs: divides by the packs of a
+// pixel.
 template <typename T>
 __global__ void __launch_bounds__(LS_BLOCK)
     sigmoid_forward(const T *src, T *dst, int channels, ls_divider by_packs, int64_t packs) {
@@ -128,7 +129,7 @@ ls_divider packs_of_pixel(const ls_elementwise_attr *attr, int64_t packs) {
 
 } // namespace
 
-// The launch function of a row of ops.def; its arguments are attr, a, b, dst and packs.
+// Defines the launch function of a row of ops.def. Its arguments are attr, a, b, dst and packs.
 #define LAUNCH(name, kernel, ...) \
     extern "C" void ls_cuda_elementwise_##name(const ls_elementwise_attr *attr, const void *a, \
         [[maybe_unused]] const void *b, void *dst, int64_t packs, cudaStream_t stream) { \
@@ -153,13 +154,13 @@ LAUNCH(scale, (scale<T>), IN(a), attr->factor, OUT(dst))
 
 namespace {
 
-// A thread has one pack of channels of `group` pixels that follow each other: the words of neighbouring pixels
-// (of neighbouring channels, where the map is one pixel) come from one block of the generator,
-// which costs far more than the memory does.
+// A thread handles one pack of channels of `group` consecutive pixels. The random words of neighbouring pixels (or of
+// neighbouring channels, if the map is one pixel) come from one block of the generator. The generator costs far more
+// time than the memory.
 struct dropout_geometry {
-    uint32_t items, plane; // items: threads with work
+    uint32_t items, plane; // items: threads that have work
     int c, channels, group;
-    ls_divider by_packs, by_groups; // packs of a pixel; groups of pixels of a map
+    ls_divider by_packs, by_groups; // divide by the packs of a pixel, and by the groups of pixels of a map
     uint64_t seed;
     uint32_t layer;
     float p, factor;

@@ -1,5 +1,5 @@
-// elementwise.h - element-wise kernels: 16 bytes of each tensor to a thread. packs: 16-byte packs
-// of the whole tensor. The output may be an input.
+// elementwise.h - element-wise kernels. Each thread handles 16 bytes of each tensor. packs: number of 16-byte packs in
+// the whole tensor. The output may be one of the inputs.
 #ifndef LS_DEVICE_CUDA_KERNELS_ELEMENTWISE_H
 #define LS_DEVICE_CUDA_KERNELS_ELEMENTWISE_H
 
@@ -11,12 +11,13 @@
 extern "C" {
 #endif
 
-// dst of a and b, the inputs in the order of the operator's arguments; b is absent where there is one
+// Computes dst from a and b, the inputs in the order of the operator's arguments. b is NULL for an operator with one
+// input.
 typedef void ls_cuda_elementwise_launch(
     const ls_elementwise_attr *attr, const void *a, const void *b, void *dst, int64_t packs, cudaStream_t stream);
 #define ELEMENTWISE(NAME, name, text, output, flops) ls_cuda_elementwise_launch ls_cuda_elementwise_##name;
 #include "device/ops.def"
-// attr: shape, storage, p, layer, seed. channels: as laid out
+// attr: shape, storage, p, layer, seed. channels: including padding
 void ls_cuda_elementwise_dropout(const ls_elementwise_attr *attr, int channels, const void *src,
     const ls_micro_input *micro, void *dst, cudaStream_t stream);
 

@@ -1,14 +1,14 @@
-// group_norm.cu - group norm; bound by memory: forward reads src three times, the second and third time mostly from the cache,
-// backward reads both inputs twice. Every sum has one order.
+// group_norm.cu - group norm. Memory bandwidth limits these kernels: forward reads src three times, the second and
+// third time mostly from the cache; backward reads both inputs twice. Every sum has one order.
 //
-// Figures of 16-bit storage, sm_90 (registers.txt), reckoned for an H200: 4.8 TB/s, 132 multiprocessors, which need 24 KiB
-// in flight each. Blocks of 256 threads.
-//                     bytes an element   registers   blocks   in flight   bound of a map of 64 MiB
-//   group_statistics  2 (2 more cached)  30          8        4 KiB       some 90 us: single elements, one at a time
+// Estimates for 16-bit storage on an H200 (sm_90; registers from registers.txt): 4.8 TB/s and 132 multiprocessors, each
+// of which needs 24 KiB of loads in flight. Blocks of 256 threads; "blocks" are blocks on a multiprocessor.
+//                     bytes/element      registers   blocks   in flight   least time for a map of 64 MiB
+//   group_statistics  2 (2 more cached)  30          8        4 KiB       about 90 us: single elements, one at a time
 //   group_apply       4                  32          8        32 KiB      28 us
 //   backward sums     4                  46          5        40 KiB      28 us
 //   backward apply    6                  32          8        64 KiB      42 us
-//   shares, params    no map             48, 32      5, 8     4 KiB       a launch
+//   shares, params    reads no map       48, 32      5, 8     4 KiB       time of a launch
 #include "device/cuda/kernels/group_norm.h"
 #include "device/cuda/kernels/kernels.cuh"
 
@@ -28,7 +28,7 @@ geometry geometry_of(const ls_cuda_group_norm_args *k) {
         plane, a.groups, each, a.eps, ls_divider_of(packs), ls_divider_of(plane), ls_divider_of(each) };
 }
 
-// A block has a group of a sample. The second pass takes the spread about the mean: no cancellation.
+// A block handles one group of a sample. The second pass sums squares about the mean, so nothing cancels.
 template <typename T>
 __global__ void __launch_bounds__(LS_BLOCK) group_statistics(geometry g, const T *src, float *saved) {
     LS_SHARED(float, room, LS_BLOCK);
@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(LS_BLOCK) group_statistics(geometry g, const T
     saved[g.n * g.groups + task] = 1.0f / sqrtf(sum + g.eps);
 }
 
-// Where a thread's pack lies.
+// Place of a thread's pack.
 struct place {
     uint32_t n;
     int channel;
@@ -85,8 +85,8 @@ __global__ void __launch_bounds__(LS_BLOCK)
     ls_pack_store(dst + p.at, x);
 }
 
-// Sums over the pixels of one sample of grad_dst, and of grad_dst * (src - m). A block has `lanes` neighbouring packs
-// (a power of two, at most 32); its rows of threads share the pixels.
+// For one sample, sums grad_dst and grad_dst * (src - m) over the pixels. A block handles `lanes` neighbouring packs (a
+// power of two, at most 32). Its rows of threads share the pixels.
 template <typename T>
 __global__ void __launch_bounds__(LS_BLOCK) group_backward_sums(
     geometry g, int lanes, int columns, const T *src, const T *grad_dst, const float *saved, float *sums) {
@@ -126,7 +126,7 @@ __global__ void __launch_bounds__(LS_BLOCK) group_backward_sums(
     }
 }
 
-// A thread has a group of a sample.
+// A thread handles one group of a sample.
 __global__ void __launch_bounds__(LS_BLOCK)
     group_shares(geometry g, const float *saved, const float *gamma, const float *sums, float *shares) {
     int task = static_cast<int>(blockIdx.x * LS_BLOCK + threadIdx.x);
@@ -143,7 +143,7 @@ __global__ void __launch_bounds__(LS_BLOCK)
     shares[2 * task + 1] = saved[g.n * g.groups + task] * dot / count;
 }
 
-// A thread has a channel.
+// A thread handles one channel.
 __global__ void __launch_bounds__(LS_BLOCK)
     group_params(geometry g, const float *saved, const float *sums, float *grad_gamma, float *grad_beta) {
     int c = static_cast<int>(blockIdx.x * LS_BLOCK + threadIdx.x);

@@ -1,6 +1,6 @@
-// group_norm.h - group norm (op_group_norm.h). Forward: the statistics of each group of each sample, then one launch that
-// applies them. Backward: sums of each channel of each sample; of them those of groups and of parameters; then one that
-// applies them.
+// group_norm.h - group norm (op_group_norm.h). Forward: one launch computes the statistics of each group of each
+// sample, one applies them. Backward: one launch sums each channel of each sample; from these, launches compute the
+// sums of groups and of parameters; a last one applies them.
 #ifndef LS_DEVICE_CUDA_KERNELS_GROUP_NORM_H
 #define LS_DEVICE_CUDA_KERNELS_GROUP_NORM_H
 
@@ -13,13 +13,13 @@ extern "C" {
 
 typedef struct {
     ls_group_norm_attr attr;
-    int channels;               // as laid out
+    int channels;               // including padding
     const void *src, *grad_dst; // activations read
     void *out;                  // dst or grad_src
     const float *gamma, *beta;  // NULL unless affine
     float *saved, *grad_gamma, *grad_beta;
     float *sums;   // workspace of backward: [n][2][channels]
-    float *shares; // behind it: [n][groups][2], the means of d and of d * xhat
+    float *shares; // workspace after sums: [n][groups][2], the means of d and of d * xhat
 } ls_cuda_group_norm_args;
 
 void ls_cuda_group_norm_forward(const ls_cuda_group_norm_args *args, cudaStream_t stream);

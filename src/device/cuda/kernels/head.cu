@@ -1,19 +1,22 @@
-// head.cu - the head of a network: global pooling, a linear layer of few outputs, the loss, and the gradient down to the map, in
-// one launch; the linear layer's own gradients in another.
-//   head            a block has a sample. Its threads share the map's pixels; a warp has an eighth of the classes, the first one
-//                   the loss, a lane a class; then each thread writes the pixels of which it has read. The last block that
-//                   finishes adds up the losses, as in loss.cu.
-//   head_gradient   a block has COLUMNS packs of inputs and CLASSES outputs of all samples, which its rows of threads share.
+// head.cu - the head of a network in one launch: global pooling, a linear layer with few outputs, the loss, and the
+// gradient down to the map. The linear layer's own gradients are another launch.
+//   head            A block handles one sample. Its threads share the map's pixels. Each of its eight warps computes an
+//                   eighth of the classes. The first warp computes the loss, with one lane for each class. Then each
+//                   thread writes the pixels that it read. The last block that finishes adds up the losses, as in
+//                   loss.cu.
+//   head_gradient   A block handles COLUMNS packs of inputs and CLASSES outputs for all samples, which its rows of
+//                   threads share.
 //
-// Figures of 16-bit storage, sm_90 (registers.txt), reckoned for an H200: 4.8 TB/s, 132 multiprocessors, which need 24 KiB in
-// flight each.
-//                   bytes an element        registers        blocks an SM     in flight
-//   head            4 of the map            40 (maximum 47)  6 (5)            16 KiB a block
-//   head_gradient   2 of src                64               4                8 KiB a block
-// Both are bound by latency at the batches in use. head: the launch, and some eight round trips (the map; the weight, twice, which
-// each block reads from the L2; labels; the losses' last block): 7 us for resnet20 at batch 128, where pooling, product, loss and
-// their gradients are five launches and 15 us; 10 us for resnet9 at batch 512, of which memory is 3.5 (8 MiB read, 8 written).
-// head_gradient: the launch and two round trips, 4 us, where product and bias gradient are two launches.
+// Estimates for 16-bit storage on an H200 (sm_90; registers from registers.txt): 4.8 TB/s and 132 multiprocessors, each
+// of which needs 24 KiB of loads in flight.
+//                   bytes/element   registers        blocks on a multiprocessor   in flight
+//   head            4 of the map    40 (maximum 47)  6 (5)                        16 KiB for each block
+//   head_gradient   2 of src        64               4                            8 KiB for each block
+// Latency limits both at the usual batch sizes. head: the launch and about eight round trips (the map; the weight,
+// twice, which each block reads from the L2; labels; the last block's losses). That is 7 us for resnet20 at batch 128,
+// where pooling, product, loss and their gradients would be five launches and 15 us. For resnet9 at batch 512 it is 10
+// us, of which memory bandwidth accounts for 3.5 (8 MiB read, 8 written). head_gradient: the launch and two round
+// trips, 4 us; product and bias gradient would be two launches.
 #include "device/cuda/kernels/head.h"
 #include "device/cuda/kernels/loss.cuh"
 
@@ -21,14 +24,14 @@ namespace {
 
 constexpr int WARPS = LS_BLOCK / 32;
 
-// What a block keeps of its sample.
+// The data that a block keeps for its sample.
 struct kept {
-    float *inputs; // pooled, as the product takes them; then their gradients
-    int *winners;  // pixels, of max pooling
-    float *logits; // LS_HEAD_CLASSES, then as many gradients
+    float *inputs; // pooled channels, rounded to storage; later their gradients
+    int *winners;  // winning pixels of max pooling
+    float *logits; // LS_HEAD_CLASSES logits, then as many gradients
 };
 
-// A thread's share of the map: one pack of channels, of every `rows`-th pixel.
+// A thread's share of the map: one pack of channels of every `rows`-th pixel.
 struct share {
     int pack, row, rows;
     bool inside;
@@ -39,7 +42,8 @@ __device__ inline share share_of(int packs) {
     return { t % packs, t / packs, rows, t / packs < rows };
 }
 
-// Of the thread's pixels, then of all rows of threads in their order. `values`, `numbers`: a pack for each thread.
+// Pools over the thread's pixels, then over all rows of threads in their order. values, numbers: a pack for each
+// thread.
 template <typename T, bool MAX>
 __device__ inline void pool(
     const ls_cuda_head_args &h, const T *src, share mine, int pixels, const kept &keep, float *values, int *numbers) {
@@ -84,7 +88,7 @@ __device__ inline void pool(
     __syncthreads();
 }
 
-// Each warp its classes.
+// Each warp computes some of the classes.
 template <typename T> __device__ inline void product(const ls_cuda_head_args &h, const kept &keep) {
     constexpr int size = ls_pack<T>::size;
     int t = static_cast<int>(threadIdx.x), lane = t % 32, classes = h.loss.attr.logits.c;
@@ -100,11 +104,11 @@ template <typename T> __device__ inline void product(const ls_cuda_head_args &h,
         sum = ls_lanes_sum(sum, 32);
         if (lane == 0) keep.logits[k] = h.bias ? sum + ls_float(static_cast<const T *>(h.bias)[k]) : sum;
     }
-    for (int k = classes + t; k < LS_HEAD_CLASSES; k += LS_BLOCK) keep.logits[k] = 0; // whole packs are read
+    for (int k = classes + t; k < LS_HEAD_CLASSES; k += LS_BLOCK) keep.logits[k] = 0; // the loss reads whole packs
     __syncthreads();
 }
 
-// The first warp: the sample's loss and its gradient, a class a lane.
+// Run by the first warp: the sample's loss and its gradient, with one lane for each class.
 template <typename T> __device__ inline void row_of_logits(const ls_cuda_head_args &h, const kept &keep, int count) {
     const ls_cuda_loss_args &a = h.loss;
     int lane = static_cast<int>(threadIdx.x), n = static_cast<int>(blockIdx.x);
@@ -124,7 +128,8 @@ template <typename T> __device__ inline void row_of_logits(const ls_cuda_head_ar
     }
 }
 
-// The gradient of what was pooled, and from that the map's. Padding stays zero, whatever the gradients are.
+// Computes the gradient of the pooled channels and then that of the map. Padding stays zero, whatever the gradients
+// are.
 template <typename T, bool MAX>
 __device__ inline void spread(const ls_cuda_head_args &h, T *grad_src, share mine, int pixels, const kept &keep) {
     constexpr int size = ls_pack<T>::size;

@@ -1,14 +1,15 @@
-// implicit_gemm.cu - a convolution as a matrix product whose left matrix, a row of taps for each pixel, is never made: a block stages
-// the rows of the map that its pixels meet in shared memory, once, and reads each tap from there.
+// implicit_gemm.cu - convolution as a matrix product. The left matrix has a row of taps for each pixel, but it is never
+// built. Instead, a block stages the rows of the map that its pixels meet in shared memory once, and reads each tap
+// from there.
 //
-//   gather          forward; and backward data, which is a convolution of grad_dst for each remainder of a pixel by the stride:
-//                   a block multiplies `pixels` consecutive pixels by all taps and up to 64 filters, which it keeps, and goes on
-//                   to its next pixels
-//   weight_gather   a block sums, over its slice of the pixels, the products of 16 to 64 channels of grad_dst by the taps, in
-//                   registers; weight_sum adds up the slices
+//   gather          Forward; and backward data, which is one convolution of grad_dst for each remainder of a pixel by
+//                   the stride. A block multiplies `pixels` consecutive pixels by all taps and up to 64 filters. It
+//                   keeps the filters and continues with its next pixels.
+//   weight_gather   A block sums the products of 16 to 64 channels of grad_dst with the taps, over its slice of the
+//                   pixels, in registers. weight_sum adds up the slices.
 //
-// A *unit* is 16 bytes of a pixel's channels, what ldmatrix reads as a row. In shared memory pixels and filters have an odd number of
-// units, so that eight neighbours lie in different banks.
+// A *unit* is 16 bytes of a pixel's channels, the size of a row that ldmatrix reads. In shared memory, pixels and
+// filters have an odd number of units, so that eight neighbours lie in different banks.
 #include "device/cuda/kernels/implicit_gemm.h"
 
 #include "device/cuda/kernels/cluster.cuh"
@@ -22,24 +23,25 @@ enum {
     STRIDE_MAX = 2, // of the data gradient
     PHASES_MAX = STRIDE_MAX * STRIDE_MAX,
     GATHER_WARPS = 4,
-    GATHER_BLOCKS = 528, // four on each multiprocessor of an H100; of more, these go on to further pixels
-    FEW_TILES = 264,     // with fewer blocks than that a block takes half as many pixels
+    GATHER_BLOCKS = 528, // four on each multiprocessor of an H100; with more tiles of pixels, each block takes several
+    FEW_TILES = 264,     // with fewer blocks than this, a block takes half as many pixels
     WEIGHT_WARPS = 8,
-    WEIGHT_TILES = 9,    // of 8 columns that a warp sums: the taps of a 3x3 kernel
-    WEIGHT_PIXELS = 128, // that a block stages at once
-    WEIGHT_BLOCKS = 132, // one on each multiprocessor of an H100, or two where a warp has 16 channels of grad_dst
-    AHEAD = 4,           // loads under way of a thread that stages,
-    FILTERS_AHEAD = 8    // or brings filters
+    WEIGHT_TILES = 9,    // tiles of 8 columns that a warp sums: the taps of a 3x3 kernel
+    WEIGHT_PIXELS = 128, // pixels that a block stages at once
+    // one on each multiprocessor of an H100, or two if a warp has 16 channels of grad_dst
+    WEIGHT_BLOCKS = 132,
+    AHEAD = 4,        // loads in flight of a thread that stages pixels
+    FILTERS_AHEAD = 8 // and of a thread that copies filters
 };
 
-// Taps along one axis: which of the filter's, and how far behind the first one.
+// Taps along one axis: their numbers in the filter, and their distances from the first tap.
 typedef struct {
     int count;
     signed char tap[KERNEL_MAX], at[KERNEL_MAX];
 } taps;
 
-// Which pixels of a map meet which taps. Rows and columns of the *virtual* map are those that any tap of a sample's pixels meets,
-// beyond the edges too, where they are zero.
+// Which pixels of a map meet which taps. The *virtual* map consists of all rows and columns that any tap of a sample's
+// pixels meets, including those beyond the edges, which are zero.
 typedef struct {
     int in_h, in_w, units; // the map that is read; units of a pixel
     int out_h, out_w;      // pixels that are computed
@@ -51,13 +53,13 @@ typedef struct {
     taps h, w;
     int pixels;
     ls_divider by_out_w, by_image, by_rows, by_units;
-    // where the pixels lie in the map that is written
+    // place of the computed pixels in the map that is written
     int full_h, full_w, step_h, step_w, first_y, first_x;
 } pixel_map;
 
 // The filters of a gather.
 typedef struct {
-    int outputs, padded_outputs, reduced; // channels; `reduced` as padded
+    int outputs, padded_outputs, reduced; // channels; `reduced`: channels that are summed over, with padding
     int kernel_w, filter, units;          // of the weight: units of a filter, and of one tap
     int depth, pitch, rows;               // units that are summed over (even); units of a row and rows in shared memory
     ls_divider by_pitch, by_taps_w;
@@ -71,7 +73,7 @@ typedef struct {
     phase of[PHASES_MAX];
 } phases;
 
-static int element_of(const geometry &g) { // bytes
+static int element_of(const geometry &g) { // bytes of an element
     return g.storage == LS_F32 ? 4 : 2;
 }
 
@@ -90,7 +92,7 @@ static int gcd(int a, int b) {
     return b ? gcd(b, a % b) : a;
 }
 
-// Most rows that `each` pixels meet which begin at a multiple of `each`: the pattern repeats after some samples.
+// Most rows that any `each` pixels meet, if they start at a multiple of `each`. The pattern repeats after some samples.
 static int staged_rows(const pixel_map &m, int each) {
     int image = m.out_h * m.out_w, most = 0, period = image / gcd(image, each);
     for (int tile = 0; tile < period && tile * each < m.pixels; tile++) {
@@ -133,7 +135,7 @@ static pixel_map forward_map(const geometry &g, int element, int each) {
     return m;
 }
 
-// Taps that pixels of remainder `first` meet: pixel first + stride * i meets result i + offset by tap r.
+// The taps that pixels of remainder `first` meet: pixel first + stride * i meets result i + offset through tap r.
 static taps phase_taps(int kernel, int first, int stride, int pad, int dilation, int *lowest, int *span) {
     taps t = {};
     int offsets[KERNEL_MAX], most = 0;
@@ -164,7 +166,8 @@ static pixel_map data_map(const geometry &g, int element, int each, int y, int x
     return m;
 }
 
-// Of `tiles` tiles of 8 filters at once; transposed: of backward data, whose filters are the weight's input channels.
+// Filters for `tiles` tiles of 8 filters at once. transposed: for backward data, whose filters are the weight's input
+// channels.
 static filter_map filters_of(const geometry &g, const pixel_map &m, int element, int tiles, bool transposed) {
     filter_map f = {};
     int per_unit = 16 / element, summed = m.h.count * m.w.count * m.units;
@@ -176,13 +179,14 @@ static filter_map filters_of(const geometry &g, const pixel_map &m, int element,
     int written = tiles * 8 < f.padded_outputs ? tiles * 8 : f.padded_outputs;
     f.pitch = (transposed ? m.h.count * m.w.count * (written / per_unit) : f.depth) | 1;
     f.rows =
-        transposed ? f.reduced + (summed % 2 ? per_unit : 0) : written; // rows of zeros for the unit that makes it even
+        // rows of zeros for the unit that makes the number even
+        transposed ? f.reduced + (summed % 2 ? per_unit : 0) : written;
     f.by_pitch = ls_divider_of(f.pitch);
     f.by_taps_w = ls_divider_of(m.w.count ? m.w.count : 1);
     return f;
 }
 
-// Units of the two tables in front: of taps, and of a row.
+// Units of the two tables at the start of shared memory: the table of taps and the table of a row.
 static __host__ __device__ inline int tables_units(const phase &p) {
     return (p.filters.depth + p.map.columns * p.map.units + 1) / 2;
 }
@@ -219,14 +223,15 @@ static __device__ inline int row_of(const pixel_map &m, int pixel) {
     return sample * m.rows + y * m.stride_h;
 }
 
-// Where a pixel's first tap lies in what is staged from row `first_row` of the virtual map on.
+// Offset of a pixel's first tap in the staged data, which starts with row `first_row` of the virtual map.
 static __device__ inline int staged_at(const pixel_map &m, int pixel, int first_row) {
     int sample, y, x;
     pixel_of(m, pixel, &sample, &y, &x);
     return ((sample * m.rows + y * m.stride_h - first_row) * m.columns + x * m.stride_w) * m.pitch;
 }
 
-// Units of a row of the virtual map: where they lie in the map's row, -1 beyond its edges (x), and in what is staged (y).
+// For each unit of a row of the virtual map: its place in the row of the real map, or -1 beyond the edges (x), and its
+// place in the staged row (y).
 static __device__ inline void make_row(const pixel_map &m, int threads, int2 *row) {
     for (int i = static_cast<int>(threadIdx.x); i < m.columns * m.units; i += threads) {
         int column = static_cast<int>(ls_divide(static_cast<uint32_t>(i), m.by_units)), unit = i - column * m.units;
@@ -235,13 +240,13 @@ static __device__ inline void make_row(const pixel_map &m, int threads, int2 *ro
     }
 }
 
-// What one thread brings of the rows that are to be staged: a warp takes every WARPS-th row. The first units are read ahead, while
-// the block still computes with what was staged before.
+// One thread's part of the rows that are staged. A warp takes every WARPS-th row. The first units are read ahead, while
+// the block still computes with the data staged before.
 template <typename T, int WARPS> struct stager {
     uint4 raw[AHEAD];
-    int to[AHEAD];     // -1: nothing
-    int rows, row, at; // row: the next unit's, `at` of it
-    int begin;         // of that row in the map, in units; -1: beyond its edges
+    int to[AHEAD];     // -1: nothing to write
+    int rows, row, at; // row of the next unit, and its number `at` in that row
+    int begin;         // start of that row in the map, in units; -1: beyond the edges
 
     __device__ inline void enter(const pixel_map &m, int first_row) {
         uint32_t of_all = static_cast<uint32_t>(first_row + row), sample = ls_divide(of_all, m.by_rows);
@@ -261,7 +266,7 @@ template <typename T, int WARPS> struct stager {
                 if (begin >= 0 && unit.x >= 0) raw[u] = ls_pack_raw(in + (begin + unit.x) * ls_pack<T>::size);
             }
             at += 32;
-            if (at - static_cast<int>(threadIdx.x) % 32 >= m.columns * m.units) { // of the whole warp
+            if (at - static_cast<int>(threadIdx.x) % 32 >= m.columns * m.units) { // true for the whole warp
                 row += WARPS;
                 enter(m, first_row);
             }
@@ -287,7 +292,7 @@ template <typename T, int WARPS> struct stager {
     }
 };
 
-// Begins to bring what pixels from.. meet, at most `each` of them; returns its first row.
+// Starts to read the rows for at most `each` pixels from pixel `from` on. Returns the first row.
 template <typename T, int WARPS>
 static __device__ inline int read_pixels(
     const pixel_map &m, const T *in, int from, int each, const int2 *units, int *last, stager<T, WARPS> *to) {
@@ -299,7 +304,8 @@ static __device__ inline int read_pixels(
 
 // --- forward, and backward data -----------------------------------------------------------------------
 
-// Of each unit that is summed over: where it lies behind a pixel's first tap (x), and, transposed, its first row of filters (y).
+// For each unit that is summed over: its distance from a pixel's first tap (x) and, if transposed, its first row of
+// filters (y).
 static __device__ inline void make_table(const phase &p, int written_units, int per_unit, int2 *table) {
     const pixel_map &m = p.map;
     int real = m.h.count * m.w.count * m.units;
@@ -312,7 +318,8 @@ static __device__ inline void make_table(const phase &p, int written_units, int 
     }
 }
 
-// Where unit `inside` of row `row` of the filters lies in the weight: filters first.. of all, taps of this phase.
+// Offset in the weight of unit `inside` of row `row` of the filters, for filters from `first` on and the taps of this
+// phase.
 template <typename T, bool TRANSPOSED>
 static __device__ inline int64_t filter_unit(const phase &p, int first, int written_units, int row, int inside) {
     const pixel_map &m = p.map;
@@ -324,7 +331,7 @@ static __device__ inline int64_t filter_unit(const phase &p, int first, int writ
            first / ls_pack<T>::size + unit;
 }
 
-// Zeros where a row, or the sum's last unit, is padding.
+// Copies the filters to shared memory, with zeros for padding rows and for padding of the last unit.
 template <typename T, bool TRANSPOSED>
 static __device__ inline void bring_filters(const phase &p, const T *weight, int first, int written_units, uint4 *to) {
     const pixel_map &m = p.map;
@@ -353,11 +360,12 @@ static __device__ inline void bring_filters(const phase &p, const T *weight, int
     }
 }
 
-// Two tiles of 8 filters, `tile` and the next, of units u and u + 1: b of one in regs[0..1], of the other in regs[2..3]
+// Loads two tiles of 8 filters, `tile` and the next, for units u and u + 1: b of the first in regs[0..1], of the second
+// in regs[2..3].
 template <typename T, bool TRANSPOSED> struct filter_tiles {
     const uint4 *filters;
     const int2 *table;
-    int pitch, last; // last: row, or unit, of the filters there are
+    int pitch, last; // last: number of the last existing row, or unit, of the filters
     __device__ inline void load(int u, int tile, uint32_t regs[4]) const {
         int lane = static_cast<int>(threadIdx.x) % 32, half = lane / 8 % 2, next = lane / 16;
         if (TRANSPOSED) {
@@ -369,7 +377,7 @@ template <typename T, bool TRANSPOSED> struct filter_tiles {
         }
     }
 };
-template <> struct filter_tiles<float, true> { // four bytes are not transposed by ldmatrix
+template <> struct filter_tiles<float, true> { // ldmatrix cannot transpose four-byte elements
     const uint4 *filters;
     const int2 *table;
     int pitch, last;
@@ -421,7 +429,7 @@ static __device__ inline void store_pixel(
     }
 }
 
-// grid: blocks that share the pixels, tiles of TILES * 8 filters, phases. A warp has ROWS times 16 pixels.
+// Grid: blocks that share the pixels, tiles of TILES * 8 filters, phases. A warp has ROWS times 16 pixels.
 template <typename T, int ROWS, int TILES, bool TRANSPOSED>
 static __global__ void __launch_bounds__(GATHER_WARPS * 32, TILES == 8 ? 4 : 5)
     gather(phases all, const T *in, const T *weight, const float *bias, T *out) {
@@ -480,23 +488,23 @@ static __global__ void __launch_bounds__(GATHER_WARPS * 32, TILES == 8 ? 4 : 5)
             store_pixel<T, TILES>(p, at, first, sums[i], 0, bias, out);
             store_pixel<T, TILES>(p, at + 8, first, sums[i], 1, bias, out);
         }
-        __syncthreads(); // what was staged is read
+        __syncthreads(); // the staged data has been read
     }
 }
 
 // --- backward weight ----------------------------------------------------------------------------------
 
-// Columns of the product are taps of 8 channels each, as the weight has them: `columns` tiles of 8 of them.
+// A column of the product is one tap of one channel, in the weight's order. `columns` counts tiles of 8 of them.
 typedef struct {
     pixel_map map;
     int k, c, padded_k, padded_c;  // channels
-    int kernel_w, columns, groups; // groups of columns: of a block
-    int warps, shares;             // that share a group's columns; and the pixels
+    int kernel_w, columns, groups; // groups: groups of columns, one for each block
+    int warps, shares;             // warps that divide a group's columns among them; warps that share the pixels
     int dy_pitch;                  // units of a pixel's gradients in shared memory
-    int tiles, slices;             // of WEIGHT_PIXELS pixels; blocks that share them
+    int tiles, slices;             // tiles of WEIGHT_PIXELS pixels; slices: blocks that share them
 } weight_plan;
 
-// Columns: where a tile of them lies behind a pixel's first tap.
+// Table of the distance of each tile of columns from a pixel's first tap.
 static __device__ inline void make_columns(const weight_plan &p, int first, int count, int per_unit, int *table) {
     int t = static_cast<int>(threadIdx.x), tiles = p.padded_c / 8;
     if (t >= count) return;
@@ -504,7 +512,7 @@ static __device__ inline void make_columns(const weight_plan &p, int first, int 
     table[t] = (p.map.h.at[y] * p.map.columns + p.map.w.at[x]) * p.map.pitch + tile * 8 / per_unit;
 }
 
-// Channels first_k.. of WEIGHT_PIXELS pixels, as stager; zeros behind the last pixel and the last channel
+// Stages channels first_k.. of WEIGHT_PIXELS pixels, like stager; zeros after the last pixel and the last channel.
 template <typename T, int ROWS> struct gradient_stager {
     static constexpr int size = ls_pack<T>::size, UNITS = ROWS * 16 / size, THREADS = WEIGHT_WARPS * 32;
     static constexpr int EACH = WEIGHT_PIXELS * UNITS / THREADS;
@@ -530,7 +538,7 @@ template <typename T, int ROWS> struct gradient_stager {
     }
 };
 
-// sums += products of the gradients of one step's pixels (16, or 8 of fp32) with the taps of a warp's columns
+// sums += products of the gradients of one step's pixels (16, or 8 for fp32) with the taps of a warp's columns.
 template <typename T, int ROWS> struct weight_step {
     static __device__ inline void add(const uint4 *dy, int dy_pitch, const uint4 *staged, const int *pixels,
         const int *columns, int count, float sums[ROWS][WEIGHT_TILES][4]) {
@@ -554,7 +562,7 @@ template <typename T, int ROWS> struct weight_step {
         }
     }
 };
-template <int ROWS> struct weight_step<float, ROWS> { // four bytes are not transposed by ldmatrix
+template <int ROWS> struct weight_step<float, ROWS> { // ldmatrix cannot transpose four-byte elements
     static __device__ inline void add(const uint4 *dy, int dy_pitch, const uint4 *staged, const int *pixels,
         const int *columns, int count, float sums[ROWS][WEIGHT_TILES][4]) {
         int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
@@ -577,7 +585,8 @@ template <int ROWS> struct weight_step<float, ROWS> { // four bytes are not tran
     }
 };
 
-// The sums of all shares of a group's columns, in order, in the first share's registers. room: a float for each
+// Adds up the sums of all shares of a group's columns, in order, in the registers of the first share. room: one float
+// for each sum.
 template <int ROWS>
 static __device__ inline void add_shares(
     const weight_plan &p, int share, int column_warp, float *room, float sums[ROWS][WEIGHT_TILES][4]) {
@@ -619,7 +628,7 @@ static __device__ inline void store_sums(
     }
 }
 
-// grid: slices of the pixels, groups of columns, groups of ROWS * 16 channels of grad_dst
+// Grid: slices of the pixels, groups of columns, groups of ROWS * 16 channels of grad_dst.
 template <typename T, int ROWS>
 static __global__ void __launch_bounds__(WEIGHT_WARPS * 32, 1)
     weight_gather(weight_plan p, const T *src, const T *dy, float *parts) {
@@ -633,7 +642,7 @@ static __global__ void __launch_bounds__(WEIGHT_WARPS * 32, 1)
     int first = static_cast<int>(blockIdx.y) * p.warps * WEIGHT_TILES,
         first_k = static_cast<int>(blockIdx.z) * ROWS * 16;
     int of_block = p.columns - first < p.warps * WEIGHT_TILES ? p.columns - first : p.warps * WEIGHT_TILES;
-    int count = of_block - column_warp * WEIGHT_TILES; // of this warp
+    int count = of_block - column_warp * WEIGHT_TILES; // columns of this warp
     count = share >= p.shares || count < 0 ? 0 : count < WEIGHT_TILES ? count : WEIGHT_TILES;
     make_row(p.map, WEIGHT_WARPS * 32, units);
     make_columns(p, first, of_block, ls_pack<T>::size, columns);
@@ -659,7 +668,7 @@ static __global__ void __launch_bounds__(WEIGHT_WARPS * 32, 1)
             weight_step<T, ROWS>::add(gradients + step * DEPTH * p.dy_pitch, p.dy_pitch, staged, pixels + step * DEPTH,
                 columns + column_warp * WEIGHT_TILES, count, sums);
         }
-        __syncthreads(); // what was staged is read
+        __syncthreads(); // the staged data has been read
     }
     add_shares<ROWS>(p, share, column_warp, reinterpret_cast<float *>(staged), sums);
     if (share > 0 || count == 0) return;
@@ -667,9 +676,11 @@ static __global__ void __launch_bounds__(WEIGHT_WARPS * 32, 1)
     store_sums<ROWS>(p, first_k, first + column_warp * WEIGHT_TILES, count, sums, parts);
 }
 
-enum { SUM_QUADS = 16, SUM_LANES = LS_BLOCK / SUM_QUADS }; // of a block: fours of elements; threads for each
+// of a block: groups of four elements; threads for each group
+enum { SUM_QUADS = 16, SUM_LANES = LS_BLOCK / SUM_QUADS };
 
-// grad_weight += sum over the slices. grid: one block for SUM_QUADS fours of elements; a lane takes every SUM_LANES-th slice
+// grad_weight += sum over the slices. Grid: one block for SUM_QUADS groups of four elements. A lane takes every
+// SUM_LANES-th slice.
 static __global__ void weight_sum(int quads, int slices, const float *parts, float *grad_weight) {
     LS_SHARED(float4, room, LS_BLOCK);
     int t = static_cast<int>(threadIdx.x), lane = t / SUM_QUADS;
@@ -677,7 +688,7 @@ static __global__ void weight_sum(int quads, int slices, const float *parts, flo
     const float4 *from = reinterpret_cast<const float4 *>(parts);
     float4 sum = { 0, 0, 0, 0 };
     if (quad < quads) {
-        LS_UNROLL_BY(8) // as many loads under way
+        LS_UNROLL_BY(8) // as many loads in flight
         for (int slice = lane; slice < slices; slice += SUM_LANES) {
             float4 v = from[static_cast<int64_t>(slice) * quads + quad];
             sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
@@ -697,10 +708,10 @@ static __global__ void weight_sum(int quads, int slices, const float *parts, flo
 
 // --- plans --------------------------------------------------------------------------------------------
 
-// How a gather is launched.
+// Launch parameters of a gather.
 typedef struct {
     phases all;
-    int count, rows, tiles; // phases; ROWS, TILES
+    int count, rows, tiles; // number of phases; ROWS, TILES
     dim3 grid;
     size_t bytes;
 } gather_plan;
@@ -732,7 +743,7 @@ static void set_phases(const geometry &g, bool transposed, gather_plan *plan) {
     }
 }
 
-// With as many filters at once as shared memory holds; false where that is not even two tiles.
+// Uses as many filters at once as fit into shared memory. False if not even two tiles fit.
 static bool plan_gather(const geometry &g, bool transposed, size_t shared_bytes, gather_plan *plan) {
     int tiles = (transposed ? g.padded_c : g.padded_k) / 8, blocks = 0;
     int pixels = transposed ? ceil_of(g.h, g.stride_h) * ceil_of(g.w, g.stride_w) : g.p * g.q;
@@ -786,7 +797,7 @@ static bool make(const geometry &g, ls_cuda_implicit_pass pass, size_t shared_by
     if (g.groups > 1 || g.kernel_h > KERNEL_MAX || g.kernel_w > KERNEL_MAX || src > INT32_MAX || dst > INT32_MAX)
         return false;
     const int64_t reach = static_cast<int64_t>(KERNEL_MAX - 1) * g.dilation;
-    if (reach > INT8_MAX) return false; // taps
+    if (reach > INT8_MAX) return false; // limit of the type of taps.at
     gemm->storage = g.storage;
     if (pass == LS_CUDA_IMPLICIT_BACKWARD_WEIGHT) return plan_weight(g, shared_bytes, gemm);
     bool transposed = pass == LS_CUDA_IMPLICIT_BACKWARD_DATA;
@@ -863,7 +874,7 @@ static void weight_launch(
 #define LAUNCH(rows) \
     LS_LAUNCH_SHARED((weight_gather<T, rows>), grid, WEIGHT_WARPS * 32, gemm.weight_bytes, stream, w, src, dy, parts)
     if (gemm.weight_rows == 4)
-        LAUNCH((sizeof(T) == 2 ? 4 : 2)); // of fp32 a thread has no room for so many sums
+        LAUNCH((sizeof(T) == 2 ? 4 : 2)); // with fp32, a thread has not enough registers for more sums
     else if (gemm.weight_rows == 2)
         LAUNCH(2);
     else

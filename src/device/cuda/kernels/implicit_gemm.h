@@ -1,9 +1,9 @@
-// implicit_gemm.h - convolutions of few channels on tensor cores: three passes whose bound is memory, where libraries' kernels, whose
-// tiles are made for many channels, take several times as long.
+// implicit_gemm.h - convolutions with few channels on tensor cores. Memory bandwidth limits these three passes. The
+// libraries' kernels, whose tiles are made for many channels, take several times as long.
 //
-// Products of bf16, fp16, or of fp32 rounded to TF32, summed in fp32 in an order that depends on the geometry only. Layouts are those of
-// cuda.h. Padding channels of results are written zero, whatever the inputs hold; padded rows and columns of weight gradients are
-// left as they are. All arrays are 16-byte aligned.
+// Products are bf16, fp16, or fp32 rounded to TF32. They are summed in fp32, in an order that depends on the geometry
+// only. Layouts are those of cuda.h. Padding channels of results are written as zero, whatever the inputs hold. Padding
+// rows and columns of weight gradients are not changed. All arrays are 16-byte aligned.
 #ifndef LS_DEVICE_CUDA_KERNELS_IMPLICIT_GEMM_H
 #define LS_DEVICE_CUDA_KERNELS_IMPLICIT_GEMM_H
 
@@ -19,11 +19,12 @@ typedef enum {
     LS_CUDA_IMPLICIT_BACKWARD_WEIGHT
 } ls_cuda_implicit_pass;
 
-// Whether these kernels compute it within so many bytes of shared memory a block: one group, kernels up to 7x7, at most 128 channels,
-// activations of fewer than 2^31 elements; the data gradient of strides up to 2.
+// Whether these kernels can compute the pass with this much shared memory in a block. They need one group, kernels up
+// to 7x7, at most 128 channels and activations of fewer than 2^31 elements; the data gradient needs strides up to 2.
 int ls_cuda_implicit_gemm_can(const ls_cuda_conv_geometry *g, ls_cuda_implicit_pass pass, size_t shared_bytes);
 
-// One pass of what they compute. NULL: no host memory. To be freed; NULL is allowed there.
+// Makes the plan of one pass, for which ls_cuda_implicit_gemm_can must hold. NULL: no host memory. Free it afterwards;
+// free accepts NULL.
 typedef struct ls_cuda_implicit_gemm ls_cuda_implicit_gemm;
 ls_cuda_implicit_gemm *ls_cuda_implicit_gemm_new(
     const ls_cuda_conv_geometry *g, ls_cuda_implicit_pass pass, size_t shared_bytes);

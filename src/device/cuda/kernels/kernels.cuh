@@ -1,8 +1,9 @@
-// kernels.cuh - what all kernels share: launching, shared memory, 16-byte packs, storage types, reductions in a block.
+// kernels.cuh - shared by all kernels: launching, shared memory, 16-byte packs, storage types, reductions in a block.
 //
-// The same files are compiled by nvcc and, for tests without a GPU, as C++ against tests/emulation. So: inline PTX in
-// tensor_cores.cuh alone, no asynchronous copies, shared memory only by LS_SHARED, warp operations with the full mask, launches only by LS_LAUNCH
-// and LS_LAUNCH_BLOCK. No float atomics: every sum has one order.
+// nvcc compiles these files; for tests without a GPU, a C++ compiler compiles them against tests/emulation. So kernels
+// follow these rules: inline PTX only in tensor_cores.cuh, no asynchronous copies, shared memory only by LS_SHARED,
+// warp operations with the full mask, launches only by LS_LAUNCH and LS_LAUNCH_BLOCK. No float atomics: every sum has
+// one order.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -11,10 +12,11 @@
 #include <stdint.h>
 #include "base/shape.h"
 
-// LS_LAUNCH: threads that never wait for each other (no barrier, no shuffle). LS_LAUNCH_BLOCK: threads that may.
+// LS_LAUNCH: for threads that never wait for each other (no barrier, no shuffle). LS_LAUNCH_BLOCK: for threads that
+// may.
 //   LS_LAUNCH((relu_forward<T>), blocks, threads, stream, src, dst, packs);
-// LS_UNROLL, LS_UNROLL_BY(4): before a loop.
-// LS_SHARED(float, sums, 256): an array in shared memory, contents arbitrary.
+// LS_UNROLL, LS_UNROLL_BY(4): placed before a loop.
+// LS_SHARED(float, sums, 256): an array in shared memory with arbitrary contents.
 #ifdef LS_EMULATED_CUDA
 #define LS_LAUNCH(kernel, grid, block, stream, ...) \
     emu::launch(false, #kernel, grid, block, stream, kernel, __VA_ARGS__)
@@ -33,7 +35,7 @@
 #define LS_SHARED(type, name, count) __shared__ type name[count]
 #endif
 
-enum { LS_BLOCK = 256 }; // threads, where nothing else matters
+enum { LS_BLOCK = 256 }; // threads in a block, unless a kernel needs another number
 
 // Runs the statement with T bound to the element type of `storage`.
 #define LS_BY_STORAGE(storage, ...) \
@@ -70,7 +72,7 @@ template <> __device__ inline __nv_bfloat16 ls_store<__nv_bfloat16>(float v) {
     return __float2bfloat16_rn(v);
 }
 
-// 16 bytes of elements: 4 floats or 8 halves. Channels are padded to 8, so every pixel is a whole number of packs.
+// 16 bytes of elements: 4 floats or 8 halves. Channels are padded to 8, so every pixel has a whole number of packs.
 template <typename T> struct ls_pack {
     static constexpr int size = 16 / sizeof(T);
     float v[size];
@@ -100,8 +102,8 @@ template <typename T> __device__ inline void ls_pack_store(T *to, const ls_pack<
     *reinterpret_cast<uint4 *>(to) = raw;
 }
 
-// Sum over a block of `threads` (a power of two, 32 or more), in one order; the result in thread 0. `room`: LS_SHARED of
-// `threads` elements. All threads of the block call it; room may be used again afterwards.
+// Sums over a block of `threads` threads (a power of two, at least 32), in one order. All threads get the sum. `room`:
+// LS_SHARED of `threads` elements. All threads of the block must call it; afterwards room may be used again.
 template <typename T> __device__ inline T ls_block_sum(T value, T *room, int threads) {
     int t = static_cast<int>(threadIdx.x);
     room[t] = value;
@@ -115,10 +117,10 @@ template <typename T> __device__ inline T ls_block_sum(T value, T *room, int thr
     return sum;
 }
 
-// GELU (device/op_elementwise.h) by the normal distribution Phi and its density, of one exponential: with t = |x|,
-// Phi(-t) = exp(-t^2/2) * M(t), M a quotient of polynomials (device/cpu/kernels/activations.h: relative error 4.5e-9 on
-// [0, 12.5], behind which Phi, below 4e-36, is 0). Values far below 0 keep their relative accuracy, as t^2 is taken in two
-// parts: its rounding alone would be a relative error of t^2/2 * 2^-24.
+// GELU (device/op_elementwise.h) from the normal distribution function Phi and its density, with one exponential. With
+// t = |x|: Phi(-t) = exp(-t^2/2) * M(t), where M is a quotient of polynomials (device/cpu/kernels/activations.h:
+// relative error 4.5e-9 on [0, 12.5]; beyond, Phi is below 4e-36 and counts as 0). Values far below 0 keep their
+// relative accuracy, because t^2 is taken in two parts: rounding t^2 would give a relative error of t^2/2 * 2^-24.
 struct ls_normal {
     float below, density; // Phi(x), phi(x) * sqrt(2 * pi)
 };
@@ -145,8 +147,8 @@ inline int ls_blocks(int64_t items, int threads) {
     return static_cast<int>((items + threads - 1) / threads);
 }
 
-// Division by a number that is known when the kernel is launched, of numerators below 2^31: one multiplication.
-// Source: Granlund and Montgomery, "Division by invariant integers using multiplication", 1994.
+// Division of numerators below 2^31 by a number that is known at launch: one multiplication. Source: Granlund and
+// Montgomery, "Division by invariant integers using multiplication", 1994.
 struct ls_divider {
     uint32_t divisor, multiplier, shift;
 };

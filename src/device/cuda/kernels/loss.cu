@@ -1,6 +1,7 @@
-// loss.cu - one launch. A power of two of neighbouring threads (lanes) has a sample; the last block that finishes adds
-// up the losses of all samples, 256 side by side. Three reads and one write of the logits, the later ones from the L1; bound by
-// latency: the launch, two chains of shuffles and the last block, some 5 us on an H200 whatever the batch.
+// loss.cu - one launch. A sample has a power of two of neighbouring threads (lanes). The last block that finishes adds
+// up the losses of all samples, 256 in parallel. The kernel reads the logits three times, the later times from the L1,
+// and writes once. Latency limits it: the launch, two chains of shuffles and the last block take about 5 us on an H200,
+// whatever the batch.
 #include "device/cuda/kernels/loss.cuh"
 
 namespace {
@@ -37,7 +38,7 @@ template <typename T> __global__ void __launch_bounds__(LS_BLOCK) loss(ls_cuda_l
 
 extern "C" void ls_cuda_loss(const ls_cuda_loss_args *args, cudaStream_t stream) {
     int packs = args->channels / (args->attr.storage == LS_F32 ? 4 : 8), lanes = 1;
-    while (lanes < 32 && lanes * 4 <= packs) lanes *= 2; // two packs a thread, at least
+    while (lanes < 32 && lanes * 4 <= packs) lanes *= 2; // at least two packs for each thread
     int blocks = ls_blocks(static_cast<int64_t>(args->attr.logits.n) * lanes, LS_BLOCK);
     LS_BY_STORAGE(args->attr.storage, LS_LAUNCH_BLOCK((loss<T>), blocks, LS_BLOCK, stream, *args, lanes));
 }

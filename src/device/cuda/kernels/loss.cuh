@@ -1,5 +1,5 @@
-// loss.cuh - softmax cross-entropy of a row of logits by neighbouring threads (lanes), and the sums over all rows: what the
-// loss (loss.cu) and the head of a network (head.cu) share.
+// loss.cuh - softmax cross-entropy of a row of logits, computed by neighbouring threads (lanes), and the sums over all
+// rows. Shared by the loss (loss.cu) and the head of a network (head.cu).
 #pragma once
 
 #include <float.h>
@@ -49,13 +49,15 @@ __device__ inline float ls_lanes_sum(float value, int lanes) {
 
 struct ls_loss_row {
     ls_top best;
-    float sum; // of exponentials
+    float sum; // sum of the exponentials
     int label, partner;
-    float of_label, of_partner, spread, all; // targets: of the label, the partner, each class beside them; their sum
-    float value;                             // the loss
+    // targets: added for the label, added for the partner, share of every class; sum of all targets
+    float of_label, of_partner, spread, all;
+    float value; // the loss
 };
 
-// Sample n, by `lanes` threads of a warp whose threads all call this. real: it counts; else its label is not read.
+// The loss of sample n, computed by `lanes` threads of a warp; all threads of the warp must call this. real: the sample
+// counts; if not, its label is not read.
 template <typename T>
 __device__ inline ls_loss_row ls_loss_row_of(
     const ls_cuda_loss_args &a, const T *logits, int n, bool real, int lane, int lanes) {
@@ -74,14 +76,14 @@ __device__ inline ls_loss_row ls_loss_row_of(
             sum += expf(z.v[j] - row.best.value);
             float weight = a.weights ? a.weights[first + j] : 1;
             weights += weight;
-            if (weight > 0) below += weight * (row.best.value - z.v[j]); // a target of 0 takes no part, as below
+            if (weight > 0) below += weight * (row.best.value - z.v[j]); // skipping a weight of 0 avoids 0 * infinity
         }
     }
     row.sum = ls_lanes_sum(sum, lanes);
     below = ls_lanes_sum(below, lanes);
     weights = ls_lanes_sum(weights, lanes);
     row.label = row.partner = real ? a.labels[n] : 0;
-    float mix = 0; // the partner's share
+    float mix = 0; // share of the partner's target
     if (real && a.samples) {
         row.partner = a.labels[a.attr.logits.n - 1 - n];
         mix = static_cast<float>(a.samples[n].mix) / 65536;
@@ -92,7 +94,7 @@ __device__ inline ls_loss_row ls_loss_row_of(
         row.of_partner *= a.weights[row.partner];
         row.all = row.of_label + row.of_partner + row.spread * weights;
     }
-    float log_sum = logf(row.sum); // a target of 0 takes no part, even where log p is infinite
+    float log_sum = logf(row.sum); // skipping a target of 0 avoids 0 * infinity where log p is infinite
     if (row.of_label > 0)
         row.value = row.of_label * (log_sum + (row.best.value - a.scale * ls_float(logits[row.label])));
     if (row.of_partner > 0)
@@ -101,12 +103,12 @@ __device__ inline ls_loss_row ls_loss_row_of(
     return row;
 }
 
-// What every element of the row's gradient is multiplied by; not a number where the loss is not finite.
+// The factor of every element of the row's gradient; NaN if the loss is not finite.
 __device__ inline float ls_loss_scale(const ls_cuda_loss_args &a, const ls_loss_row &row) {
     return fabsf(row.value) <= FLT_MAX ? LS_GRADIENT_SCALE(a.state, a.attr.mean_of) * a.scale : NAN;
 }
 
-// With respect to logit k, which is z once it is scaled.
+// The gradient with respect to logit k. z: the scaled logit.
 __device__ inline float ls_loss_gradient(
     const ls_cuda_loss_args &a, const ls_loss_row &row, int k, float z, float scale) {
     float target = row.spread * (a.weights ? a.weights[k] : 1) + (k == row.label ? row.of_label : 0);
@@ -123,7 +125,7 @@ struct ls_tally {
     }
 };
 
-// The last block of all: result += losses and counts, by a tree whose shape `count` alone decides.
+// Called by the last block: result += losses and counts, added in a tree whose shape depends on `count` only.
 __device__ inline void ls_loss_add_up(const ls_cuda_loss_args &a, int count, ls_tally *room) {
     int t = static_cast<int>(threadIdx.x);
     ls_tally mine = { 0, 0, 0 };
@@ -140,7 +142,8 @@ __device__ inline void ls_loss_add_up(const ls_cuda_loss_args &a, int count, ls_
     a.result->count += count;
 }
 
-// Every block, of LS_BLOCK threads, once it has stored its samples' losses. room: LS_BLOCK elements, last: one.
+// Called by every block of LS_BLOCK threads after it has stored its samples' losses. room: LS_BLOCK elements. last: one
+// element.
 __device__ inline void ls_loss_finish(const ls_cuda_loss_args &a, int count, ls_tally *room, int *last) {
     int t = static_cast<int>(threadIdx.x);
     __threadfence();

@@ -1,4 +1,4 @@
-// loss.h - softmax cross-entropy, its gradient, and what a micro-batch adds to the results.
+// loss.h - softmax cross-entropy, its gradient, and the sums that a micro-batch adds to the results.
 #ifndef LS_DEVICE_CUDA_KERNELS_LOSS_H
 #define LS_DEVICE_CUDA_KERNELS_LOSS_H
 
@@ -12,19 +12,19 @@ extern "C" {
 
 typedef struct {
     ls_loss_attr attr;
-    int channels; // classes as laid out
-    float scale;  // of the logits
+    int channels; // classes, including padding
+    float scale;  // factor of the logits
     const void *logits;
     const int32_t *labels;
     const ls_augment_sample *samples; // NULL unless mixed
-    const float *weights;             // of classes; NULL: all are 1
+    const float *weights;             // class weights; NULL: all are 1
     const ls_micro_input *micro;
     const ls_train_state *state;
     ls_micro_result *result;
-    void *grad;     // NULL: none
+    void *grad;     // NULL: no gradient
     float *losses;  // workspace, N
     int *correct;   // workspace, N
-    unsigned *done; // 0, and 0 again afterwards: counts the blocks that have finished
+    unsigned *done; // counts the blocks that have finished; must be 0 and is 0 again afterwards
 } ls_cuda_loss_args;
 
 void ls_cuda_loss(const ls_cuda_loss_args *args, cudaStream_t stream);

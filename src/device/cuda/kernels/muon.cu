@@ -1,25 +1,26 @@
-// muon.cu - the passes of Muon around its products; each reads and writes every element of the matrices once.
+// muon.cu - the element-wise passes of Muon, between its products. Each reads and writes every element of the matrices
+// once.
 //
-// Figures of sm_90 (registers.txt), reckoned for an H200: 4.8 TB/s, 132 multiprocessors, which need 24 KiB in flight each. Blocks of
-// 256 threads. The bound is of a million elements.
-//                bytes an element          registers   blocks   in flight   bound
-//   direction    20                        39          6        18 KiB      4.2 us; 64 blocks to a matrix
-//   norms        none                      30          1        8 KiB       a launch and 16 round trips to the L2: 5 us
-//   normalise    8                         14          8        8 KiB       5 us: a third of the rate
-//   apply        12, with a copy 14        24          8        16 KiB      3.8 us, 4.4 us: two thirds of the rate
-//   multiply     where there is no library                                  single elements from the L2: not for speed
+// Estimates on an H200 (sm_90; registers from registers.txt): 4.8 TB/s and 132 multiprocessors, each of which needs 24
+// KiB of loads in flight. Blocks of 256 threads; "blocks" are blocks on a multiprocessor.
+//                bytes/element        registers   blocks   in flight   least time for a million elements
+//   direction    20                   39          6        18 KiB      4.2 us; 64 blocks for each matrix
+//   norms        none                 30          1        8 KiB       a launch and 16 round trips to the L2: 5 us
+//   normalise    8                    14          8        8 KiB       5 us: a third of the bandwidth
+//   apply        12, with a copy 14   24          8        16 KiB      3.8 us, 4.4 us: two thirds of the bandwidth
+//   multiply     only without a library; single elements from the L2: not fast
 #include "device/cuda/kernels/muon.h"
 
 #include "device/cuda/kernels/kernels.cuh"
 
-// Element i of a matrix of the batch: its number in the tensor, or -1 where that has none.
+// Number in the tensor of element i of a matrix of the batch; -1: padding of the batch.
 static __device__ inline int64_t element_of(const ls_cuda_muon_matrix &m, int large, int64_t i) {
     int a = static_cast<int>(i / large), b = static_cast<int>(i % large);
     int row = m.transposed ? b : a, column = m.transposed ? a : b;
     return row < m.rows && column < m.columns ? static_cast<int64_t>(row) * m.columns + column : -1;
 }
 
-// Blocks are LS_CUDA_MUON_PARTS to a matrix; each sums its share in one order.
+// Each matrix has LS_CUDA_MUON_PARTS blocks; each sums its share in one order.
 static __global__ void direction(ls_cuda_muon_args a) {
     LS_SHARED(double, room, 2 * LS_BLOCK);
     const ls_cuda_muon_matrix m = a.matrices[blockIdx.y];
@@ -59,7 +60,7 @@ static __global__ void direction(ls_cuda_muon_args a) {
     }
 }
 
-// One thread a matrix.
+// One thread for each matrix.
 static __global__ void norms(ls_cuda_muon_args a) {
     const int i = static_cast<int>(blockIdx.x * LS_BLOCK + threadIdx.x);
     if (i >= a.count) return;
@@ -109,7 +110,7 @@ void ls_cuda_muon_apply(const ls_cuda_muon_args *args, cudaStream_t stream) {
     LS_BY_STORAGE(args->storage, LS_LAUNCH((apply<T>), grid_of(args), LS_BLOCK, stream, *args));
 }
 
-// --- where there is no library: one thread an element of the product ------------------------------
+// --- without a library: one thread for each element of the product -------------------------------
 
 static __global__ void multiply(ls_cuda_muon_product p, const float *a, const float *b, const float *c, float *d) {
     const int64_t i = static_cast<int64_t>(blockIdx.x) * LS_BLOCK + threadIdx.x;

@@ -1,24 +1,28 @@
-// norm.cu - batch norm in two launches, bound by memory. Passes, in tensors of src's size (p: of the pooled size):
+// norm.cu - batch norm in two launches. Memory bandwidth limits the passes. In tensors of src's size (p: of the pooled
+// size):
 //   statistics      reads src
 //   apply           reads src, residual; writes dst (p) and index (p)
-//   backward sums   reads src, grad_dst, grad_dst2 and, with relu behind a residual, dst (with relu alone and gelu y is
-//                   computed again; with pooling p: grad_dst, grad_dst2, index)
+//   backward sums   reads src, grad_dst, grad_dst2 and, with relu after a residual, dst. With relu alone and with gelu,
+//                   y is computed again. With pooling it reads p-sized tensors: grad_dst, grad_dst2, index.
 //   backward apply  reads the same; writes grad_src, grad_residual
-//   finish          over several ranks, forward and backward: a thread for each channel, between the two passes
-// The first pass walks through the tensors from front to back, all blocks side by side; the second one from back to front,
-// as the cache has the end of them still.
-// Figures of 16-bit storage, sm_90 (registers.txt), reckoned for an H200: 4.8 TB/s, 132 multiprocessors, which need 24 KiB
-// in flight each. Sums: 2 blocks of 256 threads a multiprocessor (264 in all); apply: as many as fit.
-//                     bytes an element   registers      blocks   in flight   bound of a map of 64 MiB
-//   statistics        2                  76             2        32 KiB      14 us
-//   apply             4, residual: 6     60, 71, 80     4, 3, 3  48 KiB up   28 us, 42 us (71: gelu; 80: residual)
-//   apply, pooling    2.75               64 to 72       4, 3     16 KiB up   19 us
-//   backward sums     4                  79, 93, 112    2        32 KiB      28 us (93: relu, 112: gelu)
-//   backward apply    6                  91, 102, 122   2        32 KiB      42 us
-//   + grad_dst2, dst, grad_residual: + 2 each, + 14 us; both passes read the first two
-// Of what apply reads, the last 50 MB at most may come from the cache.
-// Sums: each block adds up every so many rows of pixels; the block of a column of channels that finishes last adds up the
-// blocks' sums in double, in one order, so the result depends on shapes only.
+//   finish          over several ranks, forward and backward: one thread for each channel, between the two passes
+// The first pass goes through the tensors from front to back, with all blocks next to each other. The second pass goes
+// from back to front, because the end of the tensors is still in the cache.
+//
+// Estimates for 16-bit storage on an H200 (sm_90; registers from registers.txt): 4.8 TB/s and 132 multiprocessors, each
+// of which needs 24 KiB of loads in flight. "blocks" are blocks of 256 threads on a multiprocessor: 2 for sums (264 in
+// all), as many as fit for apply.
+//                    bytes/element      registers      blocks   in flight   least time for a map of 64 MiB
+//   statistics       2                  76             2        32 KiB      14 us
+//   apply            4, residual: 6     60, 71, 80     4, 3, 3  48 KiB up   28 us, 42 us (71: gelu; 80: residual)
+//   apply, pooling   2.75               64 to 72       4, 3     16 KiB up   19 us
+//   backward sums    4                  79, 93, 112    2        32 KiB      28 us (93: relu, 112: gelu)
+//   backward apply   6                  91, 102, 122   2        32 KiB      42 us
+// grad_dst2, dst and grad_residual each add 2 bytes/element and 14 us; both passes read the first two. At most the last
+// 50 MB that apply reads may come from the cache.
+//
+// Sums: each block adds up rows of pixels at regular distances. The last block that finishes for a column of channels
+// adds up the sums of the blocks in double, in one order. So the result depends on shapes only.
 #include "device/cuda/kernels/norm.cuh"
 #include "device/cuda/kernels/pool.cuh"
 
@@ -26,7 +30,7 @@ namespace {
 
 constexpr int SUM_THREADS = LS_CUDA_NORM_SUM_THREADS, APPLY_THREADS = LS_CUDA_NORM_APPLY_THREADS;
 
-// From every thread's sums to finish(channel, first, second), called once for every channel, padding included.
+// Adds up every thread's sums and calls finish(channel, first, second) once for every channel, padding included.
 template <typename T, typename F>
 __device__ inline void reduce(const ls_cuda_norm_args &a, const ls_norm_sums<T> &s, F finish) {
     LS_SHARED(float, room, ls_norm_room<T>(SUM_THREADS));
@@ -44,7 +48,7 @@ __device__ inline void reduce(const ls_cuda_norm_args &a, const ls_norm_sums<T> 
     ls_norm_add_blocks<T, SUM_THREADS>(a, finish);
 }
 
-// This rank's part of the sums over ranks.
+// Stores this rank's part of the sums over ranks.
 __device__ inline void hand_on(const ls_cuda_norm_args &a, int channel, double first, double second) {
     a.whole[channel] = first;
     a.whole[a.grid.channels + channel] = second;
@@ -57,7 +61,7 @@ template <typename T> __global__ void __launch_bounds__(SUM_THREADS, 2) norm_sta
     ls_norm_sums<T> s = {};
     const T *src = static_cast<const T *>(a.src) + at.pack * size;
     if (at.inside) {
-        // about the first pixel's value: the squares stay small, whatever the mean
+        // sums are taken about the first pixel's value, so the squares stay small whatever the mean is
         ls_pack<T> about = ls_pack_load(src);
         for (int64_t pixel = at.first; pixel < a.grid.pixels; pixel += AHEAD * at.step) {
             uint4 raw[AHEAD];
@@ -119,7 +123,7 @@ __global__ void __launch_bounds__(APPLY_THREADS) norm_apply(ls_cuda_norm_args a)
     }
 }
 
-// The largest of a window, as pool.cu has it; here the elements are made on the way.
+// Finds the largest element of a window, as pool.cu does, and computes the elements on the way.
 template <typename T, bool RESIDUAL, bool HALVES>
 __device__ inline void pool_one(
     const ls_cuda_norm_args &a, const ls_windows &g, const ls_norm_affine<T> &f, int64_t pixel, int channel) {
@@ -132,7 +136,7 @@ __device__ inline void pool_one(
     ls_pack<T> best;
     int winners[size];
     LS_UNROLL
-    for (int k = 0; k < size; k++) best.v[k] = 0, winners[k] = LS_POOL_NONE_U8; // what is not above 0 does not win
+    for (int k = 0; k < size; k++) best.v[k] = 0, winners[k] = LS_POOL_NONE_U8; // only elements above 0 can win
     int rows = HALVES ? 2 : g.kernel_h, columns = HALVES ? 2 : g.kernel_w;
     LS_UNROLL_BY(HALVES ? 2 : 1)
     for (int r = 0; r < rows; r++) {
@@ -165,12 +169,12 @@ __global__ void __launch_bounds__(APPLY_THREADS) norm_apply_pool(ls_cuda_norm_ar
     }
 }
 
-// How many pixels of a thread are read before the first of them is worked on.
+// Number of a thread's pixels that are read before the first of them is used.
 __host__ __device__ constexpr int ahead(ls_norm_follower after) {
     return after == LS_NORM_WINDOWS ? 1 : 2;
 }
 
-// What follows, at one pixel, as it is read: src, and the gradient as far as it does not depend on src.
+// Inputs of the gradient at one pixel: src, and the part of the gradient that does not depend on src.
 template <typename T> struct gradient_read {
     uint4 x;
     ls_pack<T> grad;
@@ -317,7 +321,7 @@ template <typename T, ls_norm_follower AFTER> void backward_apply(const ls_cuda_
 
 } // namespace
 
-// Runs function<T, AFTER>(args, stream) for what follows.
+// Runs function<T, AFTER>(args, stream) with AFTER = the operators after the norm.
 #define BY_FOLLOWER(function) \
     do { \
         ls_norm_follower after = follower_of(args); \

@@ -1,5 +1,5 @@
-// norm.cuh - what batch norm's kernels share, in one launch (norm_kept.cu) or in two (norm.cu): which pixels are a
-// thread's, a block's sums, and what the sums of all pixels come to.
+// norm.cuh - shared by batch norm's kernels for one launch (norm_kept.cu) and for two launches (norm.cu): the pixels of
+// a thread, the sums of a block, and the results computed from the sums of all pixels.
 #pragma once
 
 #include "device/cuda/kernels/kernels.cuh"
@@ -7,7 +7,7 @@
 
 struct ls_norm_place { // of a thread; its pixels are first, first + step, ...
     int lane, rows, pack;
-    bool inside; // of the channels
+    bool inside; // pack is one of the existing packs
     int first, step;
 };
 
@@ -18,8 +18,8 @@ __device__ inline ls_norm_place ls_norm_place_of(const ls_cuda_norm_grid &g, int
         static_cast<int>(gridDim.y) * rows };
 }
 
-// What a batch norm's gradient comes back through. RELU, GELU: y is computed again; ADDED: a relu behind a residual, read
-// from dst; HALVES: relu and 2x2 windows, stride 2; WINDOWS: relu and others.
+// The operators that a batch norm's gradient passes first. RELU, GELU: y is computed again. ADDED: a relu after a
+// residual; its result is read from dst. HALVES: relu and 2x2 windows with stride 2. WINDOWS: relu and other windows.
 enum ls_norm_follower { LS_NORM_NOTHING, LS_NORM_RELU, LS_NORM_ADDED, LS_NORM_GELU, LS_NORM_HALVES, LS_NORM_WINDOWS };
 
 template <int N> __device__ inline void ls_load_floats(const float *from, float *to) {
@@ -35,7 +35,7 @@ template <typename T> __device__ inline void ls_pack_add(ls_pack<T> &to, const l
     for (int k = 0; k < to.size; k++) to.v[k] += more.v[k];
 }
 
-// y = (x - mean) * factor + beta, of a pack of channels
+// y = (x - mean) * factor + beta, for a pack of channels
 template <typename T> struct ls_norm_affine {
     float mean[ls_pack<T>::size], factor[ls_pack<T>::size], beta[ls_pack<T>::size];
 };
@@ -55,7 +55,7 @@ template <typename T> __device__ inline ls_norm_affine<T> ls_norm_affine_of(cons
     return f;
 }
 
-// Forward and backward round it alike, as both look at its sign.
+// Forward and backward must round y in the same way, because both use its sign.
 template <typename T> __device__ inline ls_pack<T> ls_norm_y(const ls_norm_affine<T> &f, const ls_pack<T> &x) {
     ls_pack<T> y;
     LS_UNROLL
@@ -69,11 +69,11 @@ template <bool GELU, typename T> __device__ inline void ls_norm_activate(const l
         if (GELU)
             y.v[k] = ls_gelu(y.v[k]);
         else
-            y.v[k] = a.attr.activation == LS_ACTIVATION_RELU && y.v[k] < 0 ? 0 : y.v[k]; // NaN stays
+            y.v[k] = a.attr.activation == LS_ACTIVATION_RELU && y.v[k] < 0 ? 0 : y.v[k]; // NaN stays NaN
     }
 }
 
-// What follows y: the residual, then the activation, or the other way round.
+// Applies the operators after y: the residual, then the activation, or in the reverse order.
 template <bool RESIDUAL, bool GELU, typename T>
 __device__ inline void ls_norm_follow(const ls_cuda_norm_args &a, ls_pack<T> &y, uint4 residual) {
     if (RESIDUAL && !a.attr.adds_last) ls_pack_add(y, ls_pack_unpack<T>(residual));
@@ -81,7 +81,7 @@ __device__ inline void ls_norm_follow(const ls_cuda_norm_args &a, ls_pack<T> &y,
     if (RESIDUAL && a.attr.adds_last) ls_pack_add(y, ls_pack_unpack<T>(residual));
 }
 
-// As far as the gradient needs it: the mean always.
+// Only the values that the gradient needs; the mean is always needed.
 template <typename T, ls_norm_follower AFTER>
 __device__ inline ls_norm_affine<T> ls_norm_backward_affine(const ls_cuda_norm_args &a, int channel) {
     if constexpr (AFTER == LS_NORM_RELU || AFTER == LS_NORM_GELU) return ls_norm_affine_of<T>(a, channel);
@@ -90,7 +90,7 @@ __device__ inline ls_norm_affine<T> ls_norm_backward_affine(const ls_cuda_norm_a
     return f;
 }
 
-// The gradient through an activation whose input is computed again.
+// Passes the gradient through an activation whose input is computed again.
 template <ls_norm_follower AFTER, typename T>
 __device__ inline void ls_norm_through(const ls_norm_affine<T> &f, const ls_pack<T> &x, ls_pack<T> &grad) {
     if constexpr (AFTER == LS_NORM_RELU || AFTER == LS_NORM_GELU) {
@@ -105,13 +105,13 @@ __device__ inline void ls_norm_through(const ls_norm_affine<T> &f, const ls_pack
     }
 }
 
-// And through one whose result is read.
+// Passes the gradient through a relu whose result is read.
 template <typename T> __device__ inline void ls_norm_mask(ls_pack<T> &grad, const ls_pack<T> &dst) {
     LS_UNROLL
     for (int k = 0; k < dst.size; k++) grad.v[k] = dst.v[k] > 0 ? grad.v[k] : 0;
 }
 
-// Two sums of every channel of a pack, of one thread.
+// One thread's two sums for every channel of a pack.
 template <typename T> struct ls_norm_sums { float v[2][ls_pack<T>::size]; };
 
 template <typename T>
@@ -134,13 +134,13 @@ __device__ inline void ls_norm_add_backward(
     }
 }
 
-// Floats of shared memory for the sums of `threads` threads: one more each, so that the sums of neighbouring channels lie in
-// different banks.
+// Floats of shared memory for the sums of `threads` threads. Each row has one more float, so that the sums of
+// neighbouring channels lie in different banks.
 template <typename T> __host__ __device__ constexpr int ls_norm_room(int threads) {
     return 2 * ls_pack<T>::size * (threads + 1);
 }
 
-// Writes a thread's sums to where ls_norm_sum_block reads them.
+// Writes a thread's sums to shared memory, for ls_norm_sum_block.
 template <typename T, int THREADS> __device__ inline void ls_norm_put(float *room, const ls_norm_sums<T> &s) {
     constexpr int size = ls_pack<T>::size;
     LS_UNROLL
@@ -148,7 +148,8 @@ template <typename T, int THREADS> __device__ inline void ls_norm_put(float *roo
         room[k * (THREADS + 1) + static_cast<int>(threadIdx.x)] = s.v[k / size][k % size];
 }
 
-// Adds up what all threads have put, to the block's place in a.sums. A sum is of `parts` threads of a warp.
+// Adds up the sums of all threads and writes them to the block's place in a.sums. `parts` threads of a warp share one
+// sum.
 template <typename T, int THREADS>
 __device__ inline void ls_norm_sum_block(const ls_cuda_norm_args &a, const float *room) {
     constexpr int size = ls_pack<T>::size;
@@ -157,7 +158,7 @@ __device__ inline void ls_norm_sum_block(const ls_cuda_norm_args &a, const float
     int which = number >= width, at = number - which * width, channel = static_cast<int>(blockIdx.x) * width + at;
     float sum = 0;
     __syncthreads();
-    if (number >= 2 * width) return; // whole warps
+    if (number >= 2 * width) return; // whole warps return
     const float *from = room + (which * size + at % size) * (THREADS + 1) + at / size;
     for (int row = part; row < rows; row += parts) sum += from[row * lanes];
     for (int half = parts / 2; half > 0; half /= 2)
@@ -166,16 +167,16 @@ __device__ inline void ls_norm_sum_block(const ls_cuda_norm_args &a, const float
     a.sums[(static_cast<int64_t>(channel) * 2 + which) * a.grid.places + blockIdx.y] = sum;
 }
 
-// Adds up what all blocks of the column have put, in double, to finish(channel, first, second, number of the channel in the
-// block), called once for each of the block's channels, padding included. A channel's two sums are of `parts` threads of a
-// warp, each of which has four neighbouring slices, and every so many behind those.
+// Adds up the sums of all blocks of the column, in double, and calls finish(channel, first, second, number of the
+// channel in the block) once for each of the block's channels, padding included. `parts` threads of a warp share a
+// channel's two sums. Each thread takes groups of four neighbouring slices, `parts` * 4 slices apart.
 template <typename T, int THREADS, typename F>
 __device__ inline void ls_norm_add_blocks(const ls_cuda_norm_args &a, F finish) {
     int t = static_cast<int>(threadIdx.x), width = a.grid.lanes * ls_pack<T>::size;
     int parts = THREADS / width < 8 ? THREADS / width : 8, part = t & (parts - 1), number = t / parts;
     int channel = static_cast<int>(blockIdx.x) * width + number;
     double first = 0, second = 0;
-    if (number >= width) return; // whole warps
+    if (number >= width) return; // whole warps return
     const float *from = a.sums + static_cast<int64_t>(channel) * 2 * a.grid.places;
     LS_UNROLL_BY(4)
     for (int slice = part * 4; channel < a.grid.channels && slice < a.grid.slices; slice += parts * 4) {
@@ -200,7 +201,7 @@ __device__ inline float ls_norm_inverse_deviation(const ls_cuda_norm_args &a, do
     return static_cast<float>(1 / sqrt((var < 0 ? 0 : var) + static_cast<double>(a.attr.eps)));
 }
 
-// What the sums of all values of a channel come to, forward.
+// Stores the forward statistics of a channel, computed from its sums.
 __device__ inline void ls_norm_keep(const ls_cuda_norm_args &a, int channel, double mean, double var, double count) {
     a.saved[channel] = static_cast<float>(mean);
     a.saved[a.grid.channels + channel] = ls_norm_inverse_deviation(a, var);
@@ -214,7 +215,7 @@ __device__ inline double ls_norm_kept_inverse_deviation(const ls_cuda_norm_args 
     return static_cast<double>(a.mean ? 1 / sqrtf(a.var[channel] + a.attr.eps) : a.saved[a.grid.channels + channel]);
 }
 
-// And backward: grad_src = to[0] * g + to[stride] * (src - mean) + to[2 * stride]
+// Computes the factors of the backward pass: grad_src = to[0] * g + to[stride] * (src - mean) + to[2 * stride]
 __device__ inline void ls_norm_factors(
     const ls_cuda_norm_args &a, int channel, double sum, double product, double count, float *to, int stride) {
     double r = ls_norm_kept_inverse_deviation(a, channel);
@@ -227,11 +228,10 @@ __device__ inline void ls_norm_factors(
 
 __device__ inline void ls_norm_add_gradients(const ls_cuda_norm_args &a, int channel, double sum, double product) {
     if (a.grad_beta) a.grad_beta[channel] += static_cast<float>(sum);
-    if (a.grad_gamma)
-        a.grad_gamma[channel] += static_cast<float>(product * ls_norm_kept_inverse_deviation(a, channel));
+    if (a.grad_gamma) a.grad_gamma[channel] += static_cast<float>(product * ls_norm_kept_inverse_deviation(a, channel));
 }
 
-// The last step backward, of one pixel.
+// Factors of the last backward step, for the channels of one pack.
 template <typename T> struct ls_norm_slope {
     float of_grad[ls_pack<T>::size], of_src[ls_pack<T>::size], constant[ls_pack<T>::size];
 };

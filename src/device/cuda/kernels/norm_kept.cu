@@ -1,22 +1,26 @@
-// norm_kept.cu - batch norm in one launch: the shared memory of a cluster of blocks, or of all blocks of the grid, keeps what
-// they read of their channels, so that memory is read and written once. Which shapes that takes: device/gpu/norm_rule.h.
+// norm_kept.cu - batch norm in one launch. The shared memory of a cluster of blocks, or of all blocks of the grid,
+// keeps the data that they read, so that memory is read and written once. device/gpu/norm_rule.h decides for which
+// shapes.
 //   forward    reads src, residual; writes dst
-//   backward   reads src, grad_dst, grad_dst2, and dst where a residual was added; writes grad_src, grad_residual
-// Sums: of a thread, of its block, then of the blocks of a column in double, in one order, in each of them alike.
+//   backward   reads src, grad_dst, grad_dst2, and dst if a residual was added; writes grad_src, grad_residual
+// Sums are taken over a thread, then over its block, then over the blocks of a column in double. The last step has one
+// order; each block of the column computes it, with the same result.
 //
-// Figures of 16-bit storage, sm_90 (registers.txt), reckoned for an H200: 4.8 TB/s, 132 multiprocessors, which need 24 KiB
-// in flight each. One block of 512 threads to a multiprocessor, for its shared memory.
-//                          bytes an element   registers   in flight   bound of a map of 8 MiB
-//   forward (+ residual)   4 (6)              64 to 71    32 KiB      3.5 us (5.2)
-//   backward               6                  89 to 115   32 KiB      5.2 us (103 up: relu or gelu, computed again)
-//   + two gradients        8                  the same    48 KiB      7.0 us
-//   + dst, grad_residual   + 2 each                       + 16 KiB    + 1.7 us each
-// Few channels make few clusters: then the bound is what a multiprocessor reads and writes, some 110 GB/s (64 bytes a cycle),
-// half of it where lanes = 1, as the other half of each sector is another block's: 2.3 us forward for 2 MiB in 32 blocks
-// (resnet20's second stage at batch 128). A grid has a block on each multiprocessor, and reads whole sectors; its barrier (an
-// atomic addition, and a look at it) and reading the other blocks' sums (17 KB a block of 132, from L2) are three round trips,
-// some 2 us, and the double additions another one on an RTX 4090: 5 us with its launch for 4 MiB forward (resnet20's first
-// stage), where two launches take 6, each of which ends by a round trip or two that are not counted there. On an H100 they take 8.1 and 11.6.
+// Estimates for 16-bit storage on an H200 (sm_90; registers from registers.txt): 4.8 TB/s and 132 multiprocessors, each
+// of which needs 24 KiB of loads in flight. One block of 512 threads on a multiprocessor, because of its shared memory.
+//                          bytes/element   registers   in flight   least time for a map of 8 MiB
+//   forward (+ residual)   4 (6)           64 to 71    32 KiB      3.5 us (5.2)
+//   backward               6               89 to 115   32 KiB      5.2 us (103 up: relu or gelu, computed again)
+//   + two gradients        8               the same    48 KiB      7.0 us
+//   + dst, grad_residual   + 2 each                    + 16 KiB    + 1.7 us each
+// Clusters: few channels make few clusters. Then the bandwidth of a multiprocessor is the limit, about 110 GB/s (64
+// bytes in each cycle). With lanes = 1 it is half of that, because another block uses the other half of each sector:
+// 2.3 us forward for 2 MiB in 32 blocks (resnet20's second stage at batch 128).
+// Grid: it has a block on each multiprocessor and reads whole sectors. Its barrier (an atomic addition and a check of
+// it) and reading the other blocks' sums (17 KB for each of 132 blocks, from the L2) take three round trips, about 2
+// us; the double additions take as long again on an RTX 4090. With its launch that gives 5 us for 4 MiB forward
+// (resnet20's first stage). Two launches take 6 us, not counting one or two round trips at the end of each. Measured on
+// an H100: 8.1 us and 11.6 us.
 #include "device/cuda/kernels/cluster.cuh"
 #include "device/cuda/kernels/norm.cuh"
 
@@ -24,7 +28,8 @@ namespace {
 
 constexpr int THREADS = LS_CUDA_NORM_KEPT_THREADS;
 
-// A thread's pixels: pack u of a tensor is at offset + u * step of it, in elements, and, once it is kept, at u * THREADS.
+// A thread's pixels: pack u of a tensor is at offset + u * step, in elements. Its copy in shared memory is at u *
+// THREADS.
 struct kept_place {
     int64_t offset, step;
     int count;
@@ -35,8 +40,8 @@ __device__ inline kept_place kept_of(const ls_cuda_norm_grid &g, const ls_norm_p
     return { static_cast<int64_t>(at.first) * g.channels + channel, static_cast<int64_t>(at.step) * g.channels, count };
 }
 
-// From every thread's sums to finish(channel, first, second, constants), called by each block for each of its channels,
-// padding included; then the constants of the block's channel c stand in room[c], room[width + c], ...
+// Adds up every thread's sums. Each block calls finish(channel, first, second, constants) for each of its channels,
+// padding included. Afterwards the constants of the block's channel c are in room[c], room[width + c], ...
 template <typename T, typename F>
 __device__ inline void reduce(const ls_cuda_norm_args &a, const ls_norm_sums<T> &s, float *room, F finish) {
     ls_norm_put<T, THREADS>(room, s);
@@ -61,7 +66,7 @@ __global__ void __launch_bounds__(THREADS, 1) norm_forward_kept(ls_cuda_norm_arg
     int width = a.grid.lanes * size, channel = at.inside ? at.pack * size : 0;
     kept_place p = kept_of(a.grid, at, channel);
     const T *src = static_cast<const T *>(a.src) + p.offset;
-    // about the first pixel's value: the squares stay small, whatever the mean
+    // sums are taken about the first pixel's value, so the squares stay small whatever the mean is
     ls_pack<T> about = ls_pack_load(static_cast<const T *>(a.src) + channel);
     ls_norm_sums<T> s = {};
     for (int u = 0; u < p.count; u += AHEAD) {
@@ -107,7 +112,8 @@ __global__ void __launch_bounds__(THREADS, 1) norm_forward_kept(ls_cuda_norm_arg
     }
 }
 
-// Shared memory keeps src, then each gradient, behind a relu that is read (ADDED) what that lets pass.
+// Shared memory keeps src, then each gradient. With a relu whose result is read (ADDED), it keeps the gradient after
+// the relu.
 template <typename T, ls_norm_follower AFTER>
 __global__ void __launch_bounds__(THREADS, 1) norm_backward_kept(ls_cuda_norm_args a) {
     constexpr int size = ls_pack<T>::size, AHEAD = 2;

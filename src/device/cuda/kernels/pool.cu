@@ -1,17 +1,19 @@
-// pool.cu - max and average pooling; bound by memory. Forward reads src once where windows do not overlap; backward
-// gathers, so that every element of grad_src is written once, by one thread.
+// pool.cu - max and average pooling. Memory bandwidth limits these kernels. Forward reads src once if windows do not
+// overlap. Backward gathers, so that one thread writes each element of grad_src once.
 //
-// Figures of 16-bit storage, sm_90 (registers.txt), reckoned for an H200: 4.8 TB/s, 132 multiprocessors, which need 24 KiB
-// in flight each. Blocks of 256 threads. Bytes are of src's elements, with a 2x2 window, stride 2, and its index.
-//                            bytes an element   registers   blocks   in flight   bound of a map of 64 MiB
-//   pool_window, 2x2         2.75               32          8        128 KiB     19 us
-//   pool_window, others      2.75               62          4        16 KiB up   19 us; 64 KiB with 4 columns or more
-//   pool_shared              2                  40          6        96 KiB      14 us
-//   pool_backward, 2x2       2.75               17          8        48 KiB      19 us
-//   pool_backward, others    2.75               40          6        36 KiB      19 us
-//   average; its backward    2.5                40, 32      6, 8     24 KiB up   17 us
-// Of overlapping windows the second reads come from the L1 or L2. pool_shared with a window to each block has few of them: 128
-// maps of 8x8 pixels and 64 channels are 128 blocks, 16 KiB each, one on a multiprocessor: 1 us, and the launch.
+// Estimates for 16-bit storage on an H200 (sm_90; registers from registers.txt): 4.8 TB/s and 132 multiprocessors, each
+// of which needs 24 KiB of loads in flight. Blocks of 256 threads; "blocks" are blocks on a multiprocessor. Bytes count
+// for each element of src, with a 2x2 window, stride 2, and its index.
+//                            bytes/element   registers   blocks   in flight   least time for a map of 64 MiB
+//   pool_window, 2x2         2.75            32          8        128 KiB     19 us
+//   pool_window, others      2.75            62          4        16 KiB up   19 us; 64 KiB with 4 columns or more
+//   pool_shared              2               40          6        96 KiB      14 us
+//   pool_backward, 2x2       2.75            17          8        48 KiB      19 us
+//   pool_backward, others    2.75            40          6        36 KiB      19 us
+//   average; its backward    2.5             40, 32      6, 8     24 KiB up   17 us
+// With overlapping windows the second reads come from the L1 or L2. pool_shared with one window for each block has few
+// blocks: 128 maps of 8x8 pixels and 64 channels are 128 blocks of 16 KiB, one on each multiprocessor; that takes 1 us
+// and the launch.
 #include "device/cuda/kernels/pool.cuh"
 #include "device/cuda/kernels/pool.h"
 
@@ -19,11 +21,11 @@ namespace {
 
 struct geometry {
     ls_windows windows;
-    uint32_t items; // packs of what the threads share out
+    uint32_t items; // packs that the threads divide among themselves
     ls_divider by_packs;
     int relu;
-    float share;       // average: 1 / window
-    const float *bias; // max: added to the largest; NULL: none
+    float share;       // average: 1 / elements of a window
+    const float *bias; // max: added to the largest element; NULL: no bias
 };
 
 geometry geometry_of(const ls_pool_attr *a, int channels, ls_nchw items) {
@@ -33,9 +35,9 @@ geometry geometry_of(const ls_pool_attr *a, int channels, ls_nchw items) {
         1 / static_cast<float>(a->kernel_h * a->kernel_w), nullptr };
 }
 
-// The window of (n, p, q), clipped to the map; numbers of its elements count as if it were whole.
+// The window of (n, p, q), clipped to the map. Its elements are numbered as in the whole window.
 struct window {
-    int64_t corner; // offset of the source's element at (0, 0), relative to which y and x count
+    int64_t corner; // offset of the source's element (0, 0); y and x count from there
     int y, x, y_first, x_first, y_end, x_end;
 };
 
@@ -109,9 +111,10 @@ __global__ void __launch_bounds__(LS_BLOCK) pool_window(geometry g, const T *src
     window w = window_of(g.windows, at);
     src += w.corner + channel;
     partial<T, MAX> p =
-        partial_start<T, MAX>((w.y_first - w.y) * g.windows.kernel_w + (w.x_first - w.x)); // the first that is inside
+        // the first element inside the map
+        partial_start<T, MAX>((w.y_first - w.y) * g.windows.kernel_w + (w.x_first - w.x));
     if (HALVES) {
-        uint4 raw[4]; // all on their way before the first is used
+        uint4 raw[4]; // all loads are in flight before the first is used
         LS_UNROLL
         for (int t = 0; t < 4; t++) {
             int inside = (w.y + t / 2) * g.windows.w + w.x + t % 2;
@@ -131,8 +134,8 @@ __global__ void __launch_bounds__(LS_BLOCK) pool_window(geometry g, const T *src
     finish<T, I, MAX>(g, p, channel, static_cast<int64_t>(pixel) * g.windows.channels + channel, dst, index);
 }
 
-// A block has `lanes` packs of one window (a power of two, at most 32); the rows of threads share its elements, and
-// their partial results are combined in one order.
+// A block handles `lanes` packs (a power of two, at most 32) of one window. Its rows of threads share the window's
+// elements. Their partial results are combined in one order.
 template <typename T, typename I, bool MAX>
 __global__ void __launch_bounds__(LS_BLOCK)
     pool_shared(geometry g, int lanes, int columns, const T *src, T *dst, I *index) {
@@ -178,7 +181,7 @@ __global__ void __launch_bounds__(LS_BLOCK)
     if (row == 0 && inside) finish<T, I, MAX>(g, p, pack * size, offset, dst, index);
 }
 
-// Average: an equal share of the gradient of every window that covers the element.
+// Average: an equal share of the gradients of all windows that cover the element.
 template <typename T>
 __device__ inline ls_pack<T> spread(const geometry &g, ls_pixel at, int channel, const T *grad_dst) {
     const ls_windows &w = g.windows;
@@ -252,7 +255,7 @@ void backward(
 
 } // namespace
 
-// Runs the statement with I bound to the type of the index and MAX to the kind.
+// Runs the statement with I = type of the index and MAX = whether it is max pooling.
 #define BY_INDEX(attr, ...) \
     do { \
         if ((attr)->kind == LS_POOL_AVERAGE) { \

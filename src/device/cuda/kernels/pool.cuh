@@ -1,24 +1,24 @@
-// pool.cuh - windows and winners' numbers: what pooling (pool.cu) and batch norm with pooling (norm.cu) share.
+// pool.cuh - windows and winners' numbers. Shared by pooling (pool.cu) and batch norm with pooling (norm.cu).
 #pragma once
 
 #include "device/cuda/kernels/kernels.cuh"
 #include "device/op_pool.h"
 
-// Square or oblong windows over (n,h,w,channels) give (n,p,q,channels).
+// Windows of any rectangular shape over (n,h,w,channels); the result is (n,p,q,channels).
 struct ls_windows {
-    int h, w, p, q, channels; // channels: as laid out
+    int h, w, p, q, channels; // channels: including padding
     int kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w;
     ls_divider by_w, by_h, by_q, by_p, by_stride_h, by_stride_w;
 };
 
-// attr: its shapes and its window
+// Uses the attributes' shapes and window only.
 inline ls_windows ls_windows_of(const ls_pool_attr &a, int channels) {
     return { a.src.h, a.src.w, a.dst.h, a.dst.w, channels, a.kernel_h, a.kernel_w, a.stride_h, a.stride_w, a.pad_h,
         a.pad_w, ls_divider_of(a.src.w), ls_divider_of(a.src.h), ls_divider_of(a.dst.w), ls_divider_of(a.dst.h),
         ls_divider_of(a.stride_h), ls_divider_of(a.stride_w) };
 }
 
-// A pixel's number in a tensor to sample, row and column, and back.
+// Converts a pixel's number in a tensor to sample, row and column, and back.
 struct ls_pixel {
     uint32_t n;
     int y, x;
@@ -31,7 +31,7 @@ __device__ inline int64_t ls_pixel_offset(uint32_t n, int y, int x, int h, int w
     return ((static_cast<int64_t>(n) * h + y) * w + x) * channels;
 }
 
-// N winners' numbers of type I, of neighbouring channels, in one access.
+// Stores N winners' numbers of type I, for neighbouring channels, in one access.
 template <typename I, int N> __device__ inline void ls_winners_store(I *to, const int *winners) {
     constexpr int in_word = 4 / sizeof(I), words = N / in_word;
     uint32_t word[words];
@@ -76,9 +76,9 @@ template <typename I> __device__ inline constexpr int ls_no_winner() {
     return sizeof(I) == 1 ? LS_POOL_NONE_U8 : LS_POOL_NONE_U16;
 }
 
-// The windows that cover an element: from (p, q), as long as p * stride_h <= y and q * stride_w <= x.
+// The windows that cover an element: all from (p, q) on with p * stride_h <= y and q * stride_w <= x.
 struct ls_window_range {
-    int y, x, p, q; // y, x: from the first window's corner
+    int y, x, p, q; // y, x: counted from the corner of window (0, 0)
 };
 __device__ inline ls_window_range ls_window_range_of(const ls_windows &g, ls_pixel at) {
     int y = at.y + g.pad_h, x = at.x + g.pad_w;
@@ -87,7 +87,7 @@ __device__ inline ls_window_range ls_window_range_of(const ls_windows &g, ls_pix
     return { y, x, static_cast<int>(p), static_cast<int>(q) };
 }
 
-// Adds one window's gradient to the channels that it won as its element `number`.
+// Adds one window's gradient to the channels in which element `number` of the window won.
 template <typename T, typename I>
 __device__ inline void ls_window_add(
     ls_pack<T> &sum, const T *grad, const T *grad2, const I *index, int64_t offset, int number) {
@@ -104,8 +104,8 @@ __device__ inline void ls_window_add(
     for (int k = 0; k < size; k++) sum.v[k] += winners[k] == number ? g.v[k] : 0;
 }
 
-// What the element `at` of the source is given by the windows that it won, of the pack of channels from `channel`.
-// grad, grad2 (or NULL), index: as dst. HALVES: windows are 2x2, stride 2, without padding. Windows are added in order.
+// Gradient of source element `at` from the windows in which it won, for the pack that starts at `channel`. grad, grad2
+// (may be NULL), index: shaped as dst. HALVES: windows are 2x2, stride 2, without padding. Windows are added in order.
 template <typename T, typename I, bool HALVES>
 __device__ inline ls_pack<T> ls_window_gather(
     const ls_windows &g, ls_pixel at, int channel, const T *grad, const T *grad2, const I *index) {

@@ -1,10 +1,11 @@
-// resize.cu - one thread writes one pixel of dst, all channels of it, a pack at a time: four reads of neighbouring
-// packs, which the threads of neighbouring pixels share in the first cache. Arithmetic with explicit rounding: the
-// compiler must not fuse it (op_resize.h).
+// resize.cu - one thread writes all channels of one pixel of dst, one pack at a time. It reads four neighbouring packs,
+// which the threads of neighbouring pixels share in the first-level cache. The arithmetic uses explicit rounding,
+// because the compiler must not fuse it (op_resize.h).
 //
-// Figures of 16-bit storage, sm_90 (registers.txt), reckoned for an H200: 4.8 TB/s, 132 multiprocessors, which need 24 KiB
-// in flight each. 40 registers, 12 blocks of 128 threads, 64 bytes a thread in flight: 96 KiB. Bytes an element of dst: 2 written, and
-// 2 read for each element of src; bound of a map of 64 MiB at about the same resolution: 28 us.
+// Estimates for 16-bit storage on an H200 (sm_90; registers from registers.txt): 4.8 TB/s and 132 multiprocessors, each
+// of which needs 24 KiB of loads in flight. 40 registers, 12 blocks of 128 threads on a multiprocessor, 64 bytes of
+// each thread in flight: 96 KiB. For each element of dst 2 bytes are written, for each element of src 2 bytes are read.
+// Least time for a map of 64 MiB at about the same resolution: 28 us.
 #include "device/cuda/kernels/kernels.cuh"
 #include "device/cuda/kernels/resize.h"
 
@@ -12,7 +13,7 @@ namespace {
 
 enum { THREADS = 128 };
 
-// The two indices of an axis that an output reads, and the shares of both.
+// The two source indices that an output position of one axis reads, and their weights.
 struct axis_tap {
     int first, second;
     float of_first, of_second;
@@ -30,7 +31,7 @@ __device__ inline float between(float a, float b, const axis_tap &tap) {
     return __fadd_rn(__fmul_rn(tap.of_first, a), __fmul_rn(tap.of_second, b));
 }
 
-// blocks: of a picture
+// blocks: in a picture
 template <typename T> __global__ void __launch_bounds__(THREADS) resize(ls_cuda_resize_args a, int blocks) {
     ls_nchw s = a.attr.src, d = a.attr.dst;
     int n = static_cast<int>(blockIdx.x) / blocks;

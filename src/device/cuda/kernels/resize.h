@@ -11,7 +11,7 @@ extern "C" {
 
 typedef struct {
     ls_resize_attr attr;
-    int channels; // as laid out
+    int channels; // including padding
     const void *src;
     void *dst;
 } ls_cuda_resize_args;

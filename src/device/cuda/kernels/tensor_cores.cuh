@@ -1,7 +1,7 @@
-// tensor_cores.cuh - products of small matrices by a warp, for kernels that multiply by themselves. All lanes call each function.
+// tensor_cores.cuh - products of small matrices by one warp. All lanes must call each function.
 //
-// An operand's rows are 32 bytes of the dimension that is summed over: 16 elements of 16 bits, or 8 floats, whose last 13 bits
-// are ignored (ls_round_tf32). The registers of a lane, as PTX lays them out, g = lane / 4, t = lane % 4:
+// A row of an operand is 32 bytes along the dimension that is summed: 16 elements of 16 bits, or 8 floats whose last 13
+// bits are ignored (ls_round_tf32). A lane's registers, in PTX's layout, with g = lane / 4, t = lane % 4:
 //   a[4]   rows g and g + 8 of 16: bytes 4t of the first 16, rows g, g + 8; then of the second 16
 //   b[2]   row g of 8 (a column of the product): bytes 4t of the first 16, and of the second
 //   d[4]   rows g (two) and g + 8 (two), columns 2t and 2t + 1
@@ -21,8 +21,8 @@
 
 #else
 
-// Four matrices of 8 rows of 16 bytes in shared memory: lane i gives the address, a multiple of 16, of row i % 8 of matrix i / 8, and
-// gets of each matrix bytes 4t of row g.
+// Loads four matrices of 8 rows of 16 bytes from shared memory. Lane i passes the address, a multiple of 16, of row i %
+// 8 of matrix i / 8. It receives bytes 4t of row g of each matrix.
 __device__ inline void ls_load_matrices(uint32_t to[4], const void *row) {
     uint32_t at = static_cast<uint32_t>(__cvta_generic_to_shared(row));
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -30,7 +30,7 @@ __device__ inline void ls_load_matrices(uint32_t to[4], const void *row) {
                  : "r"(at));
 }
 
-// The same of 16-bit elements, transposed: of each matrix elements g of rows 2t and 2t + 1.
+// The same for 16-bit elements, transposed: a lane receives elements g of rows 2t and 2t + 1 of each matrix.
 __device__ inline void ls_load_matrices_transposed(uint32_t to[4], const void *row) {
     uint32_t at = static_cast<uint32_t>(__cvta_generic_to_shared(row));
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -44,7 +44,7 @@ __device__ inline void ls_load_matrices_transposed(uint32_t to[4], const void *r
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) \
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]))
 
-// d[row][column] += sum of a[row] * b[column], elements of type T
+// d[row][column] += sum of a[row] * b[column], with elements of type T
 template <typename T> __device__ inline void ls_multiply_add(float d[4], const uint32_t a[4], const uint32_t b[2]);
 template <>
 __device__ inline void ls_multiply_add<__nv_bfloat16>(float d[4], const uint32_t a[4], const uint32_t b[2]) {
@@ -57,7 +57,7 @@ template <> __device__ inline void ls_multiply_add<float>(float d[4], const uint
     LS_MMA("m16n8k8.row.col.f32.tf32.tf32.f32");
 }
 
-// The nearest number of 11 bits, ties away from 0.
+// Rounds to the nearest number with 11 significant bits, ties away from 0.
 __device__ inline float ls_round_tf32(float v) {
     uint32_t bits;
     asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(v));

@@ -1,5 +1,5 @@
-// update.h - the flat operators of op_update.h. All arrays are 16-byte aligned device memory; `state` and `window` too
-// live there. One launch each.
+// update.h - the flat operators of op_update.h, one launch each. All arrays, `state` and `window` are in device memory;
+// arrays are 16-byte aligned.
 #ifndef LS_DEVICE_CUDA_KERNELS_UPDATE_H
 #define LS_DEVICE_CUDA_KERNELS_UPDATE_H
 
@@ -19,33 +19,34 @@ typedef struct {
     ls_step_control_attr attr;
     const ls_update_input *window;
     float *grad;
-    void *rounded; // NULL where the storage is LS_F32
+    void *rounded; // NULL if storage is LS_F32
     ls_train_state *state;
-    void *reports;  // NULL where there are no records
+    void *reports;  // NULL if there are no records
     void *parts;    // workspace: ls_cuda_control_workspace(count) bytes
-    unsigned *done; // 0, and 0 again afterwards: counts the blocks that have finished
+    unsigned *done; // counts the blocks that have finished; must be 0 and is 0 again afterwards
 } ls_cuda_control_args;
 void ls_cuda_step_control(const ls_cuda_control_args *args, cudaStream_t stream);
 size_t ls_cuda_control_workspace(int64_t count);
-// sums: zeroed; windows: host memory that the device reads
+// sums: set to zero. windows: host memory that the device reads.
 void ls_cuda_update_begin(const ls_flat_attr *attr, const void *windows, const ls_train_state *state,
     ls_update_input *window, ls_micro_result *result, float *sums, cudaStream_t stream);
 
-typedef struct { // ls_step_segment, as the device looks it up
-    int64_t end; // elements before the next segment: rises
+typedef struct { // a ls_step_segment in the form that the device searches
+    int64_t end; // number of the element after the segment; increases from segment to segment
     float lr_factor, decay, momentum;
     int rate;
-    int number; // of the segment
+    int number; // number of the segment
     uint32_t rests_with;
 } ls_cuda_segment;
 
 typedef struct {
-    const ls_cuda_segment *segments; // device memory, as many as the attributes have
+    const ls_cuda_segment *segments; // device memory; segment_count of them
     const ls_train_state *state;
     const float *grad;
-    float *kept[LS_STEP_KEPT_MAX]; // the tensors that the optimizer keeps from update to update, as many as it has
+    // tensors that the optimizer keeps from update to update; their number depends on the optimizer
+    float *kept[LS_STEP_KEPT_MAX];
     float *weight;
-    void *copy;      // NULL where storage is LS_F32
+    void *copy;      // NULL if storage is LS_F32
     void *workspace; // LARS: ls_cuda_lars_workspace(attr) bytes
 } ls_cuda_step_args;
 typedef void ls_cuda_step_launch(const ls_optimizer_attr *attr, const ls_cuda_step_args *args, cudaStream_t stream);
