@@ -25,7 +25,7 @@ typedef struct {
     char *scratch;
 } augment_run;
 
-// --- where pixels come from ----------------------------------------------------------------------
+// --- sources of pixels ---------------------------------------------------------------------------
 
 // Index from which position i of a side of `size` pixels is read. -1: outside the picture (value 0).
 static int source_index(int i, int size, int pad_mode) {
@@ -75,7 +75,7 @@ static void augment_row(
     }
 }
 
-// --- what becomes of their values ----------------------------------------------------------------
+// --- changes to the values -----------------------------------------------------------------------
 
 // Returns the table with the sample's jitter applied to each pixel value. A table saves time because a picture has more
 // pixels than there are values.

@@ -422,7 +422,7 @@ void ls_winograd_plan_make(ls_winograd_plan *plan, const ls_conv_attr *attr, ls_
     plan->workspace_bytes = (plan->threads_at + (size_t)threads * plan->thread_floats) * sizeof(float);
 }
 
-// --- run: what a task has ------------------------------------------------------------------------
+// --- run: the data of a task ---------------------------------------------------------------------
 
 typedef struct {
     const ls_winograd_plan *plan;

@@ -4,7 +4,7 @@
 
 typedef struct {
     ls_cuda_plan base;
-    ls_slab *done; // one counter
+    ls_slab *done; // counter of finished blocks
 } loss_plan;
 
 static ls_cuda_loss_args loss_args(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace) {

@@ -53,7 +53,7 @@ static void run_update_begin(const ls_plan *plan, const ls_buffer *args, ls_buff
     ls_cuda_enqueued(plan, queue);
 }
 
-// --- optimizers: the segments lie on the device, as long as the plan does ------------------------
+// --- optimizers: the segments are in device memory as long as the plan exists --------------------
 
 typedef struct {
     ls_cuda_plan plan;
