@@ -20,8 +20,8 @@
 //              on src, so grad_src = gamma * r * g. Not with pooling, and not in two halves (see below).
 //
 // adds_last needs a residual and relu and excludes pooling; the device's table must have LS_FUSES_RELU_ADD. It exists
-// for forward and inference. The backward pass is that of relu alone: the residual's gradient is GRAD_DST, which the caller already
-// has. BETA is present and DST is absent, because the forward DST is not the relu's output.
+// for forward and inference. The backward pass is the same as with relu alone: the residual's gradient is GRAD_DST,
+// which the caller already has. BETA is present and DST is absent, because the forward DST is not the relu's output.
 //
 // With pool_kernel > 0 a max pooling follows; the device's table must have LS_FUSES_NORM_POOL, and relu is required.
 // dst, grad_dst and grad_dst2 then have the pooled shape, and the activation itself is never stored. Windows compare y

@@ -73,8 +73,8 @@ template <typename T> static __device__ inline void store_copy(T *to, int size, 
 
 // --- start of an update --------------------------------------------------------------------------
 
-// 4 bytes written for each element. The first thread also fetches the window over PCIe, which takes about 1.5 us while the other threads
-// write.
+// 4 bytes written for each element. The first thread also fetches the window over PCIe, which takes about 1.5 us
+// while the other threads write.
 static __global__ void update_begin(int64_t count, const char *windows, const ls_train_state *state,
     ls_update_input *window, ls_micro_result *result, float *sums) {
     int64_t first = first_element();
