@@ -38,12 +38,12 @@ says() {
 
 libraries=$here/fake runs=0
 says "everything right" "the plugin was reached"
-says "the toolkit's stub" "no NVIDIA driver: found the CUDA toolkit's stub, $here/fake/libcuda.so.1; needed is driver" FAKE_INIT=34
+says "the toolkit's stub" "no NVIDIA driver: found the CUDA toolkit's stub, $here/fake/libcuda.so.1; this build needs driver" FAKE_INIT=34
 says "no card" "no GPU: the NVIDIA driver" FAKE_CARDS=0
-says "a card too old" "no GPU that is new enough: found Fake GPU 0 of compute capability 7.5; needed is 8.0" FAKE_CAPABILITY=75
+says "a card too old" "no GPU that is new enough: found Fake GPU 0 of compute capability 7.5; this build needs 8.0" FAKE_CAPABILITY=75
 says "a driver too old" "the NVIDIA driver is too old: found" "FAKE_DRIVER=${before}020"
-says "cuDNN too old" "cuDNN is too old: found 9.1.1, $here/fake/libcudnn.so.9; needed is 9.8.0 or later" FAKE_CUDNN=90101
-says "cuDNN for another CUDA" "cuDNN 9.19.0 is made for another CUDA: found $here/fake/libcudnn.so.9 for CUDA $before" "FAKE_CUDNN_CUDA=${before}080"
+says "cuDNN too old" "cuDNN is too old: found 9.1.1, $here/fake/libcudnn.so.9; this build needs 9.8.0 or later" FAKE_CUDNN=90101
+says "cuDNN for another CUDA" "cuDNN 9.19.0 is built for another CUDA version: found $here/fake/libcudnn.so.9 for CUDA $before" "FAKE_CUDNN_CUDA=${before}080"
 # Without a library, where none of the same name is found elsewhere; device.gpu.machine tests it everywhere.
 missing() { # WHAT FILE TEXT [NAME=VALUE]...
     if grep -q "/$2" <<<"$here_too"; then
@@ -65,11 +65,11 @@ not_expected() { # neither a card nor a driver: one word
     check "no card and no driver: a word" "$(grep -c '^device    cpu (.*; no GPU$' <<<"$output")" 1
     check "no card and no driver: short lines" "$(sed '/^run /,$d' <<<"$output" | awk 'length > 100' | wc -l)" 0
 }
-missing "a card without a driver" libcuda.so.1 "no NVIDIA driver: libcuda.so.1 not found; needed is driver" "LOCKSTEP_SYS_ROOT=$here/card"
-missing "no cuDNN" libcudnn.so.9 "cuDNN is missing: libcudnn.so.9 not found; needed is 9.8.0 or later"
-missing "no cuBLASLt" "libcublasLt.so.$major" "cuBLASLt is missing: libcublasLt.so.$major not found; needed is $major.0.0 or later"
+missing "a card without a driver" libcuda.so.1 "no NVIDIA driver: libcuda.so.1 not found; this build needs driver" "LOCKSTEP_SYS_ROOT=$here/card"
+missing "no cuDNN" libcudnn.so.9 "cuDNN is missing: libcudnn.so.9 not found; this build needs 9.8.0 or later"
+missing "no cuBLASLt" "libcublasLt.so.$major" "cuBLASLt is missing: libcublasLt.so.$major not found; this build needs $major.0.0 or later"
 mv fake/libcudnn_graph.so.9 . # half an installation; parts of another one are not taken for it
-says "cuDNN without a part" "cuDNN is incomplete: found $here/fake/libcudnn.so.9 without libcudnn_graph.so.9; needed is 9.8.0 or later"
+says "cuDNN without a part" "cuDNN is incomplete: found $here/fake/libcudnn.so.9 without libcudnn_graph.so.9; this build needs 9.8.0 or later"
 mv libcudnn_graph.so.9 fake/
 # Files of two releases in one folder, as a half update leaves them.
 mkdir mixed && cp fake/*.so* mixed/ && cd mixed || exit 1
@@ -82,7 +82,7 @@ libraries=$here/mixed
 says "cuDNN of one version in all parts" "the plugin was reached"
 mv mixed/libcudnn_heuristic.so.9.19.0 mixed/libcudnn_heuristic.so.9.10.1
 ln -sf libcudnn_heuristic.so.9.10.1 mixed/libcudnn_heuristic.so.9
-says "cuDNN of two versions" "cuDNN is of two versions: found $here/mixed/libcudnn.so.9 (9.19.0) beside $here/mixed/libcudnn_heuristic.so.9 (9.10.1)"
+says "cuDNN of two versions" "cuDNN's files are of two versions: found $here/mixed/libcudnn.so.9 (9.19.0) beside $here/mixed/libcudnn_heuristic.so.9 (9.10.1)"
 libraries=$here/fake
 # The emulated device in the plugin's place, on a machine where everything is right.
 if [ -e "$emulated" ]; then

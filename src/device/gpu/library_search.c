@@ -59,8 +59,9 @@ const char *ls_library_search_advice(char *text, size_t bytes) {
     char path[LS_LIBRARY_PATH_BYTES];
     if (ls_installed_path("scripts", path, sizeof path)) // folders next to an installed program are not searched
         ls_text_cut(text, bytes,
-            "%s/%s FOLDER gets it without root; put FOLDER/lib, or where else it is, first into LD_LIBRARY_PATH", path,
-            script);
+            "%s/%s FOLDER gets it without root; put FOLDER/lib, or another folder that has it, first into "
+            "LD_LIBRARY_PATH",
+            path, script);
     else
         ls_text_cut(
             text, bytes, "scripts/%s gets it without root, or put its folder first into LD_LIBRARY_PATH", script);

@@ -77,8 +77,8 @@ static const struct {
     int error;
     const char *fix;
 } init_fixes[] = {
-    { 2, "free memory on the card: nvidia-smi lists who uses it" },
-    { 46, "another process has the card for itself: nvidia-smi -q -d COMPUTE shows its mode" },
+    { 2, "free memory on the card: nvidia-smi lists the processes that use it" },
+    { 46, "another process uses the card exclusively: nvidia-smi -q -d COMPUTE shows the mode" },
     { 802, "wait, or start the service nvidia-fabricmanager" },
     { 803, "the driver was updated while in use: restart the machine" },
     { 804, "take the CUDA compatibility library's folder out of LD_LIBRARY_PATH" },
@@ -88,7 +88,7 @@ static const struct {
 static const char *init_fix(int error) {
     for (size_t i = 0; i < sizeof init_fixes / sizeof *init_fixes; i++)
         if (init_fixes[i].error == error) return init_fixes[i].fix;
-    return "see whether nvidia-smi works, and restart the machine after an update of the driver";
+    return "check that nvidia-smi works, and restart the machine after an update of the driver";
 }
 
 static int driver_open(void *handle, driver_api *api) {
@@ -127,19 +127,21 @@ static void read_release(const char *path, char *release, size_t bytes) {
 
 static void no_card(const driver_api *api, int error, ls_gpu_machine *machine) {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES"), *words = NULL;
-    char fix[160] = "see whether nvidia-smi lists a card (in a container: start it with --gpus all)";
-    if (visible) ls_text_cut(fix, sizeof fix, "CUDA_VISIBLE_DEVICES=%.40s hides all or names none: unset it", visible);
+    char fix[160] = "check that nvidia-smi lists a card (in a container: start it with --gpus all)";
+    if (visible)
+        ls_text_cut(fix, sizeof fix, "CUDA_VISIBLE_DEVICES=%.40s hides all cards or names none: unset it", visible);
     if (error == 0 || error == ERROR_NO_DEVICE) {
         ls_text_cut(machine->card_problem, sizeof machine->card_problem,
-            "no GPU: the NVIDIA driver%s%s lists 0 cards; needed is one of compute capability %d.%d or more; %s",
+            "no GPU: the NVIDIA driver%s%s lists 0 cards; this build needs a card of compute capability %d.%d or more; "
+            "%s",
             machine->driver_release[0] ? " " : "", machine->driver_release, CAPABILITY_MIN / 10, CAPABILITY_MIN % 10,
             fix);
         return;
     }
     if (api->error_text) (void)api->error_text(error, &words);
     ls_text_cut(machine->driver_problem, sizeof machine->driver_problem,
-        "the NVIDIA driver does not start: cuInit says error %d (%.120s); needed is a working one, %s", error,
-        words ? words : "unknown", init_fix(error));
+        "the NVIDIA driver does not start: cuInit says error %d (%.120s); %s", error, words ? words : "unknown",
+        init_fix(error));
 }
 
 static void look_at_cards(const driver_api *api, ls_gpu_machine *machine) {
@@ -169,7 +171,7 @@ static void look_at_cards(const driver_api *api, ls_gpu_machine *machine) {
     }
     if (best >= 0 && machine->cards[best].new_enough) return;
     ls_text_cut(machine->card_problem, sizeof machine->card_problem,
-        "no GPU that is new enough: found %s of compute capability %d.%d; needed is %d.%d (Ampere) or more; "
+        "no GPU that is new enough: found %s of compute capability %d.%d; this build needs %d.%d (Ampere) or more; "
         "use another card, or device.type = cpu",
         best >= 0 ? machine->cards[best].name : "none that answers",
         best >= 0 ? machine->cards[best].capability / 10 : 0, best >= 0 ? machine->cards[best].capability % 10 : 0,
@@ -182,7 +184,7 @@ static void check_driver_age(int runtime_cuda, ls_gpu_machine *machine) {
     if (machine->driver_runs <= 0 || machine->driver_runs >= runtime_cuda / 1000 * 1000 || machine->driver_problem[0])
         return;
     ls_text_cut(machine->driver_problem, sizeof machine->driver_problem,
-        "the NVIDIA driver is too old: found %s%sCUDA %d.%d%s; needed is %s; install a newer driver",
+        "the NVIDIA driver is too old: found %s%sCUDA %d.%d%s; this build needs %s; install a newer driver",
         machine->driver_release, machine->driver_release[0] ? " (" : "", machine->driver_runs / 1000,
         machine->driver_runs % 1000 / 10, machine->driver_release[0] ? ")" : "",
         driver_needed(runtime_cuda / 1000, needed, sizeof needed));
@@ -196,12 +198,12 @@ static void look_at_driver(const search *where, ls_gpu_machine *machine) {
     if (!ls_library_search_open(where->folders, "libcuda.so.1", 1, &file)) {
         if (file.error[0])
             ls_text_cut(machine->driver_problem, sizeof machine->driver_problem,
-                "the NVIDIA driver's library does not open: %.200s; needed is driver %s; install it again", file.error,
-                needed);
+                "the NVIDIA driver's library cannot be loaded: %.200s; this build needs driver %s; install it again",
+                file.error, needed);
         else
             ls_text_cut(machine->driver_problem, sizeof machine->driver_problem,
-                "no NVIDIA driver: libcuda.so.1 not found; needed is driver %s; install it (in a container: start it "
-                "with --gpus all)",
+                "no NVIDIA driver: libcuda.so.1 not found; this build needs driver %s; install it (in a container: "
+                "start it with --gpus all)",
                 needed);
         return;
     }
@@ -209,15 +211,15 @@ static void look_at_driver(const search *where, ls_gpu_machine *machine) {
     read_release("/proc/driver/nvidia/version", machine->driver_release, sizeof machine->driver_release);
     if (!driver_open(file.handle, &api)) {
         ls_text_cut(machine->driver_problem, sizeof machine->driver_problem,
-            "%.200s: found, but it lacks functions of an NVIDIA driver; needed is driver %s; install it again",
+            "%.200s: found, but it lacks functions of an NVIDIA driver; this build needs driver %s; install it again",
             file.path, needed);
         return;
     }
     int error = api.init(0);
     if (error == ERROR_STUB) {
         ls_text_cut(machine->driver_problem, sizeof machine->driver_problem,
-            "no NVIDIA driver: found the CUDA toolkit's stub, %.200s; needed is driver %s; take the stub's folder out "
-            "of LD_LIBRARY_PATH, or install the driver",
+            "no NVIDIA driver: found the CUDA toolkit's stub, %.200s; this build needs driver %s; take the stub's "
+            "folder out of LD_LIBRARY_PATH, or install the driver",
             file.path, needed);
         return;
     }
@@ -308,15 +310,15 @@ static void describe_missing(const search *where, int id, const char *soname, co
     ls_library_file other;
     if (id == LS_NVIDIA_NVML) return; // NVML comes with the driver, and nothing depends on it
     if (error[0])
-        ls_text_cut(
-            out->problem, sizeof out->problem, "%s does not open: %.200s; needed is %s", out->name, error, out->needed);
+        ls_text_cut(out->problem, sizeof out->problem, "%s cannot be loaded: %.200s; this build needs %s", out->name,
+            error, out->needed);
     else if (find_other_major(where, id, &other))
         ls_text_cut(out->problem, sizeof out->problem,
-            "%s is of another major version: found %.160s; needed is %s (%s)", out->name, other.path, out->needed,
-            soname);
+            "%s has the wrong major version: found %.160s; this build needs %s (%s)", out->name, other.path,
+            out->needed, soname);
     else
-        ls_text_cut(out->problem, sizeof out->problem, "%s is missing: %s not found; needed is %s", out->name, soname,
-            out->needed);
+        ls_text_cut(out->problem, sizeof out->problem, "%s is missing: %s not found; this build needs %s", out->name,
+            soname, out->needed);
 }
 
 static int folder_bytes(const char *path) {
@@ -339,8 +341,8 @@ static int is_of_two_versions(const char *part, ls_gpu_library *out) {
     full_version(part, other);
     if (!version[0] || !other[0] || strcmp(version, other) == 0) return 0;
     ls_text_cut(out->problem, sizeof out->problem,
-        "cuDNN is of two versions: found %.120s (%s) beside %.120s (%s); needed is one whole installation", out->path,
-        version, part, other);
+        "cuDNN's files are of two versions: found %.120s (%s) beside %.120s (%s); install one complete version",
+        out->path, version, part, other);
     return 1;
 }
 
@@ -362,11 +364,11 @@ static int open_cudnn_parts(ls_gpu_library *out) {
             continue;
         }
         if (file.error[0])
-            ls_text_cut(out->problem, sizeof out->problem, "a part of cuDNN does not open: %.200s; needed is %s",
-                file.error, out->needed);
+            ls_text_cut(out->problem, sizeof out->problem,
+                "a part of cuDNN cannot be loaded: %.200s; this build needs %s", file.error, out->needed);
         else
-            ls_text_cut(out->problem, sizeof out->problem, "cuDNN is incomplete: found %.160s without %s; needed is %s",
-                out->path, part, out->needed);
+            ls_text_cut(out->problem, sizeof out->problem,
+                "cuDNN is incomplete: found %.160s without %s; this build needs %s", out->path, part, out->needed);
         return 0;
     }
     return 1;
@@ -380,8 +382,8 @@ static void check_cudnn_cuda(void *handle, ls_gpu_library *out) {
     size_t number = made_for();
     if (number == 0 || (int)(number / 1000) == major) return;
     ls_text_cut(out->problem, sizeof out->problem,
-        "%s %s is made for another CUDA: found %.160s for CUDA %d; needed is one for CUDA %d", out->name, out->version,
-        out->path, (int)(number / 1000), major);
+        "%s %s is built for another CUDA version: found %.160s for CUDA %d; this build needs one for CUDA %d",
+        out->name, out->version, out->path, (int)(number / 1000), major);
 }
 
 static void find_library(const search *where, int id, ls_gpu_machine *machine) {
@@ -402,8 +404,8 @@ static void find_library(const search *where, int id, ls_gpu_machine *machine) {
     int number = version_number(id, file.handle);
     if (number > 0) version_text(rows[id].numbers, number, out->version, sizeof out->version);
     if (number < rows[id].minimum)
-        ls_text_cut(out->problem, sizeof out->problem, "%s is too old: found %s, %.200s; needed is %s", out->name,
-            number > 0 ? out->version : "no version", out->path, out->needed);
+        ls_text_cut(out->problem, sizeof out->problem, "%s is too old: found %s, %.200s; this build needs %s",
+            out->name, number > 0 ? out->version : "no version", out->path, out->needed);
     else if (id == LS_NVIDIA_CUDNN)
         check_cudnn_cuda(file.handle, out);
     else if (id == LS_NVIDIA_RUNTIME)
