@@ -53,8 +53,7 @@ ls_status ls_algorithm_fastest(const ls_algorithm_candidates *c, int *best) {
     free(all);
     if (*best >= 0) return LS_SUCCESS;
     return ls_fail(LS_DEVICE,
-        "layer %s: %s: none of the %d algorithms that the GPU's library has for it runs on this GPU; train doctor "
-        "tries "
-        "GPU and libraries. The first one failed so: %s",
+        "layer %s: %s: none of the library's %d algorithms runs on this GPU; run train doctor to check the GPU and "
+        "the libraries. The first error: %s",
         c->layer, c->what, c->count, ls_failed(refused) ? refused.text : "it took no time that could be measured");
 }

@@ -88,9 +88,9 @@ static void none_runs(void **state) {
     int best;
     ls_status status = ls_algorithm_fastest(&candidates, &best);
     assert_int_equal(status.code, LS_DEVICE);
-    assert_string_equal(status.text,
-        "layer conv1: conv forward: none of the 4 algorithms that the GPU's library has for it runs on this GPU; train "
-        "doctor tries GPU and libraries. The first one failed so: candidate 0 refuses");
+    assert_string_equal(status.text, "layer conv1: conv forward: none of the library's 4 algorithms runs on this GPU; "
+                                     "run train doctor to check the GPU "
+                                     "and the libraries. The first error: candidate 0 refuses");
     assert_string_equal(clock.order, "0123");
 }
 

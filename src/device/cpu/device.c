@@ -17,7 +17,7 @@ static void cpu_close(ls_device *device) {
 static ls_status choose_kernels(ls_cpu *cpu, int width) {
     if (!cpu->cpus.has_avx2)
         return ls_fail(LS_DEVICE,
-            "the cpu device needs a processor with AVX2 and FMA; this one (%s) has not; use device.type = ref",
+            "the cpu device needs a processor with AVX2 and FMA; %s lacks them; use device.type = ref",
             cpu->cpus.model);
     if (width == 0) width = cpu->cpus.has_avx512 ? 16 : 8;
     if (width != 8 && width != 16)

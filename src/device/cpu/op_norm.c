@@ -371,8 +371,8 @@ ls_status ls_cpu_norm_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
     if (attr->pool_kernel && !(attr->pool_kernel == 2 && attr->pool_stride == 2 && attr->pool_pad == 0 &&
                                  attr->shape.h % 2 == 0 && attr->shape.w % 2 == 0))
         return ls_fail(LS_INTERNAL,
-            "layer %s: the cpu device has batch norm with pooling for windows of 2x2 side by side on maps of even "
-            "sides",
+            "layer %s: the cpu device pools in a batch norm only with 2x2 windows that do not overlap, on maps of "
+            "even height and width",
             desc->layer);
     if (attr->adds_last)
         return ls_fail(LS_INTERNAL,

@@ -46,7 +46,7 @@ static ls_status explain_start(cudaError_t rc) {
             driver / 1000, driver % 1000 / 10, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
     case cudaErrorNoDevice:
         return ls_fail(LS_DEVICE, "the NVIDIA driver sees no GPU%s%s%s", visible ? " (CUDA_VISIBLE_DEVICES is \"" : "",
-            visible ? visible : "", visible ? "\")" : "; nvidia-smi shows what there is");
+            visible ? visible : "", visible ? "\")" : "; nvidia-smi lists the GPUs");
     case cudaErrorStubLibrary:
         return ls_fail(LS_DEVICE, "the CUDA toolkit's stub of libcuda.so was loaded in place of the driver's: take the "
                                   "folder stubs out of LD_LIBRARY_PATH");
@@ -79,7 +79,7 @@ static ls_status describe_gpu(int index, struct cudaDeviceProp *properties, ls_d
     if (capability < LS_CUDA_LOWEST)
         return ls_fail(LS_DEVICE,
             "GPU %d (%s) has compute capability %d.%d, which is too old: this build is for " LS_CUDA_BUILT_FOR
-            ", and what is newer",
+            " and newer GPUs",
             index, gpu->name, properties->major, properties->minor);
     return LS_SUCCESS;
 }
@@ -105,7 +105,7 @@ static ls_status take_gpu(ls_cuda_device *cuda, int index, int alone) {
     LS_TRY(count_gpus(&count));
     if (index < 0 || index >= count)
         return ls_fail(LS_DEVICE,
-            "GPU %d is wanted, but %d GPU%s visible, numbered from 0; use as many ranks on a host as it has GPUs",
+            "GPU %d was asked for, but %d GPU%s visible, numbered from 0; use as many ranks on a host as it has GPUs",
             index, count, count == 1 ? " is" : "s are");
     LS_TRY(describe_gpu(index, &properties, &gpu));
     cuda->index = index;

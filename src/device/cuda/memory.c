@@ -16,14 +16,14 @@ static ls_status out_of_memory(ls_cuda_device *device, ls_memory_kind kind, size
     ls_text_bytes(wanted, bytes);
     if (kind == LS_MEMORY_PINNED)
         return ls_fail(LS_DEVICE,
-            "out of page-locked host memory: %s needs %s, which this machine does not give; check free memory and "
+            "out of page-locked host memory: %s needs %s, which this machine did not provide; check free memory and "
             "`ulimit -l`, or use a smaller train.micro_batch",
             what, wanted);
     if (cudaMemGetInfo(&free_bytes, &all_bytes) == cudaSuccess) ls_text_bytes(unused, free_bytes);
     return ls_fail(LS_DEVICE,
         "out of GPU memory: %s needs %s, but of the %s of GPU %d (%s) only %s is free; use a smaller "
-        "train.micro_batch (or auto) or train.recompute = blocks, and stop what else uses this GPU (nvidia-smi shows "
-        "it)",
+        "train.micro_batch (or auto) or train.recompute = blocks, and stop other processes on this GPU (nvidia-smi "
+        "lists them)",
         what, wanted, ls_text_bytes(all, device->memory_bytes), device->index, device->name, unused);
 }
 

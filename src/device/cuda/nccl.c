@@ -85,10 +85,10 @@ static void open_nccl(void) {
     char advice[384];
     if (!ls_library_search_open(NULL, "libnccl.so.2", 0, &file)) {
         if (file.error[0])
-            snprintf(nccl.problem, sizeof nccl.problem, "NCCL does not open: %.300s", file.error);
+            snprintf(nccl.problem, sizeof nccl.problem, "NCCL cannot be loaded: %.300s", file.error);
         else
             snprintf(nccl.problem, sizeof nccl.problem,
-                "NCCL was not found: libnccl.so.2 is needed for sums between GPUs; %s; or take dist.backend = mpi",
+                "NCCL was not found: libnccl.so.2 is needed for sums between GPUs; %s; or use dist.backend = mpi",
                 ls_library_search_advice(advice, sizeof advice));
         return;
     }
@@ -117,8 +117,8 @@ ls_status ls_nccl_probe(char *version, size_t bytes) {
 static const struct {
     const char *words, *advice;
 } hints[] = {
-    { "Duplicate GPU", "two ranks have the same GPU: start as many ranks on a host as it has GPUs, or take "
-                       "dist.backend = mpi, with which ranks may share one" },
+    { "Duplicate GPU", "two ranks have the same GPU: start as many ranks on a host as it has GPUs, or use "
+                       "dist.backend = mpi, which lets ranks share a GPU" },
     { "socket interface", "NCCL found no network interface: set NCCL_SOCKET_IFNAME to one that all hosts share (lo on "
                           "a single host)" },
     { "ismatched NCCL version", "the ranks have different NCCL libraries: install the same one on all hosts" },
@@ -246,7 +246,7 @@ static ls_status start(ls_nccl *peers, const uint8_t id[LS_COLLECTIVE_ID_BYTES])
     if (late)
         return ls_fail(LS_COMM,
             "ncclCommInitRankConfig: the %d ranks did not all meet within %.0f s (rank %d waited); a peer is gone, or "
-            "the hosts do not reach each other by the interface that NCCL_SOCKET_IFNAME chooses",
+            "the hosts cannot reach each other through the interface in NCCL_SOCKET_IFNAME",
             peers->world_size, peers->timeout_s, peers->rank);
     return rc == ncclSuccess ? LS_SUCCESS : fail(LS_DEVICE, "ncclCommInitRankConfig", peers->comm, rc);
 }

@@ -45,11 +45,10 @@ static void note_first(ls_cuda_device *device, const char *while_doing, cudaErro
     char last[256] = "no operator had been enqueued";
     if (device->last)
         snprintf(last, sizeof last, "the last operator enqueued was %s of layer %s%s", ls_op_name(device->last->op),
-            device->last->layer, device->last_recorded ? ", the end of a recorded update" : "");
+            device->last->layer, device->last_recorded ? ", the end of a captured update" : "");
     device->error = ls_fail(LS_DEVICE,
         "CUDA error %d (%s), noticed at %s; %s; run again with CUDA_LAUNCH_BLOCKING=1 and device.graphs = false to "
-        "find "
-        "the one at fault",
+        "find the operator at fault",
         (int)rc, cudaGetErrorString(rc), while_doing, last);
 }
 
@@ -238,7 +237,7 @@ ls_status ls_cuda_capture_end(ls_queue *queue, ls_captured_graph **out) {
 
 void ls_cuda_graph_launch(ls_captured_graph *graph, ls_queue *queue) {
     ls_cuda_device *device = graph->device;
-    ls_cuda_note(device, "the launch of a recorded update", cudaGraphLaunch(graph->executable, queue->stream));
+    ls_cuda_note(device, "the launch of a captured update", cudaGraphLaunch(graph->executable, queue->stream));
     remember(device, graph->last, 1);
 }
 

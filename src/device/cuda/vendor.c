@@ -8,9 +8,9 @@ static ls_status open_cudnn(ls_cuda_libraries *libraries) {
     size_t version = cudnnGetVersion();
     if (version / 10000 != CUDNN_MAJOR) {
         return ls_fail(LS_DEVICE,
-            "cuDNN %zu was found, but this build needs cuDNN %d (it was made with %d.%d.%d): install that one, or "
+            "cuDNN %zu was found, but this build needs cuDNN %d (it was made with %d.%d.%d): install cuDNN %d, or "
             "build again",
-            version, CUDNN_MAJOR, CUDNN_MAJOR, CUDNN_MINOR, CUDNN_PATCHLEVEL);
+            version, CUDNN_MAJOR, CUDNN_MAJOR, CUDNN_MINOR, CUDNN_PATCHLEVEL, CUDNN_MAJOR);
     }
     cudnnStatus_t rc = cudnnCreate(&libraries->cudnn);
     if (rc != CUDNN_STATUS_SUCCESS) {

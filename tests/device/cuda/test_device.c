@@ -54,7 +54,7 @@ static void a_gpu_that_is_not_there_is_refused(void **unused) {
         ls_device *device = NULL;
         char expected[64];
         ls_status status = ls_device_open("cuda", &(ls_device_options){ .index = wrong[i] }, &device, NULL);
-        snprintf(expected, sizeof expected, "GPU %d is wanted, but ", wrong[i]);
+        snprintf(expected, sizeof expected, "GPU %d was asked for, but ", wrong[i]);
         assert_int_equal(status.code, LS_DEVICE);
         if (!strstr(status.text, expected)) fail_msg("no \"%s\" in: %s", expected, status.text);
     }

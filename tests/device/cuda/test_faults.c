@@ -146,7 +146,7 @@ static void a_fault_in_a_recording_names_its_end(void **unused) {
     ls_status status = api->queue_sync(c.queue);
     assert_int_equal(status.code, LS_DEVICE);
     const char *const parts[] = { "CUDA error 700 (",
-        "the last operator enqueued was cast of layer second, the end of a recorded update" };
+        "the last operator enqueued was cast of layer second, the end of a captured update" };
     check_text("launch_fail=2", status.text, parts, 2);
     api->graph_free(recording);
     casts_free(&c);
