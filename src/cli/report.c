@@ -178,7 +178,7 @@ void ls_report_end(const ls_train_info *info, const ls_train_summary *summary, c
         summary->status, 100 * e->test_accuracy, (long long)e->test_samples, tta, (long long)summary->updates,
         plural(summary->updates), ls_progress_duration(took, sizeof took, summary->wall_seconds),
         summary->train_images_per_second, ls_text_bytes(memory, summary->peak_host_bytes));
-    if (info->stopped_early)
+    if (summary->stopped_early)
         ls_info("stopped   early: no validation accuracy above %.2f %% (of update %lld) in %lld evaluations",
             100 * e->best_accuracy, (long long)e->best_update, (long long)e->without_improvement);
     if (summary->resumed_at)

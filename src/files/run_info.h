@@ -78,7 +78,7 @@ typedef struct {
     int threads;                        // per rank
     int64_t parameters;                 // trained
     int64_t updates_planned;            // of the whole run
-    int stopped_early;                  // by train.patience, before what the configuration has planned
+    int stopped_early;                  // by train.patience, as the checkpoint says that this process goes on from
     int64_t resumed_at;                 // update that a checkpoint lets this process go on from; 0: none does
     double seconds_before;              // of training, in the parts of the run before this process
     ls_run_identity run;                // rank 0's
@@ -148,6 +148,7 @@ typedef struct {
     const char *status; // "completed"
     int64_t resumed_at; // update that a checkpoint let this process go on from; 0: from the start
     int64_t epochs, updates, skipped, samples_seen;
+    int stopped_early;              // by train.patience, before the planned updates
     double train_loss;              // mean over the last epoch (or what was run of it)
     ls_train_evaluation evaluation; // the last one
     int64_t

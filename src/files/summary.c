@@ -90,7 +90,7 @@ ls_status ls_summary_write(const char *path, const ls_train_info *info, const ls
     ls_json_add_text(tree, "status", summary->status);
     ls_run_info_json(info, tree);
     add_result(tree, summary);
-    if (info->stopped_early) add_early_stop(tree, &summary->evaluation);
+    if (summary->stopped_early) add_early_stop(tree, &summary->evaluation);
     if (summary->resumed_at) add_last_part(tree, summary);
     if (info->parts) ls_json_add_item(tree, "parts", cJSON_Duplicate(info->parts, 1));
     ls_status status = ls_json_write_file(path, tree);

@@ -9,32 +9,33 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "device/algorithm_cache.h"
-#include "train/trainer_internal.h"
+#include "train/run_session.h"
 
-// Measuring takes about as long as some hundred updates, and what it gains is a share of each: a run of fewer takes what
-// an earlier one has measured, and goes by the device's rule else.
+// Measuring takes about as long as some hundred updates, and gains a share of each update. So a shorter run only uses what an
+// earlier run has measured, and the device's rule otherwise.
 enum { WORTH_UPDATES = 1000 };
 
-static int is_worth_measuring(const ls_trainer *t) {
-    if (t->plan.cfg->device_autotune == LS_AUTOTUNE_TRUE) return 1;
-    return !t->plan.evaluates && t->plan.info.updates_planned >= WORTH_UPDATES;
+static int is_worth_measuring(const ls_run_plan *plan) {
+    if (plan->cfg->device_autotune == LS_AUTOTUNE_TRUE) return 1;
+    return !plan->evaluates && plan->info.updates_planned >= WORTH_UPDATES;
 }
 
-ls_status ls_trainer_open_algorithm_cache(ls_trainer *t) {
+ls_status ls_run_session_open_algorithms(ls_run_session *session) {
     char folder[LS_TEXT_BYTES];
-    if (t->plan.cfg->device_autotune == LS_AUTOTUNE_FALSE || t->plan.cfg->run_deterministic) return LS_SUCCESS;
-    return ls_algorithm_cache_open(ls_cache_folder(folder, sizeof folder), "plans", &t->session.algorithms);
+    if (session->plan->cfg->device_autotune == LS_AUTOTUNE_FALSE || session->plan->cfg->run_deterministic)
+        return LS_SUCCESS;
+    return ls_algorithm_cache_open(ls_cache_folder(folder, sizeof folder), "plans", &session->algorithms);
 }
 
-// Compiling measures what the cache does not hold, unless it is settled, and marks as used what it does.
-static ls_status compile_all(const ls_trainer *t) {
-    const ls_session *session = &t->session.compute;
+// Compiling a program measures the algorithms that the cache does not hold, unless the cache is settled, and marks those that
+// it holds as used.
+static ls_status compile_all(const ls_run_session *session) {
+    const ls_session *s = &session->compute;
     for (int p = 0; p < LS_RUN_PROGRAMS; p++) {
-        const int whole = t->plan.evaluates ? p == LS_RUN_EVAL_PROGRAM : p < LS_RUN_EVAL_PROGRAM && p % 2 == 0;
+        const int whole = session->plan->evaluates ? p == LS_RUN_EVAL_PROGRAM : p < LS_RUN_EVAL_PROGRAM && p % 2 == 0;
         ls_program *program = NULL;
-        if (!whole || !session->options[p].micro_batch) continue;
-        LS_TRY(ls_compile(session->store, &session->options[p], &program));
+        if (!whole || !s->options[p].micro_batch) continue;
+        LS_TRY(ls_compile(s->store, &s->options[p], &program));
         ls_program_free(program);
     }
     return LS_SUCCESS;
@@ -46,10 +47,11 @@ typedef struct {
     int64_t most;
 } exchange;
 
-static ls_status give(exchange *e, const ls_trainer *t) {
+static ls_status give(exchange *e, const ls_run_session *session) {
     size_t bytes = 0;
-    LS_TRY(LS_NEW(e->bytes, t->plan.info.comm->world_size, "ranks' plans"));
-    if (t->plan.info.comm->local_rank == 0) LS_TRY(ls_algorithm_cache_give(t->session.algorithms, &e->mine, &bytes));
+    LS_TRY(LS_NEW(e->bytes, session->plan->info.comm->world_size, "ranks' plans"));
+    if (session->plan->info.comm->local_rank == 0)
+        LS_TRY(ls_algorithm_cache_give(session->algorithms, &e->mine, &bytes));
     e->most = (int64_t)bytes;
     return LS_SUCCESS;
 }
@@ -58,39 +60,40 @@ static ls_status room_for_others(exchange *e) {
     return LS_NEW(e->others, e->most + 1, "ranks' plans");
 }
 
-// The lowest rank's last: its choices stay.
-static ls_status take(exchange *e, ls_trainer *t) {
+// Takes the choices of the lowest rank last, so that they replace the others.
+static ls_status take(exchange *e, ls_run_session *session) {
     ls_status status = LS_SUCCESS;
-    for (int rank = t->plan.info.comm->world_size - 1; rank >= 0; rank--) {
+    for (int rank = session->plan->info.comm->world_size - 1; rank >= 0; rank--) {
         const size_t bytes = (size_t)e->bytes[rank];
         if (bytes == 0) continue;
-        if (rank == t->plan.info.comm->rank) memcpy(e->others, e->mine, bytes);
-        LS_TRY(ls_comm_broadcast(t->plan.comm, e->others, (int64_t)bytes, rank));
+        if (rank == session->plan->info.comm->rank) memcpy(e->others, e->mine, bytes);
+        LS_TRY(ls_comm_broadcast(session->plan->comm, e->others, (int64_t)bytes, rank));
         e->others[bytes] = 0;
-        LS_THEN(status, ls_algorithm_cache_take(t->session.algorithms, e->others, bytes));
+        LS_THEN(status, ls_algorithm_cache_take(session->algorithms, e->others, bytes));
     }
     return status;
 }
 
-static ls_status exchange_choices(ls_trainer *t) {
+static ls_status exchange_choices(ls_run_session *session) {
+    const ls_run_plan *plan = session->plan;
     exchange e = { 0 };
-    ls_status status = ls_comm_agree(t->plan.comm, give(&e, t), NULL);
+    ls_status status = ls_comm_agree(plan->comm, give(&e, session), NULL);
     const int64_t mine = e.most;
-    LS_THEN(status, ls_comm_allgather(t->plan.comm, &mine, e.bytes, sizeof mine));
-    LS_THEN(status, ls_comm_allreduce(t->plan.comm, &e.most, 1, LS_I64, LS_REDUCE_MAX));
-    LS_THEN(status, ls_comm_agree(t->plan.comm, room_for_others(&e), NULL));
-    LS_THEN(status, ls_comm_agree(t->plan.comm, take(&e, t), NULL));
+    LS_THEN(status, ls_comm_allgather(plan->comm, &mine, e.bytes, sizeof mine));
+    LS_THEN(status, ls_comm_allreduce(plan->comm, &e.most, 1, LS_I64, LS_REDUCE_MAX));
+    LS_THEN(status, ls_comm_agree(plan->comm, room_for_others(&e), NULL));
+    LS_THEN(status, ls_comm_agree(plan->comm, take(&e, session), NULL));
     free(e.mine);
     free(e.others);
     free(e.bytes);
     return status;
 }
 
-// A choice that cannot be kept costs the next start the measurement, no more.
-static void save(ls_trainer *t, double seconds) {
-    const int measured = ls_algorithm_cache_measured(t->session.algorithms);
-    const char *path = ls_algorithm_cache_path(t->session.algorithms);
-    ls_status status = ls_algorithm_cache_save(t->session.algorithms);
+// If the choices cannot be kept, the next start measures again.
+static void save(ls_run_session *session, double seconds) {
+    const int measured = ls_algorithm_cache_measured(session->algorithms);
+    const char *path = ls_algorithm_cache_path(session->algorithms);
+    ls_status status = ls_algorithm_cache_save(session->algorithms);
     if (measured > 0)
         ls_info("plans     the algorithms of %d convolutions measured in %.1f s, %s%s", measured, seconds,
             !path               ? "not kept: neither XDG_CACHE_HOME nor HOME is set"
@@ -100,22 +103,23 @@ static void save(ls_trainer *t, double seconds) {
     if (ls_failed(status)) ls_warn("plans     the next start will measure again: %s", status.text);
 }
 
-ls_status ls_trainer_autotune(ls_trainer *t) {
-    if (!t->session.compute.device->api->measures) return LS_SUCCESS;
-    const int measures = t->plan.info.comm->local_rank == 0;
+ls_status ls_run_session_autotune(ls_run_session *session) {
+    const ls_run_plan *plan = session->plan;
+    if (!session->compute.device->api->measures) return LS_SUCCESS;
+    const int measures = plan->info.comm->local_rank == 0;
     const double start = ls_clock_seconds();
-    const char *ignored = measures ? ls_algorithm_cache_ignored(t->session.algorithms) : NULL;
+    const char *ignored = measures ? ls_algorithm_cache_ignored(session->algorithms) : NULL;
     ls_status status = LS_SUCCESS;
     if (ignored)
         ls_warn("plans     %s %s: nothing of it is used; what is measured from now on replaces it",
-            ls_algorithm_cache_path(t->session.algorithms), ignored);
-    ls_algorithm_cache_settle(t->session.algorithms, !is_worth_measuring(t));
-    if (measures) status = compile_all(t);
-    LS_TRY(ls_comm_barrier_napping(t->plan.comm));
+            ls_algorithm_cache_path(session->algorithms), ignored);
+    ls_algorithm_cache_settle(session->algorithms, !is_worth_measuring(plan));
+    if (measures) status = compile_all(session);
+    LS_TRY(ls_comm_barrier_napping(plan->comm));
     const double seconds = ls_clock_seconds() - start;
-    LS_TRY(ls_comm_agree(t->plan.comm, status, NULL));
-    if (t->plan.info.comm->world_size > 1) LS_TRY(exchange_choices(t));
-    ls_algorithm_cache_settle(t->session.algorithms, 1);
-    if (measures) save(t, seconds);
+    LS_TRY(ls_comm_agree(plan->comm, status, NULL));
+    if (plan->info.comm->world_size > 1) LS_TRY(exchange_choices(session));
+    ls_algorithm_cache_settle(session->algorithms, 1);
+    if (measures) save(session, seconds);
     return LS_SUCCESS;
 }

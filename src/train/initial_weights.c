@@ -8,44 +8,46 @@
 #include "files/weights.h"
 #include "files/weights_map.h"
 #include "model/whiten.h"
-#include "train/trainer_internal.h"
+#include "train/run_weights.h"
 
 // --- made ---------------------------------------------------------------------------------------------
 
-static ls_status add_pictures(const ls_trainer *t, ls_whiten *whiten, int64_t samples) {
-    const ls_dataset_info *info = t->plan.info.train_data;
+static ls_status add_pictures(const ls_run_plan *plan, ls_whiten *whiten, int64_t samples) {
+    const ls_dataset_info *info = plan->info.train_data;
     uint8_t *pixels;
     int32_t label;
     LS_TRY(LS_NEW(pixels, ls_chw_count(info->shape), "a picture for whitening"));
     ls_status status = LS_SUCCESS;
     for (int64_t i = 0; i < samples && i < info->count && !ls_failed(status); i++) {
-        status = ls_dataset_read_whole(t->plan.train_data, i, pixels, &label);
+        status = ls_dataset_read_whole(plan->train_data, i, pixels, &label);
         if (!ls_failed(status)) ls_whiten_add(whiten, pixels);
     }
     free(pixels);
     return status;
 }
 
-static ls_status whiten(const ls_trainer *t, int p) {
-    const ls_dataset_info *info = t->plan.info.train_data;
-    const ls_param *param = &t->plan.graph->params[p];
-    const ls_layer_conv2d *conv = &t->plan.graph->layers[param->layer].attr.conv2d;
+static ls_status whiten(ls_run_session *session, int p) {
+    const ls_run_plan *plan = session->plan;
+    const ls_dataset_info *info = plan->info.train_data;
+    const ls_param *param = &plan->graph->params[p];
+    const ls_layer_conv2d *conv = &plan->graph->layers[param->layer].attr.conv2d;
     ls_whiten *whiten = NULL;
     float *values;
     LS_TRY(LS_NEW(values, ls_param_count(&param->shape), "%s", param->name));
     ls_status status = ls_whiten_new(&param->shape, info->shape, &whiten);
-    LS_THEN(status, add_pictures(t, whiten, conv->whiten_samples));
+    LS_THEN(status, add_pictures(plan, whiten, conv->whiten_samples));
     LS_THEN(status, ls_whiten_filters(whiten, info->mean, info->std, conv->whiten_eps, values));
-    if (!ls_failed(status)) ls_param_store_import(t->session.compute.store, p, values);
+    if (!ls_failed(status)) ls_param_store_import(session->compute.store, p, values);
     ls_whiten_free(whiten);
     free(values);
     return status;
 }
 
-ls_status ls_trainer_init_weights(ls_trainer *t) {
-    LS_TRY(ls_param_store_init(t->session.compute.store, (uint64_t)t->plan.cfg->run_seed));
-    for (int p = 0; p < t->plan.graph->param_count && !t->plan.evaluates; p++) // else weights of a file come
-        if (t->plan.graph->params[p].init == LS_INIT_WHITEN) LS_TRY(whiten(t, p));
+ls_status ls_run_make_weights(ls_run_session *session) {
+    const ls_run_plan *plan = session->plan;
+    LS_TRY(ls_param_store_init(session->compute.store, (uint64_t)plan->cfg->run_seed));
+    for (int p = 0; p < plan->graph->param_count && !plan->evaluates; p++) // else weights of a file come
+        if (plan->graph->params[p].init == LS_INIT_WHITEN) LS_TRY(whiten(session, p));
     return LS_SUCCESS;
 }
 
@@ -58,73 +60,73 @@ typedef struct {
     int64_t count;
 } first_weights;
 
-static ls_status check_complete(const ls_trainer *t, const char *path) {
-    if (!t->plan.evaluates || t->plan.init_map->taken == t->plan.graph->param_count) return LS_SUCCESS;
+static ls_status check_complete(const ls_run_plan *plan, const char *path) {
+    if (!plan->evaluates || plan->init_map->taken == plan->graph->param_count) return LS_SUCCESS;
     int p = 0;
-    while (t->plan.init_map->source[p]) p++;
+    while (plan->init_map->source[p]) p++;
     return ls_fail(LS_USAGE,
         "%s: '%s' is new by model.init_rules, and nothing is trained here: name weights that have it", path,
-        t->plan.graph->params[p].name);
+        plan->graph->params[p].name);
 }
 
 static ls_status take_values(
-    const ls_trainer *t, const ls_safetensors *file, const ls_weights_fit *fit, first_weights *first) {
+    const ls_run_plan *plan, const ls_safetensors *file, const ls_weights_fit *fit, first_weights *first) {
     float *values = first->values;
-    for (int p = 0; p < t->plan.graph->param_count; p++) {
-        first->taken[p] = t->plan.init_map->source[p] != NULL;
+    for (int p = 0; p < plan->graph->param_count; p++) {
+        first->taken[p] = plan->init_map->source[p] != NULL;
         if (first->taken[p]) {
-            ls_weights_map_values(t->plan.init_map, file, p, values);
-            LS_TRY(ls_weights_fit_arrange(fit, t->plan.graph, p, values));
+            ls_weights_map_values(plan->init_map, file, p, values);
+            LS_TRY(ls_weights_fit_arrange(fit, plan->graph, p, values));
         }
-        values += ls_param_count(&t->plan.graph->params[p].shape);
+        values += ls_param_count(&plan->graph->params[p].shape);
     }
     return LS_SUCCESS;
 }
 
 // Classes are no matter where all that has a row for each of them is new by the rules.
-static void say_fit(const ls_trainer *t, const ls_weights_fit *fit) {
-    int matters = t->plan.init_map->started_anew, rows = 0;
-    for (int p = 0; p < t->plan.graph->param_count; p++) {
+static void say_fit(const ls_run_plan *plan, const ls_weights_fit *fit) {
+    int matters = plan->init_map->started_anew, rows = 0;
+    for (int p = 0; p < plan->graph->param_count; p++) {
         rows += fit->rows[p];
-        matters += fit->rows[p] && t->plan.init_map->source[p];
+        matters += fit->rows[p] && plan->init_map->source[p];
     }
     if (fit->note[0]) ls_alert("%s", fit->note);
     if (fit->class_note[0] && (matters || rows == 0)) ls_alert("%s", fit->class_note);
 }
 
 static ls_status map_tensors(
-    ls_trainer *t, const char *path, const ls_safetensors *file, const ls_weights_fit *fit, first_weights *first) {
-    LS_TRY(ls_weights_map_new(path, file, t->plan.graph, t->plan.cfg->model_init_rules,
-        fit->starts_anew ? fit->rows : NULL, &t->plan.init_map));
-    LS_TRY(check_complete(t, path));
-    LS_TRY(take_values(t, file, fit, first));
-    say_fit(t, fit);
+    ls_run_plan *plan, const char *path, const ls_safetensors *file, const ls_weights_fit *fit, first_weights *first) {
+    LS_TRY(ls_weights_map_new(
+        path, file, plan->graph, plan->cfg->model_init_rules, fit->starts_anew ? fit->rows : NULL, &plan->init_map));
+    LS_TRY(check_complete(plan, path));
+    LS_TRY(take_values(plan, file, fit, first));
+    say_fit(plan, fit);
     return LS_SUCCESS;
 }
 
-static ls_status take_from(ls_trainer *t, const char *path, const ls_safetensors *file, first_weights *first) {
-    ls_init_info *info = &t->plan.info.init;
+static ls_status take_from(ls_run_plan *plan, const char *path, const ls_safetensors *file, first_weights *first) {
+    ls_init_info *info = &plan->info.init;
     ls_weights_fit *fit;
-    LS_TRY(ls_trainer_fit_weights(t, path, file, &fit));
-    ls_status status = map_tensors(t, path, file, fit, first);
+    LS_TRY(ls_run_fit_weights(plan, path, file, &fit));
+    ls_status status = map_tensors(plan, path, file, fit, first);
     ls_weights_fit_free(fit);
     LS_TRY(status);
     *info = (ls_init_info){
-        .hash = ls_safetensors_digest_of(file).hash, .taken = t->plan.init_map->taken, .all = t->plan.graph->param_count
+        .hash = ls_safetensors_digest_of(file).hash, .taken = plan->init_map->taken, .all = plan->graph->param_count
     };
     ls_text_cut(info->path, sizeof info->path, "%s", path);
-    ls_weights_map_text(t->plan.init_map, info->which, sizeof info->which);
+    ls_weights_map_text(plan->init_map, info->which, sizeof info->which);
     // of a run: what begins it is recorded
-    return t->plan.parts ? ls_trainer_set_parts(t, ls_run_parts_new(&t->plan.info, NULL, NULL, NULL)) : LS_SUCCESS;
+    return plan->parts ? ls_run_plan_set_parts(plan, ls_run_parts_new(&plan->info, NULL, NULL, NULL)) : LS_SUCCESS;
 }
 
-static ls_status read_file(ls_trainer *t, first_weights *first) {
+static ls_status read_file(ls_run_plan *plan, first_weights *first) {
     char named[2 * LS_TEXT_BYTES], path[2 * LS_TEXT_BYTES];
     ls_safetensors *file;
-    LS_TRY(ls_config_path(t->plan.cfg, LS_OPTION_model_init, named, sizeof named));
+    LS_TRY(ls_config_path(plan->cfg, LS_OPTION_model_init, named, sizeof named));
     LS_TRY(ls_weights_locate(named, path, sizeof path));
     LS_TRY(ls_safetensors_read(path, &file));
-    ls_status status = take_from(t, path, file, first);
+    ls_status status = take_from(plan, path, file, first);
     ls_safetensors_free(file);
     return status;
 }
@@ -135,26 +137,27 @@ static ls_status allocate_first(const ls_graph *graph, first_weights *first) {
     return LS_NEW(first->values, first->count + 1, "weights to start from");
 }
 
-static ls_status share(ls_trainer *t, const first_weights *first) {
-    LS_TRY(ls_comm_broadcast(t->plan.comm, first->taken, t->plan.graph->param_count, 0));
-    LS_TRY(ls_comm_broadcast(t->plan.comm, first->values, first->count * (int64_t)sizeof *first->values, 0));
+static ls_status share(ls_run_session *session, const first_weights *first) {
+    const ls_run_plan *plan = session->plan;
+    LS_TRY(ls_comm_broadcast(plan->comm, first->taken, plan->graph->param_count, 0));
+    LS_TRY(ls_comm_broadcast(plan->comm, first->values, first->count * (int64_t)sizeof *first->values, 0));
     const float *values = first->values;
-    for (int p = 0; p < t->plan.graph->param_count; p++) {
-        if (first->taken[p]) ls_param_store_import(t->session.compute.store, p, values);
-        values += ls_param_count(&t->plan.graph->params[p].shape);
+    for (int p = 0; p < plan->graph->param_count; p++) {
+        if (first->taken[p]) ls_param_store_import(session->compute.store, p, values);
+        values += ls_param_count(&plan->graph->params[p].shape);
     }
-    ls_session_weights_changed(&t->session.compute);
-    return t->session.compute.device->api->queue_sync(t->session.compute.queue);
+    ls_session_weights_changed(&session->compute);
+    return session->compute.device->api->queue_sync(session->compute.queue);
 }
 
-ls_status ls_trainer_init_from_file(ls_trainer *t) {
-    if (!t->plan.cfg->model_init[0]) return LS_SUCCESS;
+ls_status ls_run_init_weights(ls_run_plan *plan, ls_run_session *session) {
+    if (!plan->cfg->model_init[0]) return LS_SUCCESS;
     first_weights first = { .taken = NULL };
-    ls_comm_phase(t->plan.comm, "start-up: weights", -1);
-    ls_status status = allocate_first(t->plan.graph, &first);
-    if (t->plan.info.comm->rank == 0) LS_THEN(status, read_file(t, &first));
-    status = ls_comm_agree(t->plan.comm, status, NULL);
-    LS_THEN(status, share(t, &first));
+    ls_comm_phase(plan->comm, "start-up: weights", -1);
+    ls_status status = allocate_first(plan->graph, &first);
+    if (plan->info.comm->rank == 0) LS_THEN(status, read_file(plan, &first));
+    status = ls_comm_agree(plan->comm, status, NULL);
+    LS_THEN(status, share(session, &first));
     free(first.taken);
     free(first.values);
     return status;

@@ -2,7 +2,7 @@
 // fits into the device of every rank.
 #include "base/log.h"
 #include "base/text.h"
-#include "train/trainer_internal.h"
+#include "train/run_session.h"
 #include "train/views.h"
 
 // --- what is possible ----------------------------------------------------------------------------
@@ -54,19 +54,19 @@ static ls_status check_mixing(const ls_config *cfg, const ls_batches *b) {
 }
 
 // Can the run be trained in these micro-batches?
-static ls_status check_batches(const ls_trainer *t, const ls_batches *b) {
-    LS_TRY(check_fixed_point(t->plan.cfg, b));
-    LS_TRY(check_mixing(t->plan.cfg, b));
-    for (int s = 0; s < t->plan.stage_count; s++) LS_TRY(check_norms(ls_trainer_graph_at(t, s), t->plan.rules, b));
+static ls_status check_batches(const ls_run_plan *plan, const ls_batches *b) {
+    LS_TRY(check_fixed_point(plan->cfg, b));
+    LS_TRY(check_mixing(plan->cfg, b));
+    for (int s = 0; s < plan->stage_count; s++) LS_TRY(check_norms(ls_run_plan_graph_of(plan, s), plan->rules, b));
     return LS_SUCCESS;
 }
 
 // The next smaller micro-batch that the run can be trained in; 0: there is none, and *b stays as it is.
-static int shrink(const ls_trainer *t, ls_batches *b) {
+static int shrink(const ls_run_plan *plan, ls_batches *b) {
     ls_batches smaller = *b;
     do
         if (!ls_batches_shrink(&smaller)) return 0;
-    while (!t->plan.evaluates && ls_failed(check_batches(t, &smaller)));
+    while (!plan->evaluates && ls_failed(check_batches(plan, &smaller)));
     *b = smaller;
     return 1;
 }
@@ -84,18 +84,18 @@ static ls_batches without_accumulation(const ls_comm_info *comm, int64_t samples
         .world_size = comm->world_size };
 }
 
-ls_status ls_trainer_plan_batches(ls_trainer *t) {
-    const ls_comm_info *comm = t->plan.info.comm;
-    const int64_t samples = t->plan.info.train_data->count;
-    ls_batches *b = &t->plan.info.batches;
-    ls_status status = ls_batches_plan(t->plan.cfg, samples, comm->rank, comm->world_size, b);
-    if (!t->plan.evaluates) {
+ls_status ls_run_plan_cut_batches(ls_run_plan *plan) {
+    const ls_comm_info *comm = plan->info.comm;
+    const int64_t samples = plan->info.train_data->count;
+    ls_batches *b = &plan->info.batches;
+    ls_status status = ls_batches_plan(plan->cfg, samples, comm->rank, comm->world_size, b);
+    if (!plan->evaluates) {
         LS_TRY(status);
-        return check_batches(t, b);
+        return check_batches(plan, b);
     }
     if (!ls_failed(status)) return LS_SUCCESS; // in the run's own batches, to the run's own bits
-    const int64_t given = t->plan.cfg->train_micro_batch, most = LS_MICRO_BATCH_DERIVED_MAX;
-    const int64_t share = (t->plan.cfg->train_global_batch + comm->world_size - 1) / comm->world_size;
+    const int64_t given = plan->cfg->train_micro_batch, most = LS_MICRO_BATCH_DERIVED_MAX;
+    const int64_t share = (plan->cfg->train_global_batch + comm->world_size - 1) / comm->world_size;
     *b = without_accumulation(comm, samples, (int)(given > 0 ? given : share < most ? share : most));
     return LS_SUCCESS;
 }
@@ -111,71 +111,71 @@ static int tail_size(const ls_batches *b) {
     return 0;
 }
 
-static ls_compile_options program_options(const ls_trainer *t, int micro_batch) {
-    ls_compile_options options = ls_compile_options_of(t->plan.cfg, micro_batch);
-    options.indexed = t->plan.cfg->data_loader == LS_LOADER_RESIDENT;
-    options.sync_norm = ls_config_syncs_norm(t->plan.cfg, t->plan.info.batches.world_size);
+static ls_compile_options program_options(const ls_run_plan *plan, int micro_batch) {
+    ls_compile_options options = ls_compile_options_of(plan->cfg, micro_batch);
+    options.indexed = plan->cfg->data_loader == LS_LOADER_RESIDENT;
+    options.sync_norm = ls_config_syncs_norm(plan->cfg, plan->info.batches.world_size);
     return options;
 }
 
-static size_t input_bytes(const ls_trainer *t, ls_split split) {
-    const ls_input_pipeline_options options = ls_trainer_input_options(t, split);
-    return ls_input_pipeline_device_bytes(t->session.compute.device, &options);
+static size_t input_bytes(const ls_run_session *session, ls_split split) {
+    const ls_input_pipeline_options options = ls_run_session_input_options(session, split);
+    return ls_input_pipeline_device_bytes(session->compute.device, &options);
 }
 
-// The programs of a run with the micro-batch of t->plan.info.batches, and what their inputs take.
-static void plan_programs(ls_trainer *t) {
-    const ls_batches *b = &t->plan.info.batches;
+// The programs of a run with the micro-batch of plan->info.batches, and what their inputs take.
+static void plan_programs(ls_run_session *session, ls_run_plan *plan) {
+    const ls_batches *b = &plan->info.batches;
     const int micro_batch[2] = { b->micro_batch, tail_size(b) };
-    for (int p = 0; p < 2 * t->plan.stage_count && !t->plan.evaluates; p++) {
-        const ls_stage *stage = &t->plan.stage[p / 2];
-        ls_compile_options *options = &t->session.compute.options[p];
-        *options = program_options(t, ls_trainer_has_stage(t, p / 2) ? micro_batch[p % 2] : 0);
+    for (int p = 0; p < 2 * plan->stage_count && !plan->evaluates; p++) {
+        const ls_stage *stage = &plan->stage[p / 2];
+        ls_compile_options *options = &session->compute.options[p];
+        *options = program_options(plan, ls_run_plan_has_stage(plan, p / 2) ? micro_batch[p % 2] : 0);
         options->graph = stage->resized;
         options->epoch = stage->epoch;
     }
-    ls_compile_options *eval = &t->session.compute.options[LS_RUN_EVAL_PROGRAM];
-    *eval = program_options(t, b->micro_batch);
+    ls_compile_options *eval = &session->compute.options[LS_RUN_EVAL_PROGRAM];
+    *eval = program_options(plan, b->micro_batch);
     eval->training = 0;
-    eval->augmentation = ls_views_augmentation(t->plan.cfg);
-    t->plan.eval_batches = without_accumulation(t->plan.info.comm, t->plan.info.test_data->count, b->micro_batch);
-    if (t->plan.val_data)
-        t->plan.val_batches = without_accumulation(t->plan.info.comm, t->plan.info.val_data->count, b->micro_batch);
-    t->session.compute.memory.inputs = input_bytes(t, LS_SPLIT_TEST);
-    if (!t->plan.evaluates) t->session.compute.memory.inputs += input_bytes(t, LS_SPLIT_TRAIN);
-    if (t->plan.val_data) t->session.compute.memory.inputs += input_bytes(t, LS_SPLIT_VALIDATION);
+    eval->augmentation = ls_views_augmentation(plan->cfg);
+    plan->eval_batches = without_accumulation(plan->info.comm, plan->info.test_data->count, b->micro_batch);
+    if (plan->val_data)
+        plan->val_batches = without_accumulation(plan->info.comm, plan->info.val_data->count, b->micro_batch);
+    session->compute.memory.inputs = input_bytes(session, LS_SPLIT_TEST);
+    if (!plan->evaluates) session->compute.memory.inputs += input_bytes(session, LS_SPLIT_TRAIN);
+    if (plan->val_data) session->compute.memory.inputs += input_bytes(session, LS_SPLIT_VALIDATION);
 }
 
 // Whether all ranks have room for what they have planned so far. All ranks; `status` is this rank's.
-static ls_status agree_on_fit(const ls_trainer *t, ls_status status, int32_t *mine, int32_t *all) {
-    LS_TRY(ls_comm_agree(t->plan.comm, status, NULL));
-    *all = *mine = ls_memory_plan_fits(&t->session.compute.memory);
-    return ls_comm_allreduce(t->plan.comm, all, 1, LS_I32, LS_REDUCE_MIN);
+static ls_status agree_on_fit(const ls_run_session *session, ls_status status, int32_t *mine, int32_t *all) {
+    LS_TRY(ls_comm_agree(session->plan->comm, status, NULL));
+    *all = *mine = ls_memory_plan_fits(&session->compute.memory);
+    return ls_comm_allreduce(session->plan->comm, all, 1, LS_I32, LS_REDUCE_MIN);
 }
 
-// Plans the run with the micro-batch of t->plan.info.batches, up to its programs, as far as it fits into every rank's
+// Plans the run with the micro-batch of plan->info.batches, up to its programs, as far as it fits into every rank's
 // device. *mine: into this one's. Activations come first: they are measured without plans, which is cheap. All ranks.
-static ls_status try_micro_batch(ls_trainer *t, int32_t *mine, int32_t *all) {
-    plan_programs(t);
-    LS_TRY(agree_on_fit(t, ls_session_measure(&t->session.compute), mine, all));
+static ls_status try_micro_batch(ls_run_session *session, ls_run_plan *plan, int32_t *mine, int32_t *all) {
+    plan_programs(session, plan);
+    LS_TRY(agree_on_fit(session, ls_session_measure(&session->compute), mine, all));
     if (!*all) return LS_SUCCESS;
-    if (t->session.algorithms) LS_TRY(ls_trainer_autotune(t));
-    return agree_on_fit(t, ls_session_compile(&t->session.compute), mine, all);
+    if (session->algorithms) LS_TRY(ls_run_session_autotune(session));
+    return agree_on_fit(session, ls_session_compile(&session->compute), mine, all);
 }
 
-ls_status ls_trainer_choose_micro_batch(ls_trainer *t) {
-    ls_batches *batches = &t->plan.info.batches;
-    const ls_memory_plan *memory = &t->session.compute.memory;
+ls_status ls_run_choose_micro_batch(ls_run_session *session, ls_run_plan *plan) {
+    ls_batches *batches = &plan->info.batches;
+    const ls_memory_plan *memory = &session->compute.memory;
     const int wanted = batches->micro_batch;
     ls_memory_plan first = { 0 };
     for (;;) {
         int32_t mine, all;
-        LS_TRY(try_micro_batch(t, &mine, &all));
+        LS_TRY(try_micro_batch(session, plan, &mine, &all));
         if (batches->micro_batch == wanted) first = *memory;
         if (all) break;
-        if (t->plan.cfg->train_micro_batch == LS_AUTO && shrink(t, batches)) continue;
-        ls_status status = mine ? LS_SUCCESS : ls_memory_plan_refuse(memory, t->plan.cfg, batches->micro_batch);
-        return ls_comm_agree(t->plan.comm, status, NULL);
+        if (plan->cfg->train_micro_batch == LS_AUTO && shrink(plan, batches)) continue;
+        ls_status status = mine ? LS_SUCCESS : ls_memory_plan_refuse(memory, plan->cfg, batches->micro_batch);
+        return ls_comm_agree(plan->comm, status, NULL);
     }
     if (batches->micro_batch == wanted) return LS_SUCCESS;
     char needs[32], needed[32], unused[32];

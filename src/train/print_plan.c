@@ -1,50 +1,52 @@
 // print_plan.c - the plan of a run as a person reads it (--dry-run).
 #include "base/text.h"
 #include "files/weights_map.h"
-#include "train/trainer_internal.h"
+#include "train/run_session.h"
 
 // The table of instructions is that of the program that needs the most memory.
-static const ls_program *largest(const ls_trainer *t) {
+static const ls_program *largest(const ls_run_session *session) {
     const ls_program *most = NULL;
     for (int p = 0; p < LS_RUN_EVAL_PROGRAM; p++) {
-        const ls_program *program = t->session.compute.program[p];
+        const ls_program *program = session->compute.program[p];
         if (program && (!most || program->activation_bytes > most->activation_bytes)) most = program;
     }
     return most;
 }
 
-static int ended_params(const ls_trainer *t, int64_t epoch) {
+static int ended_params(const ls_run_plan *plan, int64_t epoch) {
     int count = 0;
-    for (int p = 0; p < t->plan.graph->param_count; p++) count += ls_param_rules_ended(t->plan.rules, p, epoch);
+    for (int p = 0; p < plan->graph->param_count; p++) count += ls_param_rules_ended(plan->rules, p, epoch);
     return count;
 }
 
-static void print_stage(const ls_trainer *t, int64_t first, int64_t end, FILE *file) {
-    const ls_program *program = ls_trainer_full(t, first);
-    const ls_graph *graph = ls_trainer_graph_at(t, ls_trainer_stage(t, first));
+static void print_stage(const ls_run_session *session, int64_t first, int64_t end, FILE *file) {
+    const ls_run_plan *plan = session->plan;
+    const ls_program *program = ls_run_session_full_program(session, first);
+    const ls_graph *graph = ls_run_plan_graph_of(plan, ls_run_plan_stage_of(plan, first));
     char bytes[32], epochs[48], size[32];
     snprintf(
         epochs, sizeof epochs, end - first > 1 ? "s %lld to %lld" : "  %lld", (long long)first, (long long)end - 1);
     snprintf(size, sizeof size, "%dx%d", graph->input.h, graph->input.w);
     fprintf(file, "  epoch%-14s  %9s  %12s  %9.3f MFLOP a sample", epochs, size,
         ls_text_bytes(bytes, program->activation_bytes), ls_graph_training_flops(graph) * 1e-6);
-    const int ended = ended_params(t, first);
+    const int ended = ended_params(plan, first);
     if (ended)
         fprintf(file, ", without the gradients of %d tensor%s whose rate has ended", ended, ended == 1 ? "" : "s");
-    fprintf(file, "%s\n", program == largest(t) ? "  (the program above)" : "");
+    fprintf(file, "%s\n", program == largest(session) ? "  (the program above)" : "");
 }
 
-static void print_stages(const ls_trainer *t, FILE *file) {
-    if (t->plan.stage_count == 1 && !t->plan.cfg->train_resolution[0]) return;
+static void print_stages(const ls_run_session *session, FILE *file) {
+    const ls_run_plan *plan = session->plan;
+    if (plan->stage_count == 1 && !plan->cfg->train_resolution[0]) return;
     fprintf(file, "\nstages, and the activations of a micro-batch\n");
-    for (int i = 0; i < t->plan.stage_count; i++)
-        print_stage(t, t->plan.stage[i].epoch,
-            i + 1 < t->plan.stage_count ? t->plan.stage[i + 1].epoch : t->plan.cfg->train_epochs, file);
+    for (int i = 0; i < plan->stage_count; i++)
+        print_stage(session, plan->stage[i].epoch,
+            i + 1 < plan->stage_count ? plan->stage[i + 1].epoch : plan->cfg->train_epochs, file);
 }
 
-static void print_memory(const ls_trainer *t, FILE *file) {
-    const ls_train_info *f = &t->plan.info;
-    const ls_program *program = largest(t);
+static void print_memory(const ls_run_session *session, FILE *file) {
+    const ls_train_info *f = &session->plan->info;
+    const ls_program *program = largest(session);
     char unshared[32];
     ls_memory_plan_print(f->memory, file);
     fprintf(file, "  (activations would be %s if no two shared memory)\n",
@@ -57,8 +59,8 @@ static void print_memory(const ls_trainer *t, FILE *file) {
     }
 }
 
-static void print_batches(const ls_trainer *t, FILE *file) {
-    const ls_train_info *f = &t->plan.info;
+static void print_batches(const ls_run_plan *plan, FILE *file) {
+    const ls_train_info *f = &plan->info;
     const ls_batches *b = &f->batches;
     fprintf(file, "run\n");
     fprintf(file, "  device        %s: %s (%s)\n", f->device, f->device_info.name, f->device_info.libraries);
@@ -75,20 +77,21 @@ static void print_batches(const ls_trainer *t, FILE *file) {
     fprintf(file, "  updates       %lld an epoch, %lld in all\n", (long long)b->windows, (long long)f->updates_planned);
 }
 
-void ls_trainer_print_plan(const ls_trainer *t, FILE *file) {
-    ls_graph_print(t->plan.graph, file);
+void ls_run_session_print(const ls_run_session *session, FILE *file) {
+    const ls_run_plan *plan = session->plan;
+    ls_graph_print(plan->graph, file);
     fprintf(file, "\n");
-    if (t->plan.init_map) {
-        fprintf(file, "first weights, of %s\n", t->plan.info.init.path);
-        ls_weights_map_print(t->plan.init_map, file);
+    if (plan->init_map) {
+        fprintf(file, "first weights, of %s\n", plan->info.init.path);
+        ls_weights_map_print(plan->init_map, file);
         fprintf(file, "\n");
     }
-    print_batches(t, file);
+    print_batches(plan, file);
     fprintf(file, "\n");
-    ls_optimizer_print(ls_update_optimizer(t->session.update), file);
+    ls_optimizer_print(ls_update_optimizer(session->update), file);
     fprintf(file, "\nprogram of one micro-batch\n");
-    ls_program_print(largest(t), file);
-    print_stages(t, file);
+    ls_program_print(largest(session), file);
+    print_stages(session, file);
     fprintf(file, "\n");
-    print_memory(t, file);
+    print_memory(session, file);
 }

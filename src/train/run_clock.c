@@ -3,23 +3,22 @@
 #include <math.h>
 #include "base/clock.h"
 #include "base/sched_wait.h"
-#include "train/trainer_internal.h"
 
 static const double CORE_WAIT_EVERY_S = 0.2; // it reads a file for each thread
 
-// What is counted elsewhere, since the process began.
-static ls_run_time counters(const ls_trainer *t) {
-    ls_run_time c = { .loader_wait = ls_trainer_loader_wait_seconds(t),
-        .communication = ls_trainer_comm_counts(t).exposed_seconds };
-    const double *kinds = ls_update_kind_seconds(t->session.update);
+// Reads the counters of loader, reducer and update, which count from the start of the process.
+static ls_run_time counters(const ls_run_session *session, const ls_run_progress *progress) {
+    ls_run_time c = { .loader_wait = ls_run_session_loader_wait_seconds(session),
+        .communication = ls_run_session_comm_counts(session).exposed_seconds };
+    const double *kinds = ls_update_kind_seconds(session->update);
     c.kinds_known = kinds != NULL;
     for (int k = 0; kinds && k < LS_OP_KIND_COUNT; k++) c.kind[k] = kinds[k];
-    c.enqueue = -t->progress.device_wait_s - ls_input_pipeline_device_wait_seconds(t->session.input);
+    c.enqueue = -progress->device_wait_s - ls_input_pipeline_device_wait_seconds(session->input);
     return c;
 }
 
-void ls_run_clock_start(ls_run_clock *clock, const ls_trainer *t) {
-    *clock = (ls_run_clock){ .start_s = ls_clock_seconds(), .before = counters(t) };
+void ls_run_clock_start(ls_run_clock *clock, const ls_run_session *session, const ls_run_progress *progress) {
+    *clock = (ls_run_clock){ .start_s = ls_clock_seconds(), .before = counters(session, progress) };
     clock->before.core_wait = ls_sched_wait_seconds();
     clock->core_looked_s = clock->start_s;
 }
@@ -53,10 +52,11 @@ static void read_enqueued(ls_run_clock *clock, const ls_run_time *now, int host_
     time->enqueue = host_sums ? NAN : fmax(0, fmin(busy, time->compute));
 }
 
-const ls_run_time *ls_run_clock_read(ls_run_clock *clock, const ls_trainer *t) {
+const ls_run_time *ls_run_clock_read(
+    ls_run_clock *clock, const ls_run_session *session, const ls_run_progress *progress) {
     ls_run_time *time = &clock->last;
     if (clock->start_s == 0) return time;
-    const ls_run_time now = counters(t);
+    const ls_run_time now = counters(session, progress);
     const double now_s = ls_clock_seconds();
     time->seconds = now_s - clock->start_s;
     time->loader_wait = now.loader_wait - clock->before.loader_wait;
@@ -65,7 +65,7 @@ const ls_run_time *ls_run_clock_read(ls_run_clock *clock, const ls_trainer *t) {
     if (now.kinds_known)
         read_computed(clock, &now);
     else
-        read_enqueued(clock, &now, t->plan.info.comm->world_size > 1 && !t->session.collective);
+        read_enqueued(clock, &now, session->plan->info.comm->world_size > 1 && !session->collective);
     if (now_s - clock->core_looked_s < CORE_WAIT_EVERY_S) return time;
     clock->core_looked_s = now_s;
     time->core_wait = fmax(time->core_wait, ls_sched_wait_seconds() - clock->before.core_wait); // threads end

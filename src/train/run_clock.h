@@ -6,9 +6,8 @@
 #ifndef LS_TRAIN_RUN_CLOCK_H
 #define LS_TRAIN_RUN_CLOCK_H
 
-#include "files/run_info.h"
-
-struct ls_trainer;
+#include "train/run_progress.h"
+#include "train/run_session.h"
 
 typedef struct {
     double start_s;           // 0: the first update is under way
@@ -20,10 +19,11 @@ typedef struct {
 typedef enum { LS_RUN_UPDATES, LS_RUN_EVALUATION, LS_RUN_CHECKPOINT } ls_run_phase;
 
 // The first update is done.
-void ls_run_clock_start(ls_run_clock *clock, const struct ls_trainer *trainer);
+void ls_run_clock_start(ls_run_clock *clock, const ls_run_session *session, const ls_run_progress *progress);
 // A phase took so long; before the start it does not count.
 void ls_run_clock_add(ls_run_clock *clock, ls_run_phase phase, double seconds);
 // All 0 before the start.
-const ls_run_time *ls_run_clock_read(ls_run_clock *clock, const struct ls_trainer *trainer);
+const ls_run_time *ls_run_clock_read(
+    ls_run_clock *clock, const ls_run_session *session, const ls_run_progress *progress);
 
 #endif

@@ -12,6 +12,7 @@
 #include "dist/comm.h"
 #include "files/evaluation.h"
 #include "files/snapshot.h"
+#include "train/schedule.h"
 
 struct ls_nonfinite;
 
@@ -25,6 +26,7 @@ typedef struct {
     int64_t last;           // update after which the run ends: what the plan says, or earlier by train.patience
     int stopped_early;      // by train.patience
     int64_t skipped;        // updates
+    ls_rescaling rescaling; // of weights, in the updates up to `next`
     float loss_scale;       // of the update that is completed next
     ls_micro_result since_report, of_epoch; // sums over this rank's micro-batches: since the last record, of this epoch
     double last_epoch_loss;                 // mean over the last whole epoch

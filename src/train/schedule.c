@@ -144,18 +144,18 @@ int64_t ls_schedule_fall_end(const ls_schedule *s, int64_t update) {
 
 // --- what is done now and then -------------------------------------------------------------------
 
-int ls_schedule_rescales(ls_schedule *s, int64_t update) {
+int ls_schedule_rescales(const ls_schedule *s, ls_rescaling *so_far, int64_t update) {
     const int64_t every = s->cfg->optimizer_renormalise_every, growth = s->cfg->optimizer_renormalise_growth;
     const double updates = (double)s->end / (double)LS_TICKS; // of the schedule, as hiverge has it
     const int64_t end = update + 1;
     if (every == 0) return 0;
-    if (end < s->rescaled_until) s->rescaled = s->rescaled_until = 0;
-    while (s->rescaled_until < end) {
-        const int64_t u = ++s->rescaled_until;
+    if (end < so_far->until) *so_far = (ls_rescaling){ 0 };
+    while (so_far->until < end) {
+        const int64_t u = ++so_far->until;
         const double added = (double)growth * (double)u / updates; // divided last: a whole quotient is exact
-        if (u - s->rescaled >= every + (int64_t)added) s->rescaled = u;
+        if (u - so_far->last >= every + (int64_t)added) so_far->last = u;
     }
-    return s->rescaled == end;
+    return so_far->last == end;
 }
 
 // After a run's last update lookahead leaves the average itself.

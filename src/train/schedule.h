@@ -20,8 +20,7 @@ typedef struct {
     int64_t warmup, peak, end, period;     // ticks (positions.h)
     int64_t milestones[LS_MILESTONES_MAX]; // updates: the first with the lower rate
     int milestone_count;
-    int64_t average_start;            // the update before which the average becomes a copy
-    int64_t rescaled, rescaled_until; // the last update up to that one at which weights are rescaled; counted from 1
+    int64_t average_start; // the update before which the average becomes a copy
 } ls_schedule;
 
 // LS_USAGE: a list that is no list, or a period shorter than an update; *out is filled in all the same but for the
@@ -44,7 +43,12 @@ typedef struct {
     double decay;
 } ls_average_step;
 ls_average_step ls_schedule_average(const ls_schedule *schedule, int64_t update, int64_t updates);
+// Remembers the answers of ls_schedule_rescales so far; starts as {0}. Updates count from 1 here.
+typedef struct {
+    int64_t last;  // that rescales weights, of the updates up to `until`
+    int64_t until; // that were looked at
+} ls_rescaling;
 // Does this update rescale weights (optimizer.renormalise_every)? Quick if updates come in order.
-int ls_schedule_rescales(ls_schedule *schedule, int64_t update);
+int ls_schedule_rescales(const ls_schedule *schedule, ls_rescaling *so_far, int64_t update);
 
 #endif

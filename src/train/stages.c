@@ -1,7 +1,8 @@
-// stages.c - a run's stages: epochs from which on it has programs of their own. train.resolution changes the shapes of the network;
-// parameters whose rate has come to its end (optimizer.groups: end, frozen_after) have no gradient from the next epoch on.
+// stages.c - the stages of a plan: stretches of epochs that need programs of their own. A stage begins where train.resolution
+// changes the shapes of the network, and where a learning rate ends (optimizer.groups: end, frozen_after), because its
+// parameters have no gradient from the next epoch on.
 #include <math.h>
-#include "train/trainer_internal.h"
+#include "train/run_plan.h"
 
 static int ended_rates(const ls_param_rules *rules, int64_t epoch) {
     int count = 0;
@@ -9,74 +10,66 @@ static int ended_rates(const ls_param_rules *rules, int64_t epoch) {
     return count;
 }
 
-// A stage that is as an earlier one has its programs: with the same resolution, and no rate that ended between.
-static int as_before(const ls_stage *a, const ls_stage *b) {
+// A later stage with the same resolution and the same ended rates uses the programs of the earlier one.
+static int has_same_programs(const ls_stage *a, const ls_stage *b) {
     return a->h == b->h && a->w == b->w && a->ended == b->ended;
 }
 
-int ls_trainer_stage(const ls_trainer *t, int64_t epoch) {
+int ls_run_plan_stage_of(const ls_run_plan *plan, int64_t epoch) {
     int last = 0, first = 0;
-    while (last + 1 < t->plan.stage_count && t->plan.stage[last + 1].epoch <= epoch) last++;
-    while (!as_before(&t->plan.stage[first], &t->plan.stage[last])) first++;
+    while (last + 1 < plan->stage_count && plan->stage[last + 1].epoch <= epoch) last++;
+    while (!has_same_programs(&plan->stage[first], &plan->stage[last])) first++;
     return first;
 }
 
-int ls_trainer_has_stage(const ls_trainer *t, int stage) {
-    return stage < t->plan.stage_count && ls_trainer_stage(t, t->plan.stage[stage].epoch) == stage;
+int ls_run_plan_has_stage(const ls_run_plan *plan, int stage) {
+    return stage < plan->stage_count && ls_run_plan_stage_of(plan, plan->stage[stage].epoch) == stage;
 }
 
-const ls_graph *ls_trainer_graph_at(const ls_trainer *t, int stage) {
-    return t->plan.stage[stage].resized ? t->plan.stage[stage].resized : t->plan.graph;
-}
-
-const ls_program *ls_trainer_full(const ls_trainer *t, int64_t epoch) {
-    return t->session.compute.program[2 * ls_trainer_stage(t, epoch)];
-}
-
-const ls_program *ls_trainer_program_for(const ls_trainer *t, int64_t epoch, int samples) {
-    return t->session.compute.program[2 * ls_trainer_stage(t, epoch) + (samples < t->plan.info.batches.micro_batch)];
+const ls_graph *ls_run_plan_graph_of(const ls_run_plan *plan, int stage) {
+    return plan->stage[stage].resized ? plan->stage[stage].resized : plan->graph;
 }
 
 // --- opening ------------------------------------------------------------------------------------
 
-static ls_status resize(ls_trainer *t, ls_stage *stage) {
-    if (stage->h == t->plan.graph->input.h && stage->w == t->plan.graph->input.w) return LS_SUCCESS;
-    ls_status status = ls_graph_resize(t->plan.graph, stage->h, stage->w, &stage->resized);
+static ls_status resize(const ls_run_plan *plan, ls_stage *stage) {
+    if (stage->h == plan->graph->input.h && stage->w == plan->graph->input.w) return LS_SUCCESS;
+    ls_status status = ls_graph_resize(plan->graph, stage->h, stage->w, &stage->resized);
     if (!ls_failed(status)) return LS_SUCCESS;
     char where[LS_STATUS_TEXT_BYTES / 4];
-    ls_config_where(t->plan.cfg, LS_OPTION_train_resolution, where, sizeof where);
+    ls_config_where(plan->cfg, LS_OPTION_train_resolution, where, sizeof where);
     return ls_fail(status.code, "%s: %s; or leave train.resolution empty", where, status.text);
 }
 
-// The first epoch behind `epoch` that differs from it; the run's last where none does.
-static int64_t next_change(const ls_trainer *t, const ls_resolutions *resolutions, int64_t epoch) {
-    int64_t next = t->plan.cfg->train_epochs;
+// Returns the first epoch after `epoch` that needs another stage, or train.epochs if none does.
+static int64_t next_change(const ls_run_plan *plan, const ls_resolutions *resolutions, int64_t epoch) {
+    int64_t next = plan->cfg->train_epochs;
     for (int i = 0; i < resolutions->count; i++) {
         const int64_t begin = resolutions->step[i].epoch;
         if (begin > epoch && begin < next) next = begin;
     }
-    for (int i = 0; i < t->plan.rules->rate_count; i++) {
-        const double over = ls_rate_rule_over(&t->plan.rules->rate[i]);
+    for (int i = 0; i < plan->rules->rate_count; i++) {
+        const double over = ls_rate_rule_over(&plan->rules->rate[i]);
         if (over > (double)epoch && over < (double)next) next = (int64_t)ceil(over);
     }
     return next;
 }
 
-ls_status ls_trainer_open_stages(ls_trainer *t) {
+ls_status ls_run_plan_open_stages(ls_run_plan *plan) {
     ls_resolutions r;
-    LS_TRY(ls_parse_resolutions("train.resolution", t->plan.cfg->train_resolution, &r));
+    LS_TRY(ls_parse_resolutions("train.resolution", plan->cfg->train_resolution, &r));
     if (r.count == 0)
-        r = (ls_resolutions){ .step = { { .h = t->plan.graph->input.h, .w = t->plan.graph->input.w } }, .count = 1 };
-    for (int64_t epoch = 0; epoch < t->plan.cfg->train_epochs && t->plan.stage_count < LS_STAGE_LIMIT;
-         epoch = next_change(t, &r, epoch)) {
+        r = (ls_resolutions){ .step = { { .h = plan->graph->input.h, .w = plan->graph->input.w } }, .count = 1 };
+    for (int64_t epoch = 0; epoch < plan->cfg->train_epochs && plan->stage_count < LS_STAGE_LIMIT;
+         epoch = next_change(plan, &r, epoch)) {
         const ls_resolution *step = &r.step[ls_resolutions_find(&r, epoch)];
-        ls_stage *stage = &t->plan.stage[t->plan.stage_count++];
-        *stage = (ls_stage){ .epoch = epoch, .h = step->h, .w = step->w, .ended = ended_rates(t->plan.rules, epoch) };
-        if (ls_trainer_has_stage(t, t->plan.stage_count - 1)) LS_TRY(resize(t, stage));
+        ls_stage *stage = &plan->stage[plan->stage_count++];
+        *stage = (ls_stage){ .epoch = epoch, .h = step->h, .w = step->w, .ended = ended_rates(plan->rules, epoch) };
+        if (ls_run_plan_has_stage(plan, plan->stage_count - 1)) LS_TRY(resize(plan, stage));
     }
     return LS_SUCCESS;
 }
 
-void ls_trainer_close_stages(ls_trainer *t) {
-    for (int i = 0; i < t->plan.stage_count; i++) ls_graph_free(t->plan.stage[i].resized);
+void ls_run_plan_close_stages(ls_run_plan *plan) {
+    for (int i = 0; i < plan->stage_count; i++) ls_graph_free(plan->stage[i].resized);
 }

@@ -1,27 +1,28 @@
-// startup_check.c - what ranks compare with each other before the first update, each fact before anything depends on it.
+#include "train/startup_check.h"
+
 #include <string.h>
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/version.h"
 #include "dist/fingerprint.h"
-#include "train/trainer_internal.h"
 
-static ls_status add_program(const ls_trainer *t, ls_fingerprint *mine) {
+static ls_status add_program(const ls_run_plan *plan, const ls_run_session *session, ls_fingerprint *mine) {
+    (void)session;
     const char *name;
     char value[LS_TEXT_BYTES];
     ls_fingerprint_add(mine, "program", "%s", ls_version());
-    for (int i = 0; ls_config_value(t->plan.cfg, i, &name, value, sizeof value); i++)
+    for (int i = 0; ls_config_value(plan->cfg, i, &name, value, sizeof value); i++)
         ls_fingerprint_add(mine, name, "%s", value);
     return LS_SUCCESS;
 }
 
-static ls_status add_device(const ls_trainer *t, ls_fingerprint *mine) {
-    const ls_device_info *facts = &t->plan.info.device_info;
-    ls_fingerprint_add(mine, "device", "%s", t->plan.info.device);
+static ls_status add_device(const ls_run_plan *plan, const ls_run_session *session, ls_fingerprint *mine) {
+    const ls_device_info *facts = &plan->info.device_info;
+    ls_fingerprint_add(mine, "device", "%s", plan->info.device);
     ls_fingerprint_add(mine, "libraries", "%s", facts->libraries);
     if (!facts->uuid[0]) return LS_SUCCESS;
-    const ls_collective_api *collective = t->session.compute.device->api->collective;
-    int summed_by_host = t->plan.cfg->dist_backend == LS_BACKEND_MPI || ls_device_assignment_shares(t->plan.assignment);
+    const ls_collective_api *collective = session->compute.device->api->collective;
+    int summed_by_host = plan->cfg->dist_backend == LS_BACKEND_MPI || ls_device_assignment_shares(plan->assignment);
     char version[64];
     if (collective && !summed_by_host)
         ls_fingerprint_add(
@@ -41,13 +42,13 @@ static uint64_t hash_more_algorithms(uint64_t hash, const ls_program *program) {
     return both[0];
 }
 
-// Other algorithms round differently: no error where processors differ, but reported. Short micro-batches are not every
-// rank's.
-static uint64_t hash_algorithms(const ls_trainer *t) {
-    if (t->plan.evaluates) return hash_more_algorithms(0, t->session.compute.program[LS_RUN_EVAL_PROGRAM]);
+// Other algorithms round differently. That is no error if processors differ, but is reported. Programs of short micro-batches
+// are left out, because not every rank has one.
+static uint64_t hash_algorithms(const ls_run_session *session) {
+    if (session->plan->evaluates) return hash_more_algorithms(0, session->compute.program[LS_RUN_EVAL_PROGRAM]);
     uint64_t hash = 0;
     for (int p = 0; p < LS_RUN_EVAL_PROGRAM; p += 2)
-        if (t->session.compute.program[p]) hash = hash_more_algorithms(hash, t->session.compute.program[p]);
+        if (session->compute.program[p]) hash = hash_more_algorithms(hash, session->compute.program[p]);
     return hash;
 }
 
@@ -55,18 +56,19 @@ static void add_set(ls_fingerprint *mine, const char *name, const ls_dataset_inf
     ls_fingerprint_add(mine, name, "%016llx", (unsigned long long)ls_dataset_identity(facts));
 }
 
-static ls_status add_data(const ls_trainer *t, ls_fingerprint *mine) {
-    add_set(mine, "training data", t->plan.info.train_data);
-    if (t->plan.info.val_data)
-        add_set(mine, "validation data", t->plan.info.val_data);
+static ls_status add_data(const ls_run_plan *plan, const ls_run_session *session, ls_fingerprint *mine) {
+    (void)session;
+    add_set(mine, "training data", plan->info.train_data);
+    if (plan->info.val_data)
+        add_set(mine, "validation data", plan->info.val_data);
     else
         ls_fingerprint_add(mine, "validation data", "none");
-    add_set(mine, "test data", t->plan.info.test_data);
+    add_set(mine, "test data", plan->info.test_data);
     return LS_SUCCESS;
 }
 
-// Adds a program's algorithms to those that are known, each once: how often and in which order they occur depends on
-// the ranks.
+// Adds a program's algorithms to the known ones, each once: how often and in which order they occur depends on the number of
+// ranks.
 static uint64_t add_algorithms(const ls_program *program, uint64_t *known, int *count, int most) {
     uint64_t sum = 0;
     for (int i = 0; i < program->count; i++) {
@@ -82,60 +84,61 @@ static uint64_t add_algorithms(const ls_program *program, uint64_t *known, int *
 }
 
 // A hash of the algorithms that the run's whole micro-batches use.
-static uint64_t hash_algorithms_used(const ls_trainer *t) {
+static uint64_t hash_algorithms_used(const ls_run_session *session) {
     enum { KINDS = 256 };
     uint64_t known[KINDS], sum = 0;
     int count = 0;
     for (int p = 0; p < LS_RUN_EVAL_PROGRAM; p += 2)
-        if (t->session.compute.program[p]) sum += add_algorithms(t->session.compute.program[p], known, &count, KINDS);
+        if (session->compute.program[p]) sum += add_algorithms(session->compute.program[p], known, &count, KINDS);
     return sum;
 }
 
-static void describe_arithmetic(ls_trainer *t) {
-    const ls_device_info *d = &t->plan.info.device_info;
+static void describe_arithmetic(ls_run_plan *plan, const ls_run_session *session) {
+    const ls_device_info *d = &plan->info.device_info;
     const char *how = d->uuid[0] ? d->name : d->vectors;
-    snprintf(t->plan.info.arithmetic, sizeof t->plan.info.arithmetic, "%s%s%s, %s, algorithms %016llx",
-        t->plan.info.device, how[0] ? ", " : "", how, d->libraries, (unsigned long long)hash_algorithms_used(t));
+    snprintf(plan->info.arithmetic, sizeof plan->info.arithmetic, "%s%s%s, %s, algorithms %016llx", plan->info.device,
+        how[0] ? ", " : "", how, d->libraries, (unsigned long long)hash_algorithms_used(session));
 }
 
-static ls_status add_state(const ls_trainer *t, ls_fingerprint *mine) {
+static ls_status add_state(const ls_run_plan *plan, const ls_run_session *session, ls_fingerprint *mine) {
     uint64_t hash;
-    LS_TRY(ls_param_store_hash(t->session.compute.store, &hash));
+    LS_TRY(ls_param_store_hash(session->compute.store, &hash));
     ls_fingerprint_add(mine, "initial weights", "%016llx", (unsigned long long)hash);
-    ls_fingerprint_note(mine, "algorithms", "%016llx", (unsigned long long)hash_algorithms(t));
-    ls_fingerprint_note(mine, "vector instructions", "%s", t->plan.info.device_info.vectors);
-    if (t->plan.info.train_data->decoder[0])
-        ls_fingerprint_add(mine, "decoder of pictures", "%s", t->plan.info.train_data->decoder);
-    return add_data(t, mine);
+    ls_fingerprint_note(mine, "algorithms", "%016llx", (unsigned long long)hash_algorithms(session));
+    ls_fingerprint_note(mine, "vector instructions", "%s", plan->info.device_info.vectors);
+    if (plan->info.train_data->decoder[0])
+        ls_fingerprint_add(mine, "decoder of pictures", "%s", plan->info.train_data->decoder);
+    return add_data(plan, session, mine);
 }
 
-static ls_status compare(ls_trainer *t, ls_status (*add)(const ls_trainer *t, ls_fingerprint *mine)) {
-    if (t->plan.info.comm->world_size == 1) return LS_SUCCESS;
+typedef ls_status (*add_facts)(const ls_run_plan *plan, const ls_run_session *session, ls_fingerprint *mine);
+
+static ls_status compare(ls_run_plan *plan, const ls_run_session *session, add_facts add) {
+    if (plan->info.comm->world_size == 1) return LS_SUCCESS;
     char warning[LS_STATUS_TEXT_BYTES];
     ls_fingerprint *mine;
     ls_status status = LS_NEW(mine, 1, "fingerprint");
-    LS_THEN(status, add(t, mine));
-    status = ls_comm_agree(t->plan.comm, status, NULL);
-    LS_THEN(status, ls_fingerprint_compare(t->plan.comm, mine, warning));
-    if (!ls_failed(status) && warning[0] && !t->plan.info.warning[0])
-        memcpy(t->plan.info.warning, warning, sizeof warning);
+    LS_THEN(status, add(plan, session, mine));
+    status = ls_comm_agree(plan->comm, status, NULL);
+    LS_THEN(status, ls_fingerprint_compare(plan->comm, mine, warning));
+    if (!ls_failed(status) && warning[0] && !plan->info.warning[0]) memcpy(plan->info.warning, warning, sizeof warning);
     free(mine);
     return status;
 }
 
-ls_status ls_startup_check_programs(ls_trainer *t) {
-    return compare(t, add_program);
+ls_status ls_startup_check_programs(ls_run_plan *plan) {
+    return compare(plan, NULL, add_program);
 }
 
-ls_status ls_startup_check_devices(ls_trainer *t) {
-    return compare(t, add_device);
+ls_status ls_startup_check_devices(ls_run_plan *plan, const ls_run_session *session) {
+    return compare(plan, session, add_device);
 }
 
-ls_status ls_startup_check_state(ls_trainer *t) {
-    describe_arithmetic(t);
-    return compare(t, add_state);
+ls_status ls_startup_check_state(ls_run_plan *plan, const ls_run_session *session) {
+    describe_arithmetic(plan, session);
+    return compare(plan, session, add_state);
 }
 
-ls_status ls_startup_check_data(ls_trainer *t) {
-    return compare(t, add_data);
+ls_status ls_startup_check_data(ls_run_plan *plan) {
+    return compare(plan, NULL, add_data);
 }

@@ -7,30 +7,26 @@
 #include "train/positions.h"
 #include "train/views.h"
 
-// Pictures of the test split that are looked at in all views.
-static int64_t count_wanted(const ls_trainer *t) {
-    return ls_ticks_down(ls_ticks(t->plan.cfg->eval_tta_share, t->plan.info.test_data->count));
+// Returns how many test pictures are evaluated in all views.
+static int64_t count_wanted(const ls_run_plan *plan) {
+    return ls_ticks_down(ls_ticks(plan->cfg->eval_tta_share, plan->info.test_data->count));
 }
 
-ls_status ls_tta_upload_views(ls_trainer *t) {
-    if (t->plan.cfg->eval_tta == LS_TTA_OFF) return LS_SUCCESS;
-    if (t->plan.evaluates && t->plan.info.comm->rank == 0 && count_wanted(t) == 0) // a run says so at its start
-        ls_warn("eval.tta_share = %g of %lld test pictures is none: eval.tta has no effect",
-            t->plan.cfg->eval_tta_share, (long long)t->plan.info.test_data->count);
-    LS_TRY(ls_views_new(&t->session.compute, t->plan.cfg, t->plan.eval_batches.micro_batch, &t->session.views));
-    t->session.compute.memory.control += t->session.views->bytes;
+ls_status ls_tta_upload_views(ls_run_session *session) {
+    const ls_run_plan *plan = session->plan;
+    if (plan->cfg->eval_tta == LS_TTA_OFF) return LS_SUCCESS;
+    if (plan->evaluates && plan->info.comm->rank == 0 && count_wanted(plan) == 0) // a run says so at its start
+        ls_warn("eval.tta_share = %g of %lld test pictures is none: eval.tta has no effect", plan->cfg->eval_tta_share,
+            (long long)plan->info.test_data->count);
+    LS_TRY(ls_views_new(&session->compute, plan->cfg, plan->eval_batches.micro_batch, &session->views));
+    session->compute.memory.control += session->views->bytes;
     return LS_SUCCESS;
-}
-
-ls_status ls_tta_run_view(ls_trainer *t, int view, ls_program_inputs *inputs) {
-    if (t->session.views) ls_views_choose(t->session.views, t->plan.eval_batches.micro_batch, view, inputs);
-    return ls_update_evaluate(t->session.update, t->session.compute.program[LS_RUN_EVAL_PROGRAM], inputs, view);
 }
 
 // --- pictures ------------------------------------------------------------------------------------
 
 struct ls_tta {
-    ls_trainer *trainer;
+    ls_run_session *session;
     int64_t count, kept; // of this rank's pictures
     uint32_t *samples;   // their numbers in the test split
     int32_t *labels;
@@ -43,20 +39,20 @@ struct ls_tta {
 };
 
 static int classes_of(const ls_tta *tta) {
-    return tta->trainer->plan.graph->classes;
+    return tta->session->plan->graph->classes;
 }
 
-ls_status ls_tta_new(ls_trainer *t, int64_t samples, ls_tta **out) {
+ls_status ls_tta_new(ls_run_session *session, int64_t samples, ls_tta **out) {
     ls_tta *tta;
-    const size_t n = (size_t)samples, classes = (size_t)t->plan.graph->classes;
+    const size_t n = (size_t)samples, classes = (size_t)session->plan->graph->classes;
     LS_TRY(LS_NEW(tta, 1, "test-time augmentation"));
-    *tta = (ls_tta){ .trainer = t, .count = samples };
+    *tta = (ls_tta){ .session = session, .count = samples };
     ls_status status = LS_NEW(tta->samples, n + 1, "logits of %zu test pictures", n);
     LS_THEN(status, LS_NEW(tta->labels, n + 1, "logits of %zu test pictures", n));
     LS_THEN(status, LS_NEW(tta->logits, n * classes + 1, "logits of %zu test pictures", n));
     LS_THEN(status, LS_NEW(tta->chosen, n + 1, "logits of %zu test pictures", n));
     LS_THEN(status, LS_NEW(tta->chosen_kept, n + 1, "logits of %zu test pictures", n));
-    LS_THEN(status, LS_NEW(tta->batch_logits, (size_t)t->plan.eval_batches.micro_batch * classes,
+    LS_THEN(status, LS_NEW(tta->batch_logits, (size_t)session->plan->eval_batches.micro_batch * classes,
                         "logits of %zu test pictures", n));
     return LS_GIVE(status, tta, out, ls_tta_free);
 }
@@ -104,9 +100,9 @@ static candidate candidate_of(const ls_tta *tta, int64_t kept) {
 
 // The candidates of all ranks, in order. Each picture is one rank's: the others add nothing to it.
 static ls_status gather_candidates(const ls_tta *tta, double *confidence, candidate *all) {
-    const int64_t samples = tta->trainer->plan.info.test_data->count;
+    const int64_t samples = tta->session->plan->info.test_data->count;
     for (int64_t i = 0; i < tta->count; i++) confidence[tta->samples[i]] = candidate_of(tta, i).confidence;
-    LS_TRY(ls_comm_allreduce(tta->trainer->plan.comm, confidence, samples, LS_F64, LS_REDUCE_SUM));
+    LS_TRY(ls_comm_allreduce(tta->session->plan->comm, confidence, samples, LS_F64, LS_REDUCE_SUM));
     for (int64_t s = 0; s < samples; s++) all[s] = (candidate){ confidence[s], s };
     qsort(all, (size_t)samples, sizeof *all, order_candidates);
     return LS_SUCCESS;
@@ -114,12 +110,12 @@ static ls_status gather_candidates(const ls_tta *tta, double *confidence, candid
 
 // *last: the last one of all ranks' candidates in their order to look at in all views; there are `wanted`.
 static ls_status find_last(const ls_tta *tta, int64_t wanted, candidate *last) {
-    const size_t samples = (size_t)tta->trainer->plan.info.test_data->count;
+    const size_t samples = (size_t)tta->session->plan->info.test_data->count;
     double *confidence = NULL;
     candidate *all = NULL;
     ls_status status = LS_NEW(confidence, samples, "confidences of %zu test pictures", samples);
     LS_THEN(status, LS_NEW(all, samples, "confidences of %zu test pictures", samples));
-    status = ls_comm_agree(tta->trainer->plan.comm, status, NULL);
+    status = ls_comm_agree(tta->session->plan->comm, status, NULL);
     LS_THEN(status, gather_candidates(tta, confidence, all));
     if (!ls_failed(status)) *last = wanted > 0 ? all[wanted - 1] : (candidate){ -1, 0 };
     free(confidence);
@@ -128,10 +124,10 @@ static ls_status find_last(const ls_tta *tta, int64_t wanted, candidate *last) {
 }
 
 static ls_status choose(ls_tta *tta, int64_t *wanted) {
-    const ls_trainer *t = tta->trainer;
+    const ls_run_plan *plan = tta->session->plan;
     candidate last = { INFINITY, 0 };
-    *wanted = count_wanted(t);
-    if (t->plan.cfg->eval_tta_share < 1) LS_TRY(find_last(tta, *wanted, &last));
+    *wanted = count_wanted(plan);
+    if (plan->cfg->eval_tta_share < 1) LS_TRY(find_last(tta, *wanted, &last));
     for (int64_t i = 0; i < tta->count; i++) {
         const candidate mine = candidate_of(tta, i);
         if (order_candidates(&mine, &last) > 0) continue;
@@ -152,24 +148,26 @@ static void add_view(ls_tta *tta, const ls_batch *batch, int64_t first, double w
 }
 
 static ls_status look_at_batch(ls_tta *tta, ls_program_inputs *inputs) {
-    ls_trainer *t = tta->trainer;
+    ls_run_session *session = tta->session;
+    const ls_run_plan *plan = session->plan;
     ls_batch batch;
-    LS_TRY(ls_input_pipeline_next(t->session.eval_input, inputs, &batch));
-    const int64_t first = batch.window * t->plan.eval_batches.micro_batch;
-    for (int v = 1; v < ls_views_count(t->plan.cfg); v++) {
-        LS_TRY(ls_tta_run_view(t, v, inputs));
-        LS_TRY(ls_trainer_read_logits(t, tta->batch_logits));
-        add_view(tta, &batch, first, ls_views_weight(t->plan.cfg, v));
+    LS_TRY(ls_input_pipeline_next(session->eval_input, inputs, &batch));
+    const int64_t first = batch.window * plan->eval_batches.micro_batch;
+    for (int v = 1; v < ls_views_count(plan->cfg); v++) {
+        LS_TRY(ls_run_session_run_view(session, v, inputs));
+        LS_TRY(ls_run_session_read_logits(session, tta->batch_logits));
+        add_view(tta, &batch, first, ls_views_weight(plan->cfg, v));
     }
-    return ls_input_pipeline_done(t->session.eval_input);
+    return ls_input_pipeline_done(session->eval_input);
 }
 
 static ls_status look_at_chosen(ls_tta *tta) {
-    ls_trainer *t = tta->trainer;
-    const int classes = classes_of(tta), micro = t->plan.eval_batches.micro_batch;
+    ls_run_session *session = tta->session;
+    const ls_run_plan *plan = session->plan;
+    const int classes = classes_of(tta), micro = plan->eval_batches.micro_batch;
     const int64_t windows = (tta->chosen_count + micro - 1) / micro;
     for (int64_t i = 0; i < tta->chosen_count * classes; i++)
-        tta->logits[tta->chosen_kept[i / classes] * classes + i % classes] *= ls_views_weight(t->plan.cfg, 0);
+        tta->logits[tta->chosen_kept[i / classes] * classes + i % classes] *= ls_views_weight(plan->cfg, 0);
     if (windows == 0) return LS_SUCCESS;
     const ls_loader_options options = { .batches = { .samples = tta->chosen_count,
                                             .windows = windows,
@@ -179,14 +177,14 @@ static ls_status look_at_chosen(ls_tta *tta) {
                                             .per_rank = 1,
                                             .world_size = 1 },
         .epochs = 1,
-        .workers = (int)t->plan.cfg->data_workers,
+        .workers = (int)plan->cfg->data_workers,
         .order = tta->chosen };
-    LS_TRY(ls_input_pipeline_start(t->session.eval_input, &options, windows));
-    ls_program_inputs inputs = ls_session_inputs(&t->session.compute);
-    ls_update_inputs(t->session.update, &inputs);
+    LS_TRY(ls_input_pipeline_start(session->eval_input, &options, windows));
+    ls_program_inputs inputs = ls_session_inputs(&session->compute);
+    ls_update_inputs(session->update, &inputs);
     ls_status status = LS_SUCCESS;
     for (int64_t i = 0; i < windows; i++) LS_THEN(status, look_at_batch(tta, &inputs));
-    ls_input_pipeline_stop(t->session.eval_input);
+    ls_input_pipeline_stop(session->eval_input);
     return status;
 }
 

@@ -10,17 +10,14 @@
 #define LS_TRAIN_TTA_H
 
 #include "train/outcomes.h"
-#include "train/trainer_internal.h"
+#include "train/run_session.h"
 
 typedef struct ls_tta ls_tta; // of one evaluation: what this rank knows of its pictures
 
-// Makes t->session.views, which counts as memory for control. Nothing where eval.tta is off.
-LS_CHECKED ls_status ls_tta_upload_views(ls_trainer *t);
-// Runs the program that evaluates on the inputs' pictures in view 0, the picture itself, or in another.
-LS_CHECKED ls_status ls_tta_run_view(ls_trainer *t, int view, ls_program_inputs *inputs);
-
+// Makes session->views, which counts as memory for control; nothing if eval.tta is off.
+LS_CHECKED ls_status ls_tta_upload_views(ls_run_session *session);
 // samples: this rank's.
-LS_CHECKED ls_status ls_tta_new(ls_trainer *t, int64_t samples, ls_tta **out);
+LS_CHECKED ls_status ls_tta_new(ls_run_session *session, int64_t samples, ls_tta **out);
 void ls_tta_free(ls_tta *tta); // NULL is allowed
 // The picture's logits in view 0; index: in the test split.
 void ls_tta_keep(ls_tta *tta, int64_t index, int label, const double *logits);

@@ -7,13 +7,13 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "data/verify.h"
-#include "train/trainer_internal.h"
+#include "train/startup_check.h"
 
 enum { NAMED_MAX = 20 };
 static const double TOLD_EVERY_SECONDS = 5;
 
 typedef struct {
-    ls_trainer *t;
+    const ls_run_plan *plan;
     ls_dataset *dataset;
     const char *split;
     // Ranks of one host that see the same files: this one's group and place in it.
@@ -30,11 +30,11 @@ typedef struct {
 static void show_life(void *context, int64_t done, int64_t all) {
     verification *v = context;
     const double now = ls_clock_seconds();
-    ls_comm_phase(v->t->plan.comm, "start-up: verifying pictures", -1);
+    ls_comm_phase(v->plan->comm, "start-up: verifying pictures", -1);
     if (now - v->told_s < TOLD_EVERY_SECONDS) return;
     v->told_s = now;
     ls_info("data      verifying %s pictures: %lld of %lld%s", v->split, (long long)done, (long long)all,
-        v->t->plan.info.comm->world_size > 1 ? " of this rank's" : "");
+        v->plan->info.comm->world_size > 1 ? " of this rank's" : "");
 }
 
 typedef struct {
@@ -59,11 +59,11 @@ static void find_group(verification *v, const sight *all, int ranks, int rank) {
 }
 
 static ls_status group_ranks(verification *v) {
-    const ls_comm_info *comm = v->t->plan.info.comm;
+    const ls_comm_info *comm = v->plan->info.comm;
     const sight mine = { comm->host_index, ls_dataset_files(v->dataset) };
     sight *all;
-    ls_status status = ls_comm_agree(v->t->plan.comm, LS_NEW(all, comm->world_size, "files of the ranks"), NULL);
-    LS_THEN(status, ls_comm_allgather(v->t->plan.comm, &mine, all, sizeof mine));
+    ls_status status = ls_comm_agree(v->plan->comm, LS_NEW(all, comm->world_size, "files of the ranks"), NULL);
+    LS_THEN(status, ls_comm_allgather(v->plan->comm, &mine, all, sizeof mine));
     if (!ls_failed(status)) find_group(v, all, comm->world_size, comm->rank);
     free(all);
     return status;
@@ -73,9 +73,9 @@ static ls_status group_ranks(verification *v) {
 static ls_status pack(verification *v) {
     char folder[LS_TEXT_BYTES];
     const int creates = v->share == 0;
-    ls_status packed = LS_SUCCESS, found = ls_dataset_cache_folder(v->t->plan.cfg, folder, sizeof folder);
+    ls_status packed = LS_SUCCESS, found = ls_dataset_cache_folder(v->plan->cfg, folder, sizeof folder);
     if (!ls_failed(found) && folder[0] && creates) packed = ls_dataset_pack(v->dataset, folder, 1);
-    LS_TRY(ls_comm_barrier_napping(v->t->plan.comm));
+    LS_TRY(ls_comm_barrier_napping(v->plan->comm));
     LS_TRY(found);
     if (folder[0] && !creates && ls_failed(ls_dataset_pack(v->dataset, folder, 0))) return LS_SUCCESS;
     if (ls_failed(packed)) ls_warn("%s; pictures are decoded in every epoch", packed.text);
@@ -84,12 +84,12 @@ static ls_status pack(verification *v) {
 
 // Where nothing is packed, the groups share the decoding.
 static ls_verify_options share_out(verification *v) {
-    const int packs = strcmp(v->t->plan.cfg->data_cache, "off") != 0, workers = (int)v->t->plan.cfg->data_workers;
+    const int packs = strcmp(v->plan->cfg->data_cache, "off") != 0, workers = (int)v->plan->cfg->data_workers;
     return (ls_verify_options){ .share = v->share,
         .shares = v->shares,
         .group = packs ? 0 : v->group,
         .groups = packs ? 1 : v->groups,
-        .workers = workers > v->t->plan.info.threads ? workers : v->t->plan.info.threads,
+        .workers = workers > v->plan->info.threads ? workers : v->plan->info.threads,
         .alive = show_life,
         .context = v };
 }
@@ -107,15 +107,15 @@ static ls_status look(verification *v) {
 // Each group has read all its files. Where they contain the same everywhere, each rank gets what the first group has
 // found; else the comparison of ranks ends the run.
 static ls_status share_contents(verification *v) {
-    const ls_comm_info *comm = v->t->plan.info.comm;
+    const ls_comm_info *comm = v->plan->info.comm;
     const int64_t count = ls_dataset_get_info(v->dataset)->count;
     int same = 1;
     v->sums[v->group] = (int64_t)ls_verify_contents(v->dataset, &v->options, v->group == 0 ? v->contents : NULL);
-    LS_TRY(ls_comm_allreduce(v->t->plan.comm, v->sums, v->groups, LS_I64, LS_REDUCE_SUM));
+    LS_TRY(ls_comm_allreduce(v->plan->comm, v->sums, v->groups, LS_I64, LS_REDUCE_SUM));
     ls_dataset_set_content(v->dataset, (uint64_t)v->sums[v->group]);
     for (int g = 1; g < v->groups; g++) same &= v->sums[g] == v->sums[0];
     if (comm->world_size == 1 || !same) return LS_SUCCESS;
-    LS_TRY(ls_comm_allreduce(v->t->plan.comm, v->contents, count, LS_I64, LS_REDUCE_SUM));
+    LS_TRY(ls_comm_allreduce(v->plan->comm, v->contents, count, LS_I64, LS_REDUCE_SUM));
     for (int64_t i = 0; i < count; i++) ls_dataset_know_content(v->dataset, i, (uint64_t)v->contents[i]);
     return LS_SUCCESS;
 }
@@ -144,7 +144,7 @@ static void name_broken(const verification *v) {
 // What any rank found is broken, on all ranks. Where their lists of files differ nothing is looked at:
 // ls_startup_check_state refuses that.
 static ls_status verify(verification *v) {
-    ls_comm *comm = v->t->plan.comm;
+    ls_comm *comm = v->plan->comm;
     const int64_t all = ls_dataset_get_info(v->dataset)->count,
                   set = (int64_t)(ls_dataset_get_info(v->dataset)->checksum >> 1);
     int64_t extremes[2] = { set, -set };
@@ -161,7 +161,7 @@ static ls_status verify(verification *v) {
     if (v->looked > 0 && ls_dataset_packed_at(v->dataset)[0])
         ls_info("data      %s pictures are packed in %s", v->split, ls_dataset_packed_at(v->dataset));
     for (int64_t i = 0; i < all; i++) v->count += v->broken[i];
-    if (v->count > 0 && v->t->plan.info.comm->rank == 0) name_broken(v);
+    if (v->count > 0 && v->plan->info.comm->rank == 0) name_broken(v);
     return LS_SUCCESS;
 }
 
@@ -178,14 +178,14 @@ static void finish(verification *v) {
     free(v->sums);
 }
 
-static ls_status verify_training(ls_trainer *t, int64_t *broken) {
-    verification v = { .t = t, .dataset = t->plan.train_data, .split = "training" };
+static ls_status verify_training(ls_run_plan *plan, int64_t *broken) {
+    verification v = { .plan = plan, .dataset = plan->train_data, .split = "training" };
     ls_status status = verify(&v);
     *broken = v.count;
-    if (!ls_failed(status) && v.count > 0 && t->plan.cfg->data_broken == LS_BROKEN_SKIP) {
-        ls_dataset_know_broken(t->plan.train_data, v.broken);
+    if (!ls_failed(status) && v.count > 0 && plan->cfg->data_broken == LS_BROKEN_SKIP) {
+        ls_dataset_know_broken(plan->train_data, v.broken);
         ls_info("data      %lld of %lld training pictures cannot be read; others of their classes take their places",
-            (long long)v.count, (long long)t->plan.info.train_data->count);
+            (long long)v.count, (long long)plan->info.train_data->count);
     }
     finish(&v);
     return status;
@@ -193,15 +193,15 @@ static ls_status verify_training(ls_trainer *t, int64_t *broken) {
 
 // What is broken of a set that is evaluated on is left out, where data.broken = skip.
 static ls_status verify_evaluated(
-    ls_trainer *t, ls_dataset *dataset, const char *split, int64_t *broken, int64_t *all) {
+    ls_run_plan *plan, ls_dataset *dataset, const char *split, int64_t *broken, int64_t *all) {
     if (!dataset || !ls_dataset_may_break(dataset)) return LS_SUCCESS;
-    verification v = { .t = t, .dataset = dataset, .split = split };
+    verification v = { .plan = plan, .dataset = dataset, .split = split };
     const int64_t count = ls_dataset_get_info(dataset)->count;
     ls_status status = verify(&v);
     *broken += v.count;
     *all += count;
-    if (!ls_failed(status) && v.count > 0 && t->plan.cfg->data_broken == LS_BROKEN_SKIP) {
-        status = ls_comm_agree(t->plan.comm, ls_dataset_leave_out(dataset, v.broken), NULL);
+    if (!ls_failed(status) && v.count > 0 && plan->cfg->data_broken == LS_BROKEN_SKIP) {
+        status = ls_comm_agree(plan->comm, ls_dataset_leave_out(dataset, v.broken), NULL);
         ls_info("data      %lld of %lld %s pictures cannot be read and are left out", (long long)v.count,
             (long long)count, split);
     }
@@ -209,21 +209,21 @@ static ls_status verify_evaluated(
     return status;
 }
 
-ls_status ls_trainer_verify_test_pictures(ls_trainer *t) {
-    int64_t broken = 0, more = 0, all = t->plan.info.train_data->count;
-    LS_TRY(verify_evaluated(t, t->plan.test_data, "test", &broken, &all));
-    LS_TRY(verify_evaluated(t, t->plan.val_data, "validation", &broken, &all));
-    if (broken == 0 || t->plan.cfg->data_broken == LS_BROKEN_SKIP) return LS_SUCCESS;
-    LS_TRY(verify_training(t, &more)); // all that is broken is named at once
+ls_status ls_run_plan_verify_test_pictures(ls_run_plan *plan) {
+    int64_t broken = 0, more = 0, all = plan->info.train_data->count;
+    LS_TRY(verify_evaluated(plan, plan->test_data, "test", &broken, &all));
+    LS_TRY(verify_evaluated(plan, plan->val_data, "validation", &broken, &all));
+    if (broken == 0 || plan->cfg->data_broken == LS_BROKEN_SKIP) return LS_SUCCESS;
+    LS_TRY(verify_training(plan, &more)); // all that is broken is named at once
     return refuse(broken + more, all);
 }
 
-ls_status ls_trainer_verify_pictures(ls_trainer *t) {
-    if (!ls_dataset_may_break(t->plan.train_data)) return LS_SUCCESS;
+ls_status ls_run_plan_verify_pictures(ls_run_plan *plan) {
+    if (!ls_dataset_may_break(plan->train_data)) return LS_SUCCESS;
     int64_t broken;
-    LS_TRY(verify_training(t, &broken));
-    LS_TRY(ls_startup_check_data(t));
-    if (broken == 0 || t->plan.cfg->data_broken == LS_BROKEN_SKIP) return LS_SUCCESS;
-    return refuse(broken, t->plan.info.train_data->count + t->plan.info.test_data->count +
-                              (t->plan.info.val_data ? t->plan.info.val_data->count : 0));
+    LS_TRY(verify_training(plan, &broken));
+    LS_TRY(ls_startup_check_data(plan));
+    if (broken == 0 || plan->cfg->data_broken == LS_BROKEN_SKIP) return LS_SUCCESS;
+    return refuse(broken, plan->info.train_data->count + plan->info.test_data->count +
+                              (plan->info.val_data ? plan->info.val_data->count : 0));
 }

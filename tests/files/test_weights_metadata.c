@@ -53,7 +53,7 @@ static void a_trainer_s_weights_say_all(void **state) {
     const float mean[] = { 0.1f, 0.25f, 0.333333333f }, std[] = { 0.5f, 0.25f, 1e-3f };
     assert_memory_equal(facts->mean, mean, sizeof mean); // every bit
     assert_memory_equal(facts->std, std, sizeof std);
-    for (int i = 0; i < 3; i++) assert_string_equal(facts->classes[i], ls_dataset_class(r.trainer->train_data, i));
+    for (int i = 0; i < 3; i++) assert_string_equal(facts->classes[i], ls_dataset_class(r.trainer->plan.train_data, i));
     ls_weights_info_free(facts);
     run_close(&r);
 }

@@ -47,9 +47,9 @@ static ls_status small_open(
     return LS_SUCCESS;
 }
 
-// The trainer, with this device in place of ref.
+// The session, with this device in place of ref.
 #define ls_device_assignment_open small_open
-#include "../../src/train/trainer.c"
+#include "../../src/train/run_session.c"
 #undef ls_device_assignment_open
 
 // --- runs ----------------------------------------------------------------------------------------
@@ -219,7 +219,7 @@ static void auto_is_the_number(void **state) {
         run r;
         must(open_run(&r, comm, limits[v], variants[v]));
         must(ls_trainer_updates(r.trainer, 5, NULL));
-        must(ls_param_store_hash(r.trainer->session.store, &hash[v]));
+        must(ls_param_store_hash(r.trainer->session.compute.store, &hash[v]));
         ls_trainer_free(r.trainer);
     }
     assert_true(hash[0] == hash[1]);

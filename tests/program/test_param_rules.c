@@ -66,11 +66,11 @@ static void the_first_match_decides(void **state) {
     must(open_groups(&r, "optimizer.kind=muon",
         "c1.weight frozen; c1.* lr=0.5 momentum=0.8 end=1.5; n2.weight decay=0.25 frozen_after=2; l.* kind=adamw "
         "lr=2"));
-    const ls_param_rules *rules = r.trainer->rules;
+    const ls_param_rules *rules = r.trainer->plan.rules;
     assert_int_equal(rules->rate_count, 3);
     assert_int_equal(rules->kept, 2);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const ls_param_rule *rule = &rules->param[find(r.trainer->graph, rows[i].name)];
+        const ls_param_rule *rule = &rules->param[find(r.trainer->plan.graph, rows[i].name)];
         const ls_rate_rule *rate = &rules->rate[rule->rate];
         if (rule->kind != rows[i].kind) fail_msg("%s: kind %d", rows[i].name, rule->kind);
         if (rule->kind == LS_NOT_TRAINED) continue;
@@ -98,20 +98,20 @@ static void what_is_frozen_is_not_computed(void **state) {
     (void)state;
     run bias = { 0 }, none = { 0 };
     must(open_groups(&bias, "optimizer.kind=sgd", "c1.weight frozen; n2.weight frozen"));
-    const ls_program *program = ls_trainer_full(bias.trainer, 0);
+    const ls_program *program = ls_run_session_full_program(&bias.trainer->session, 0);
     assert_int_equal(count_of(program, LS_OP_CONV_BACKWARD_WEIGHT, "c1"), 1);
     for (int i = 0; i < program->count; i++) {
         const ls_op_desc *desc = &program->instructions[i].plan->desc;
         if (desc->op == LS_OP_CONV_BACKWARD_WEIGHT)
             assert_int_equal(desc->attr.conv.bias_only, strcmp(desc->layer, "c1") == 0);
     }
-    const ls_param_store *store = bias.trainer->session.store;
+    const ls_param_store *store = bias.trainer->session.compute.store;
     assert_int_equal(store->trained_params, 6);
     assert_int_equal(store->grad->bytes, (size_t)(store->trained_elements + store->statistic_elements) * sizeof(float));
     assert_int_equal(store->state->bytes, (size_t)store->trained_elements * sizeof(float));
     run_close(&bias);
     must(open_groups(&none, "optimizer.kind=sgd", "c1.* frozen; c2.weight frozen"));
-    program = ls_trainer_full(none.trainer, 0);
+    program = ls_run_session_full_program(&none.trainer->session, 0);
     assert_int_equal(count_of(program, LS_OP_CONV_BACKWARD_WEIGHT, "c1"), 0);
     assert_int_equal(count_of(program, LS_OP_CONV_BACKWARD_DATA, "c2"), 0);
     assert_int_equal(count_of(program, LS_OP_CONV_BACKWARD_WEIGHT, "c2"), 1);
@@ -127,10 +127,10 @@ static void what_has_ended_is_not_computed(void **state) {
     } rows[] = { { 0, 1, 1, 1 }, { 1, 1, 1, 1 }, { 2, 0, 0, 1 }, { 3, 0, 0, 0 }, { 9, 0, 0, 0 } };
     run r = { 0 };
     must(open_groups(&r, "optimizer.kind=sgd", "c1.* end=1.25; c2.* frozen_after=3"));
-    const int trained = r.trainer->session.store->trained_params;
-    assert_int_equal(r.trainer->stage_count, 3);
+    const int trained = r.trainer->session.compute.store->trained_params;
+    assert_int_equal(r.trainer->plan.stage_count, 3);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const ls_program *program = ls_trainer_full(r.trainer, rows[i].epoch);
+        const ls_program *program = ls_run_session_full_program(&r.trainer->session, rows[i].epoch);
         assert_int_equal(count_of(program, LS_OP_CONV_BACKWARD_WEIGHT, "c1"), rows[i].weight_c1);
         assert_int_equal(count_of(program, LS_OP_CONV_BACKWARD_DATA, "c2"), rows[i].data_c2);
         assert_int_equal(count_of(program, LS_OP_CONV_BACKWARD_WEIGHT, "c2"), rows[i].weight_c2);
@@ -170,7 +170,7 @@ static void what_is_frozen_stays(void **state) {
         }
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
             for (int step = 0; step < 2; step++) {
-                const int p = find(r.trainer->graph, rows[i].name);
+                const int p = find(r.trainer->plan.graph, rows[i].name);
                 const ls_snapshot_tensor *before = &s[step]->tensors[p], *after = &s[step + 1]->tensors[p];
                 const int moved = memcmp(before->values, after->values, (size_t)before->elements * sizeof(float)) != 0;
                 if (moved != rows[i].moves[step])
@@ -197,7 +197,7 @@ static void statistics_move_once(void **state) {
         must(ls_trainer_snapshot_new(r.trainer, &s));
         must(ls_trainer_snapshot(r.trainer, s));
         for (int n = 0; n < 2; n++) {
-            const float *got = s->tensors[find(r.trainer->graph, names[n])].values;
+            const float *got = s->tensors[find(r.trainer->plan.graph, names[n])].values;
             for (int c = 0; c < 8; c++) first[c] = n ? 1 : 0;
             assert_memory_not_equal(got, first, sizeof first);
             if (i == 0) memcpy(want[n], got, sizeof want[n]);
@@ -247,7 +247,8 @@ static void statistics_rest(void **state) {
                 continue;
             }
             must(open_more(&r, kinds[k], rows[i].groups, rows[i].stored));
-            const int mean = find(r.trainer->graph, "n2.running_mean"), var = find(r.trainer->graph, "n2.running_var");
+            const int mean = find(r.trainer->plan.graph, "n2.running_mean"),
+                      var = find(r.trainer->plan.graph, "n2.running_var");
             for (int part = 0; part <= PARTS; part++) {
                 if (part) must(ls_trainer_updates(r.trainer, updates[part - 1], NULL));
                 must(ls_trainer_snapshot_new(r.trainer, &s[part]));
@@ -275,17 +276,17 @@ static void stored_statistics_are_an_evaluations(void **state) {
     (void)state;
     run r = { 0 };
     must(open_more(&r, "optimizer.kind=sgd", "", "*"));
-    const ls_program *program = ls_trainer_full(r.trainer, 0);
+    const ls_program *program = ls_run_session_full_program(&r.trainer->session, 0);
     assert_int_equal(count_of(program, LS_OP_NORM_FORWARD, "n2"), 0);
     assert_int_equal(count_of(program, LS_OP_NORM_INFERENCE, "n2"), 1);
     assert_int_equal(count_of(program, LS_OP_NORM_BACKWARD, "n2"), 1);
     assert_int_equal(count_of(program, LS_OP_CONV_BACKWARD_WEIGHT, "c1"), 1);
-    assert_int_equal(r.trainer->session.store->statistic_params, 0);
+    assert_int_equal(r.trainer->session.compute.store->statistic_params, 0);
     run_close(&r);
 }
 
 static const ls_optimizer_attr *step_of(const run *r, ls_op op) {
-    const ls_optimizer *o = ls_update_optimizer(r->trainer->update);
+    const ls_optimizer *o = ls_update_optimizer(r->trainer->session.update);
     for (int s = 0; s < o->step_count; s++)
         if (o->steps[s].plan->desc.op == op) return &o->steps[s].plan->desc.attr.optimizer;
     fail_msg("no step of operator %d", op);

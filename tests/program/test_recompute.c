@@ -128,7 +128,7 @@ static uint64_t weights_after(const row *r, const char *model, const char *recom
     ls_trainer *t;
     must(ls_trainer_new(&cfg, comm, &t));
     must(ls_trainer_updates(t, r->updates, NULL));
-    *blocks = ls_trainer_full(t, 0)->blocks;
+    *blocks = ls_run_session_full_program(&t->session, 0)->blocks;
     uint64_t hash;
     must(ls_param_store_hash(t->session.compute.store, &hash));
     ls_trainer_free(t);

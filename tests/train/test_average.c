@@ -167,7 +167,7 @@ static void the_average_is_evaluated_and_saved(const char *device, const char *p
     open_with(&other, device, precision, "average.kind=off");
     must(ls_trainer_load_weights(other.trainer, path));
     uint64_t hash;
-    must(ls_param_store_hash(other.trainer->session.store, &hash));
+    must(ls_param_store_hash(other.trainer->session.compute.store, &hash));
     must(ls_trainer_evaluate(other.trainer, 1, &evaluation));
     assert_true(hash == summary.weights_hash);
     assert_true(evaluation.test_loss == summary.evaluation.test_loss);

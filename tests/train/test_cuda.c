@@ -159,7 +159,7 @@ static void any_legal_order_gives_the_same(void **state) {
         setenv("LOCKSTEP_EMULATION", setting, 1);
         must(open_run(&r, "device.type=cuda", tiny, options));
         must(ls_trainer_updates(r.trainer, UPDATES, got));
-        must(ls_param_store_hash(r.trainer->session.store, &hash));
+        must(ls_param_store_hash(r.trainer->session.compute.store, &hash));
         run_close(&r);
         for (int u = 0; u < UPDATES; u++)
             if (!(fabs(got[u] - expected[u]) <= 2e-5 * expected[u]))
@@ -207,11 +207,12 @@ static void an_update_counts_its_own_samples(void **state) {
     run r = { 0 };
     must(open_run(&r, "device.type=cuda", small, options));
     for (int u = 0; u < 8; u++) {
-        int samples = ls_batches_window_samples(&r.trainer->facts.batches, r.trainer->done.window);
-        r.trainer->since_report = (ls_micro_result){ 0 };
-        must(ls_trainer_update(r.trainer, &s));
-        if (r.trainer->since_report.count != samples)
-            fail_msg("update %d: %lld samples, expected %d", u, (long long)r.trainer->since_report.count, samples);
+        int samples = ls_batches_window_samples(&r.trainer->plan.info.batches, r.trainer->progress.done.window);
+        r.trainer->progress.since_report = (ls_micro_result){ 0 };
+        must(run_one_update(r.trainer, &s));
+        if (r.trainer->progress.since_report.count != samples)
+            fail_msg(
+                "update %d: %lld samples, expected %d", u, (long long)r.trainer->progress.since_report.count, samples);
     }
     run_close(&r);
 }
@@ -280,18 +281,18 @@ static void the_loss_scale_recovers(void **state) {
     ls_train_state s;
     uint64_t before, after;
     must(open_run(&r, "device.type=cuda", small, options));
-    must(ls_param_store_hash(r.trainer->session.store, &before));
-    must(ls_trainer_update(r.trainer, &s));
+    must(ls_param_store_hash(r.trainer->session.compute.store, &before));
+    must(run_one_update(r.trainer, &s));
     assert_int_equal(s.skip, 1);
     assert_true(s.loss_scale == 8388608.0f && s.applied == 0);
-    must(ls_param_store_hash(r.trainer->session.store, &after));
+    must(ls_param_store_hash(r.trainer->session.compute.store, &after));
     assert_true(before == after);
     must(ls_trainer_updates(r.trainer, 30, NULL));
-    must(ls_trainer_update(r.trainer, &s));
+    must(run_one_update(r.trainer, &s));
     assert_int_equal(s.skip, 0);
     assert_int_equal(s.applied + s.skipped, 32);
     assert_true(s.skipped < 20 && s.loss_scale < 8388608.0f);
-    must(ls_param_store_hash(r.trainer->session.store, &after));
+    must(ls_param_store_hash(r.trainer->session.compute.store, &after));
     assert_true(before != after);
     run_close(&r);
 }
@@ -341,11 +342,11 @@ static void a_halted_run_keeps_its_weights(void **state) {
     ls_train_summary summary;
     run r = { 0 };
     must(open_run(&r, "device.type=cuda", small, options));
-    must(ls_param_store_hash(r.trainer->session.store, &before));
+    must(ls_param_store_hash(r.trainer->session.compute.store, &before));
     assert_int_equal(ls_trainer_run(r.trainer, NULL, 0, &summary).code, LS_NUMERIC);
-    must(ls_param_store_hash(r.trainer->session.store, &after));
+    must(ls_param_store_hash(r.trainer->session.compute.store, &after));
     assert_true(before == after);
-    assert_true(r.trainer->next.updates > r.trainer->done.updates + 1); // the host was ahead
+    assert_true(r.trainer->progress.next.updates > r.trainer->progress.done.updates + 1); // the host was ahead
     run_close(&r);
 }
 

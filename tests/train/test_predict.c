@@ -54,7 +54,7 @@ static void train(run *r, const char *shape, const char *device) {
     ls_train_summary summary;
     must(ls_trainer_run(r->trainer, NULL, 0, &summary));
     must(ls_trainer_save_weights(r->trainer, weights_path));
-    const ls_dataset *test = r->trainer->test_data;
+    const ls_dataset *test = r->trainer->plan.test_data;
     const ls_chw s = ls_dataset_get_info(test)->shape;
     for (int i = 0; i < PICTURES; i++) {
         uint8_t pixels[3 * 12 * 12];
@@ -122,7 +122,7 @@ static void as_evaluation(void **state) {
             must(ls_predictor_next(p.predictor, &prediction));
             must(prediction.status);
             assert_string_equal(prediction.path, paths[n]);
-            must(ls_dataset_read(r.trainer->test_data, n, pixels, &label));
+            must(ls_dataset_read(r.trainer->plan.test_data, n, pixels, &label));
             loss += loss_of(prediction.logits, 4, label, &is_right);
             correct += is_right;
         }
@@ -162,12 +162,12 @@ static void write_view(int view, const uint8_t *picture, ls_chw s, const char *p
 
 static void predict_views(
     const run *r, const prediction_run *p, float logits[VIEWS][PICTURES][CLASSES], int32_t labels[PICTURES]) {
-    const ls_chw s = ls_dataset_get_info(r->trainer->test_data)->shape;
+    const ls_chw s = ls_dataset_get_info(r->trainer->plan.test_data)->shape;
     for (int v = 0; v < VIEWS; v++) {
         prediction_run view = *p;
         for (int n = 0; n < PICTURES; n++) {
             uint8_t pixels[3 * 12 * 12];
-            must(ls_dataset_read(r->trainer->test_data, n, pixels, &labels[n]));
+            must(ls_dataset_read(r->trainer->plan.test_data, n, pixels, &labels[n]));
             write_view(v, pixels, s, paths[n]);
         }
         must(open_predictor(&view, &r->cfg, list, PICTURES));
@@ -248,8 +248,8 @@ static void check_predictions(const run *r, const prediction_run *p, float logit
     for (int n = 0; n < PICTURES; n++) { // the files are those of the last view
         uint8_t pixels[3 * 12 * 12];
         int32_t label;
-        must(ls_dataset_read(r->trainer->test_data, n, pixels, &label));
-        write_view(0, pixels, ls_dataset_get_info(r->trainer->test_data)->shape, paths[n]);
+        must(ls_dataset_read(r->trainer->plan.test_data, n, pixels, &label));
+        write_view(0, pixels, ls_dataset_get_info(r->trainer->plan.test_data)->shape, paths[n]);
     }
     must(open_predictor(&views, &cfg, list, PICTURES));
     for (int n = 0; n < PICTURES; n++) {
@@ -395,9 +395,9 @@ static void weights_that_are_not_finite(void **state) {
     (void)state;
     run r = { 0 };
     train(&r, "1x12x12", "cpu");
-    const ls_graph *g = r.trainer->graph;
+    const ls_graph *g = r.trainer->plan.graph;
     const float bad[4] = { 0, NAN, 0, 0 };
-    ls_param_store_import(r.trainer->session.store, g->param_count - 1, bad); // fc.bias
+    ls_param_store_import(r.trainer->session.compute.store, g->param_count - 1, bad); // fc.bias
     must(ls_trainer_save_weights(r.trainer, weights_path));
     prediction_run p = { 0 };
     open_weights(&p);

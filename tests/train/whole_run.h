@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "support/cmocka.h"
+#include "train/advance.h"
 #include "train/trainer_internal.h"
 
 #define must(expr) \
@@ -41,6 +42,11 @@ static inline ls_status run_open(run *r, const char *network_path, const char *c
     must(ls_config_check(&r->cfg));
     must(ls_comm_self(&r->comm));
     return ls_trainer_new(&r->cfg, r->comm, &r->trainer);
+}
+
+// Enqueues and completes one update.
+static inline ls_status run_one_update(ls_trainer *t, ls_train_state *state) {
+    return ls_run_advance(&t->session, &t->progress, &t->saving, t->progress.done.updates + 1, state);
 }
 
 static inline void run_close(run *r) {

@@ -7,7 +7,7 @@
 #include "base/held.h"
 #include "base/json.h"
 #include "base/memory.h"
-#include "train/trainer_internal.h"
+#include "train/run_weights.h"
 
 enum { TRIES = 100, FIXED_TENSORS = 5, PATH_BYTES = LS_TEXT_BYTES + 64 };
 
@@ -84,26 +84,26 @@ static void free_pictures(pictures *p) {
     free(p->table);
 }
 
-static ls_status read_pictures(const ls_trainer *t, const ls_nonfinite *r, const int64_t *samples, pictures *p) {
-    const ls_augmentation augmentation = ls_config_augmentation(t->plan.cfg);
-    size_t n = (size_t)r->count, picture = (size_t)ls_chw_count(t->plan.graph->input);
+static ls_status read_pictures(const ls_run_plan *plan, const ls_nonfinite *r, const int64_t *samples, pictures *p) {
+    const ls_augmentation augmentation = ls_config_augmentation(plan->cfg);
+    size_t n = (size_t)r->count, picture = (size_t)ls_chw_count(plan->graph->input);
     *p = (pictures){ 0 };
     LS_TRY(LS_NEW(p->pixels, n * picture, "micro-batch of %zu samples", n));
     LS_TRY(LS_NEW(p->labels, n, "micro-batch of %zu samples", n));
     LS_TRY(LS_NEW(p->augment, n, "micro-batch of %zu samples", n));
-    LS_TRY(LS_NEW(p->table, t->plan.graph->input.c * 256, "micro-batch of %zu samples", n));
+    LS_TRY(LS_NEW(p->table, plan->graph->input.c * 256, "micro-batch of %zu samples", n));
     for (size_t i = 0; i < n; i++) {
-        LS_TRY(ls_dataset_read_whole(t->plan.train_data, samples[i], p->pixels + i * picture, &p->labels[i]));
+        LS_TRY(ls_dataset_read_whole(plan->train_data, samples[i], p->pixels + i * picture, &p->labels[i]));
         p->augment[i] =
-            ls_augment_draw(&augmentation, t->plan.graph->input, (uint64_t)t->plan.cfg->run_seed, r->epoch, samples[i]);
+            ls_augment_draw(&augmentation, plan->graph->input, (uint64_t)plan->cfg->run_seed, r->epoch, samples[i]);
     }
-    ls_dataset_table(t->plan.train_data, p->table);
+    ls_dataset_table(plan->train_data, p->table);
     return LS_SUCCESS;
 }
 
-static ls_status write_tensors(const char *path, const ls_trainer *t, const ls_nonfinite *r, const int64_t *samples,
-    const pictures *p, const ls_norm_sums *sums) {
-    ls_chw in = t->plan.graph->input;
+static ls_status write_tensors(const char *path, const ls_run_session *session, const ls_nonfinite *r,
+    const int64_t *samples, const pictures *p, const ls_norm_sums *sums) {
+    ls_chw in = session->plan->graph->input;
     int64_t n = r->count;
     size_t some = (size_t)sums->count;
     ls_safetensors_tensor *tensors;
@@ -125,9 +125,9 @@ static ls_status write_tensors(const char *path, const ls_trainer *t, const ls_n
     };
     memcpy(tensors + some, rest, sizeof rest);
     int count = sums->count + FIXED_TENSORS;
-    if (t->session.class_weights)
-        tensors[count++] = (ls_safetensors_tensor){ "class_weights", LS_F32, 1, { t->plan.graph->classes },
-            ls_class_weights_values(t->session.class_weights) };
+    if (session->class_weights)
+        tensors[count++] = (ls_safetensors_tensor){ "class_weights", LS_F32, 1, { session->plan->graph->classes },
+            ls_class_weights_values(session->class_weights) };
     status = ls_safetensors_write(path, tensors, count, NULL, 0, NULL);
 done:
     free(tensors);
@@ -135,11 +135,11 @@ done:
     return status;
 }
 
-static ls_status write_batch(
-    const char *path, const ls_trainer *t, const ls_nonfinite *r, const int64_t *samples, const ls_norm_sums *sums) {
+static ls_status write_batch(const char *path, const ls_run_session *session, const ls_nonfinite *r,
+    const int64_t *samples, const ls_norm_sums *sums) {
     pictures p;
-    ls_status status = read_pictures(t, r, samples, &p);
-    LS_THEN(status, write_tensors(path, t, r, samples, &p, sums));
+    ls_status status = read_pictures(session->plan, r, samples, &p);
+    LS_THEN(status, write_tensors(path, session, r, samples, &p, sums));
     free_pictures(&p);
     return status;
 }
@@ -167,44 +167,46 @@ static ls_status write_facts(const char *path, const ls_nonfinite *r) {
     return status;
 }
 
-static ls_status write_files(
-    ls_trainer *t, const char *folder, const ls_nonfinite *r, const int64_t *samples, const ls_norm_sums *sums) {
+static ls_status write_files(const ls_run_session *session, const char *folder, const ls_nonfinite *r,
+    const int64_t *samples, const ls_norm_sums *sums) {
+    const ls_run_plan *plan = session->plan;
     char path[PATH_BYTES];
-    ls_comm_phase(t->plan.comm, "writing the batch that was not finite", r->update);
+    ls_comm_phase(plan->comm, "writing the batch that was not finite", r->update);
     LS_TRY(ls_make_folders(folder));
     LS_TRY(ls_path_join(path, sizeof path, folder, config_name));
-    LS_TRY(write_config(path, t->plan.cfg));
+    LS_TRY(write_config(path, plan->cfg));
     LS_TRY(ls_path_join(path, sizeof path, folder, network_name));
-    LS_TRY(ls_write_file(path, t->plan.graph->text, strlen(t->plan.graph->text)));
+    LS_TRY(ls_write_file(path, plan->graph->text, strlen(plan->graph->text)));
     LS_TRY(ls_path_join(path, sizeof path, folder, weights_name));
-    LS_TRY(ls_trainer_write_weights(t, path));
+    LS_TRY(ls_run_write_weights(session, path));
     LS_TRY(ls_path_join(path, sizeof path, folder, batch_name));
-    LS_TRY(write_batch(path, t, r, samples, sums));
+    LS_TRY(write_batch(path, session, r, samples, sums));
     LS_TRY(ls_path_join(path, sizeof path, folder, facts_name));
     return write_facts(path, r);
 }
 
 // A run that was continued may have failed here before: its folder stays.
-static ls_status choose_folder(const ls_trainer *t, const ls_nonfinite *r, char *path, size_t bytes) {
+static ls_status choose_folder(const char *run, const ls_nonfinite *r, char *path, size_t bytes) {
     for (int i = 1; i <= TRIES; i++) {
         char name[64];
         int used = snprintf(name, sizeof name, "nonfinite-update-%lld", (long long)r->update);
         if (i > 1) snprintf(name + used, sizeof name - (size_t)used, "-%d", i);
-        LS_TRY(ls_path_join(path, bytes, t->saving.folder, name));
+        LS_TRY(ls_path_join(path, bytes, run, name));
         if (!ls_path_exists(path)) return LS_SUCCESS;
     }
     return ls_fail(LS_STORAGE, "%s: exists, and %d more of its kind", path, TRIES - 1);
 }
 
-ls_status ls_nonfinite_write(ls_trainer *t, ls_nonfinite *r, const int64_t *samples, const ls_norm_sums *sums) {
+ls_status ls_nonfinite_write(
+    const ls_run_session *session, const char *run, ls_nonfinite *r, const int64_t *samples, const ls_norm_sums *sums) {
     char folder[LS_TEXT_BYTES], partial[LS_TEXT_BYTES + 16];
-    LS_TRY(choose_folder(t, r, folder, sizeof folder));
+    LS_TRY(choose_folder(run, r, folder, sizeof folder));
     snprintf(partial, sizeof partial, "%s.partial", folder);
     snprintf(r->folder, sizeof r->folder, "%s", folder); // its own facts name it
-    ls_status status = write_files(t, partial, r, samples, sums);
+    ls_status status = write_files(session, partial, r, samples, sums);
     if (!ls_failed(status) && ls_held_rename(partial, folder) != 0)
         status = ls_fail(LS_STORAGE, "%s: rename to %s: %s", partial, folder, strerror(errno));
-    LS_THEN(status, ls_sync_folder(t->saving.folder));
+    LS_THEN(status, ls_sync_folder(run));
     if (ls_failed(status)) r->folder[0] = '\0';
     return status;
 }

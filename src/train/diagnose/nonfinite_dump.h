@@ -20,7 +20,7 @@
 #include "device/device.h"
 #include "train/diagnose/nonfinite.h"
 #include "files/safetensors.h"
-#include "train/trainer.h"
+#include "train/run_session.h"
 
 // What synchronised batch norm's sums over ranks gave, in the order of the program; canonical: 2C sums and the count.
 typedef struct {
@@ -39,9 +39,9 @@ LS_CHECKED ls_status ls_norm_sums_put(const ls_norm_sums *sums, int index, ls_de
     ls_buffer buffer, int64_t count, int channels);
 void ls_norm_sums_free(ls_norm_sums *sums);
 
-// Rank 0, below the trainer's folder. samples: report->count of them. Sets report->folder. LS_STORAGE as any file.
-LS_CHECKED ls_status ls_nonfinite_write(
-    ls_trainer *trainer, ls_nonfinite *report, const int64_t *samples, const ls_norm_sums *sums);
+// Rank 0 writes, below the run's folder. samples: report->count of them. Sets report->folder. LS_STORAGE as any file.
+LS_CHECKED ls_status ls_nonfinite_write(const ls_run_session *session, const char *run, ls_nonfinite *report,
+    const int64_t *samples, const ls_norm_sums *sums);
 
 // The micro-batch of a folder.
 typedef struct {

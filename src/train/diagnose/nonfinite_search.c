@@ -7,7 +7,9 @@
 #include "train/diagnose/nonfinite_dump.h"
 
 typedef struct {
-    ls_trainer *t;
+    ls_run_session *session;
+    const ls_run_progress *progress;
+    const char *folder; // the run's; "": it has none
     ls_nonfinite *report;
     ls_norm_sums sums; // of synchronised batch norm, of this micro-batch
     double *magnitude; // of each trained element, canonical, in graph order: sum of |gradient| over micro-batches
@@ -18,8 +20,8 @@ typedef struct {
 
 static ls_status sum_over_ranks(void *context, ls_buffer sums, int64_t count, int channels) {
     search *s = context;
-    const ls_session *session = &s->t->session.compute;
-    LS_TRY(ls_update_sum_now(s->t->session.update, sums, count));
+    const ls_session *session = &s->session->compute;
+    LS_TRY(ls_update_sum_now(s->session->update, sums, count));
     return ls_norm_sums_keep(&s->sums, session->device, session->queue, sums, count, channels);
 }
 
@@ -38,28 +40,29 @@ static int has_micro(const ls_batches *b, int64_t window, int rank, int step) {
 }
 
 static ls_status inspect_mine(search *s, ls_tensor_stats *first) {
-    ls_trainer *t = s->t;
-    ls_program_inputs inputs = ls_session_inputs(&t->session.compute);
+    ls_run_session *session = s->session;
+    const ls_run_plan *plan = session->plan;
+    ls_program_inputs inputs = ls_session_inputs(&session->compute);
     ls_batch batch;
-    LS_TRY(ls_input_pipeline_next(t->session.input, &inputs, &batch));
-    ls_tensor_stats_list inspection = { .program = ls_trainer_program_for(t, s->report->epoch, batch.count),
+    LS_TRY(ls_input_pipeline_next(session->input, &inputs, &batch));
+    ls_tensor_stats_list inspection = { .program = ls_run_session_program_for(session, s->report->epoch, batch.count),
         .inputs = &inputs,
-        .queue = t->session.compute.queue,
+        .queue = session->compute.queue,
         .loss_scale = s->report->loss_scale,
-        .ordered = t->plan.cfg->run_deterministic,
-        .comm = t->plan.comm,
-        .reduce = ls_config_syncs_norm(t->plan.cfg, t->plan.info.comm->world_size) ? sum_over_ranks : NULL,
+        .ordered = plan->cfg->run_deterministic,
+        .comm = plan->comm,
+        .reduce = ls_config_syncs_norm(plan->cfg, plan->info.comm->world_size) ? sum_over_ranks : NULL,
         .context = s };
     int harmed;
     s->sums.count = 0;
     LS_TRY(ls_tensor_stats_run(&inspection, first, &harmed));
     if (!harmed) first->first = -1; // this micro-batch is not the one
-    return ls_input_pipeline_done(t->session.input);
+    return ls_input_pipeline_done(session->input);
 }
 
 // What adds up over the update, as far as this rank has it.
 static void add_magnitudes(search *s, float *values) {
-    const ls_param_store *a = s->t->session.compute.store;
+    const ls_param_store *a = s->session->compute.store;
     double *at = s->magnitude;
     for (int p = 0; p < a->graph->param_count; p++) {
         const ls_param *param = &a->graph->params[p];
@@ -71,14 +74,14 @@ static void add_magnitudes(search *s, float *values) {
 }
 
 static ls_status run_step(search *s, int step, ls_tensor_stats *first) {
-    ls_trainer *t = s->t;
-    const ls_batches *b = &t->plan.info.batches;
+    ls_run_session *session = s->session;
+    const ls_run_plan *plan = session->plan;
+    const ls_batches *b = &plan->info.batches;
     *first = (ls_tensor_stats){ .first = -1 };
     if (has_micro(b, s->report->window, b->rank, step)) return inspect_mine(s, first);
-    if (!ls_config_syncs_norm(t->plan.cfg, b->world_size) || !has_micro(b, s->report->window, 0, step))
-        return LS_SUCCESS;
-    joining j = { .update = t->session.update };
-    ls_program_join(ls_trainer_full(t, s->report->epoch), t->session.compute.queue,
+    if (!ls_config_syncs_norm(plan->cfg, b->world_size) || !has_micro(b, s->report->window, 0, step)) return LS_SUCCESS;
+    joining j = { .update = session->update };
+    ls_program_join(ls_run_session_full_program(session, s->report->epoch), session->compute.queue,
         &(ls_program_hooks){ .context = &j, .reduce = join_sum });
     return j.status;
 }
@@ -87,16 +90,16 @@ static ls_status run_step(search *s, int step, ls_tensor_stats *first) {
 
 // The earliest instruction of any rank, then the lowest rank; the same on all ranks. Returns whether there is one.
 static ls_status agree_on_first(search *s, int step, ls_tensor_stats *first, int *found) {
-    const ls_comm_info *comm = s->t->plan.info.comm;
+    const ls_comm_info *comm = s->session->plan->info.comm;
     int64_t none = INT64_MAX, key = none;
     if (ls_tensor_stats_is_bad(first)) key = (int64_t)first->instruction * comm->world_size + comm->rank;
-    LS_TRY(ls_comm_allreduce(s->t->plan.comm, &key, 1, LS_I64, LS_REDUCE_MIN));
+    LS_TRY(ls_comm_allreduce(s->session->plan->comm, &key, 1, LS_I64, LS_REDUCE_MIN));
     *found = key != none;
     if (!*found) return LS_SUCCESS;
     ls_nonfinite *r = s->report;
     r->rank = (int32_t)(key % comm->world_size);
-    LS_TRY(ls_comm_broadcast(s->t->plan.comm, first, sizeof *first, r->rank));
-    const ls_batches *b = &s->t->plan.info.batches;
+    LS_TRY(ls_comm_broadcast(s->session->plan->comm, first, sizeof *first, r->rank));
+    const ls_batches *b = &s->session->plan->info.batches;
     r->look = *first;
     r->micro = r->rank * b->per_rank + step;
     r->position = (uint64_t)r->micro * (uint64_t)b->micro_batch;
@@ -107,10 +110,10 @@ static ls_status agree_on_first(search *s, int step, ls_tensor_stats *first, int
 
 // Where no micro-batch's gradient was bad: an element whose terms may add up to more than the sum's type holds.
 static ls_status look_at_sums(search *s) {
-    const ls_param_store *a = s->t->session.compute.store;
+    const ls_param_store *a = s->session->compute.store;
     ls_nonfinite *r = s->report;
     double limit = a->options.wire ? 0x1.FFp127 : (double)FLT_MAX;
-    LS_TRY(ls_comm_allreduce(s->t->plan.comm, s->magnitude, s->elements, LS_F64, LS_REDUCE_SUM));
+    LS_TRY(ls_comm_allreduce(s->session->plan->comm, s->magnitude, s->elements, LS_F64, LS_REDUCE_SUM));
     const double *at = s->magnitude;
     for (int p = 0; p < a->graph->param_count; p++) {
         const ls_param *param = &a->graph->params[p];
@@ -141,8 +144,9 @@ static ls_status look_at_sums(search *s) {
 }
 
 static ls_status find_first(search *s) {
-    ls_trainer *t = s->t;
-    const ls_graph *g = t->plan.graph;
+    ls_run_session *session = s->session;
+    const ls_run_plan *plan = session->plan;
+    const ls_graph *g = plan->graph;
     int64_t largest = 1;
     for (int p = 0; p < g->param_count; p++) {
         int64_t count = ls_param_count(&g->params[p].shape);
@@ -153,13 +157,13 @@ static ls_status find_first(search *s) {
     ls_status status = LS_NEW(values, largest, "search for the first value that is not finite");
     ls_keep_first(&status, LS_NEW(s->magnitude, s->elements + 1, "search for the first value that is not finite"));
     int found = 0;
-    for (int step = 0; step < t->plan.info.batches.per_rank && !found; step++) {
+    for (int step = 0; step < plan->info.batches.per_rank && !found; step++) {
         ls_tensor_stats first;
-        LS_TRY_GOTO(ls_comm_agree(t->plan.comm, status, NULL));
+        LS_TRY_GOTO(ls_comm_agree(plan->comm, status, NULL));
         status = run_step(s, step, &first);
-        LS_TRY_GOTO(ls_comm_agree(t->plan.comm, status, NULL));
+        LS_TRY_GOTO(ls_comm_agree(plan->comm, status, NULL));
         LS_TRY_GOTO(agree_on_first(s, step, &first, &found));
-        if (!found && has_micro(&t->plan.info.batches, s->report->window, t->plan.info.comm->rank, step))
+        if (!found && has_micro(&plan->info.batches, s->report->window, plan->info.comm->rank, step))
             add_magnitudes(s, values);
     }
     if (!found) status = look_at_sums(s);
@@ -170,25 +174,21 @@ done:
 
 // --- what is under way ---------------------------------------------------------------------------
 
-// Updates may have been enqueued since. Those that were applied are counted.
-static ls_status drain(ls_trainer *t, const ls_train_state *state, int64_t *later) {
+// Completes the updates that were enqueued after the bad one. *later: how many of them were applied.
+static ls_status drain(const search *s, const ls_train_state *state, int64_t *later) {
     ls_train_state last = *state;
-    for (int64_t u = t->progress.done.updates + 1; u < t->progress.next.updates; u++) {
+    for (int64_t u = s->progress->done.updates + 1; u < s->progress->next.updates; u++) {
         ls_micro_result result;
-        LS_TRY(ls_update_complete(t->session.update, &last, &result));
+        LS_TRY(ls_update_complete(s->session->update, &last, &result));
     }
     *later = last.applied - state->applied;
     return LS_SUCCESS;
 }
 
-// The input begins again with the update's first micro-batch.
-static ls_status rewind_input(ls_trainer *t) {
-    ls_position next = t->progress.next;
-    ls_input_pipeline_stop(t->session.input);
-    t->progress.next = t->progress.done;
-    ls_status status = ls_trainer_start_input(t);
-    t->progress.next = next;
-    return status;
+// The input begins again with the first micro-batch of the bad update.
+static ls_status rewind_input(const search *s) {
+    ls_input_pipeline_stop(s->session->input);
+    return ls_run_session_start_input(s->session, &s->progress->done);
 }
 
 // --- samples -------------------------------------------------------------------------------------
@@ -200,90 +200,98 @@ static void name_samples(search *s, const int64_t *samples) {
     r->sample_count = all < LS_NONFINITE_SAMPLES_MAX ? all : LS_NONFINITE_SAMPLES_MAX;
     for (int i = 0; i < r->sample_count; i++) {
         r->samples[i] = samples[known ? r->look.bad_sample[i] : i];
-        ls_dataset_sample_name(s->t->plan.train_data, r->samples[i], r->names[i], sizeof r->names[i]);
+        ls_dataset_sample_name(s->session->plan->train_data, r->samples[i], r->names[i], sizeof r->names[i]);
     }
 }
 
-// Numbers in the data set of the micro-batch's samples; a pure function of seed, epoch and place. Free them.
+// *out: the micro-batch's samples, by their numbers in the data set; a pure function of seed, epoch and place. The caller
+// frees it.
 static ls_status list_samples(const search *s, int64_t **out) {
-    const ls_trainer *t = s->t;
+    const ls_run_plan *plan = s->session->plan;
     const ls_nonfinite *r = s->report;
-    int64_t all = t->plan.info.train_data->count;
-    int64_t first = r->window * t->plan.info.batches.global_batch + (int64_t)r->position;
+    int64_t all = plan->info.train_data->count;
+    int64_t first = r->window * plan->info.batches.global_batch + (int64_t)r->position;
     uint32_t *order = NULL;
     LS_TRY(LS_NEW(*out, r->count + 1, "order of %lld samples", (long long)all)); // the caller frees it
-    if (t->plan.cfg->data_shuffle) LS_TRY(LS_NEW(order, all, "order of %lld samples", (long long)all));
-    if (order) ls_order_shuffle(order, all, (uint64_t)t->plan.cfg->run_seed, r->epoch);
+    if (plan->cfg->data_shuffle) LS_TRY(LS_NEW(order, all, "order of %lld samples", (long long)all));
+    if (order) ls_order_shuffle(order, all, (uint64_t)plan->cfg->run_seed, r->epoch);
     for (int i = 0; i < r->count; i++) (*out)[i] = order ? (int64_t)order[first + i] : first + i;
     free(order);
     return LS_SUCCESS;
 }
 
-// Rank 0, which has the data set, the weights and the sums of all ranks as any other rank has, writes for all.
+// Rank 0 writes for all: it has the same data set, weights and sums over ranks as any other rank.
 static ls_status keep_evidence(search *s) {
     int64_t *samples = NULL;
     ls_status status = list_samples(s, &samples);
     if (!ls_failed(status)) name_samples(s, samples);
-    if (s->t->saving.folder[0]) LS_THEN(status, ls_nonfinite_write(s->t, s->report, samples, &s->sums));
+    if (s->folder[0]) LS_THEN(status, ls_nonfinite_write(s->session, s->folder, s->report, samples, &s->sums));
     free(samples);
     return status;
 }
 
 // --- the whole -----------------------------------------------------------------------------------
 
-static ls_status investigate(ls_trainer *t, const ls_train_state *state, search *s) {
+static ls_status investigate(search *s, const ls_train_state *state) {
+    const ls_run_plan *plan = s->session->plan;
     ls_nonfinite *r = s->report;
-    LS_TRY(ls_comm_agree(t->plan.comm, drain(t, state, &r->later), NULL));
-    LS_TRY(ls_comm_agree(t->plan.comm, rewind_input(t), NULL));
+    LS_TRY(ls_comm_agree(plan->comm, drain(s, state, &r->later), NULL));
+    LS_TRY(ls_comm_agree(plan->comm, rewind_input(s), NULL));
     LS_TRY(find_first(s));
     if (r->rank < 0) return LS_SUCCESS;
-    snprintf(r->host, sizeof r->host, "%s", t->plan.info.places[r->rank].host);
-    ls_status kept = t->plan.info.comm->rank == 0 ? keep_evidence(s) : LS_SUCCESS;
-    if (ls_failed(kept)) snprintf(r->trouble, sizeof r->trouble, "%s", kept.text); // what was found counts more
+    snprintf(r->host, sizeof r->host, "%s", plan->info.places[r->rank].host);
+    ls_status kept = plan->info.comm->rank == 0 ? keep_evidence(s) : LS_SUCCESS;
+    if (ls_failed(kept))
+        snprintf(r->trouble, sizeof r->trouble, "%s", kept.text); // the place that was found counts more
     return LS_SUCCESS;
 }
 
-// What the reduced gradient shows, where the search failed: the parameter store begins with the network's last layer, so the
-// highest element that was not finite is in its first bad layer.
-static ls_status fail_without_place(ls_trainer *t, const ls_nonfinite *r, int64_t element, ls_status why) {
-    const ls_param_store *a = t->session.compute.store;
+// The search failed: says what the reduced gradient shows. The parameter store begins with the network's last layer, so the
+// highest element that is not finite belongs to the first bad layer.
+static ls_status fail_without_place(
+    const ls_run_session *session, const ls_nonfinite *r, int64_t element, ls_status why) {
+    const ls_param_store *a = session->compute.store;
     const char *name = "unknown";
-    for (int p = 0; p < t->plan.graph->param_count && element >= 0; p++)
-        if (element >= a->offset[p] && element < a->offset[p] + a->elements[p]) name = t->plan.graph->params[p].name;
+    for (int p = 0; p < session->plan->graph->param_count && element >= 0; p++)
+        if (element >= a->offset[p] && element < a->offset[p] + a->elements[p])
+            name = session->plan->graph->params[p].name;
     return ls_fail(LS_NUMERIC,
         "update %lld (epoch %lld): the gradient is not finite, first that of %s; the search for where it began failed: "
         "%s",
         (long long)r->update, (long long)r->epoch, name, why.text);
 }
 
-static ls_status end_run(ls_trainer *t, const ls_train_state *state, int64_t bad_losses) {
+static ls_status end_run(search *s, ls_run_progress *progress, const ls_train_state *state, int64_t bad_losses) {
+    const ls_run_plan *plan = s->session->plan;
     int64_t element = state->bad_element;
-    LS_TRY(ls_comm_allreduce(t->plan.comm, &element, 1, LS_I64, LS_REDUCE_MAX));
-    LS_TRY(LS_NEW(t->progress.nonfinite, 1, "report of a gradient that is not finite"));
-    search s = { .t = t, .report = t->progress.nonfinite };
-    *t->progress.nonfinite = (ls_nonfinite){ .update = t->progress.done.updates,
-        .epoch = t->progress.done.epoch,
-        .window = t->progress.done.window,
-        .loss_scale = t->progress.loss_scale,
+    LS_TRY(ls_comm_allreduce(plan->comm, &element, 1, LS_I64, LS_REDUCE_MAX));
+    LS_TRY(LS_NEW(progress->nonfinite, 1, "report of a gradient that is not finite"));
+    s->report = progress->nonfinite;
+    *progress->nonfinite = (ls_nonfinite){ .update = progress->done.updates,
+        .epoch = progress->done.epoch,
+        .window = progress->done.window,
+        .loss_scale = progress->loss_scale,
         .bad_losses = bad_losses,
         .skipped_in_row = state->skipped_in_row,
         .rank = -1,
-        .world_size = t->plan.info.comm->world_size,
-        .micro_batches = t->plan.info.batches.micro_batches,
+        .world_size = plan->info.comm->world_size,
+        .micro_batches = plan->info.batches.micro_batches,
         .look = { .first = -1 } };
-    ls_status found = investigate(t, state, &s);
-    ls_norm_sums_free(&s.sums);
-    free(s.magnitude);
-    if (!ls_failed(found)) return ls_nonfinite_failure(t->progress.nonfinite, t->plan.cfg);
-    return fail_without_place(t, t->progress.nonfinite, element, found);
+    ls_status found = investigate(s, state);
+    ls_norm_sums_free(&s->sums);
+    free(s->magnitude);
+    if (!ls_failed(found)) return ls_nonfinite_failure(progress->nonfinite, plan->cfg);
+    return fail_without_place(s->session, progress->nonfinite, element, found);
 }
 
-ls_status ls_trainer_check_finite(ls_trainer *t, const ls_train_state *state, int64_t bad_losses) {
+ls_status ls_run_check_finite(ls_run_session *session, ls_run_progress *progress, const char *folder,
+    const ls_train_state *state, int64_t bad_losses) {
+    search s = { .session = session, .progress = progress, .folder = folder };
     ls_status status = LS_SUCCESS;
     if (state->skip) { // decided on the reduced gradient: all ranks are here, or none
-        LS_TRY(ls_comm_allreduce(t->plan.comm, &bad_losses, 1, LS_I64, LS_REDUCE_SUM));
-        if (state->halted || bad_losses) status = end_run(t, state, bad_losses);
+        LS_TRY(ls_comm_allreduce(session->plan->comm, &bad_losses, 1, LS_I64, LS_REDUCE_SUM));
+        if (state->halted || bad_losses) status = end_run(&s, progress, state, bad_losses);
     }
-    t->progress.loss_scale = state->loss_scale;
+    progress->loss_scale = state->loss_scale;
     return status;
 }

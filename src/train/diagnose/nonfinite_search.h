@@ -8,11 +8,14 @@
 #define LS_TRAIN_DIAGNOSE_NONFINITE_SEARCH_H
 
 #include "train/diagnose/nonfinite.h"
-#include "train/trainer_internal.h"
+#include "train/run_progress.h"
+#include "train/run_session.h"
 
-// After each update that is completed, whose place is trainer->progress.done; bad_losses: of this rank's samples. Updates may be
-// skipped while the loss scale is sought; LS_NUMERIC on all ranks alike when the run is lost: the message says where it
-// began, the folder RUN/nonfinite-update-N has that micro-batch (nonfinite_dump.h). All ranks call it.
-LS_CHECKED ls_status ls_trainer_check_finite(ls_trainer *trainer, const ls_train_state *state, int64_t bad_losses);
+// Call after each update that is completed; progress->done is still the place before it. folder: the run's, or "". bad_losses: of
+// this rank's samples. Updates may be skipped while the loss scale is sought. LS_NUMERIC on all ranks if the run is lost: the
+// message says where it began, progress->nonfinite has the report, and the folder RUN/nonfinite-update-N has that micro-batch
+// (nonfinite_dump.h). Collective.
+LS_CHECKED ls_status ls_run_check_finite(ls_run_session *session, ls_run_progress *progress, const char *folder,
+    const ls_train_state *state, int64_t bad_losses);
 
 #endif

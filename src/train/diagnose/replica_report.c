@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "dist/rank_groups.h"
 #include "files/safetensors.h"
-#include "train/trainer_internal.h"
+#include "train/snapshots.h"
 #include "files/weights_metadata.h"
 
 enum { KINDS_MAX = 8, GROUPS_BYTES = 1024, PATH_BYTES = 2 * LS_TEXT_BYTES };
@@ -46,7 +46,9 @@ static void show_count(uint64_t value, char text[LS_RANK_GROUPS_VALUE_BYTES]) {
 
 // All ranks' words. The same on all ranks, and so is all that is concluded from it.
 typedef struct {
-    ls_trainer *trainer;
+    ls_run_session *session;
+    const ls_run_progress *progress;
+    const ls_run_saving *saving;
     const ls_snapshot *list;
     int ranks, words;
     uint64_t *all;    // [ranks][words]
@@ -112,19 +114,20 @@ static int one_bit_apart(float a, float b) {
 
 // How far the first tensor that differs does: on the lowest rank that has not what most have, against one that has.
 static ls_status describe_elements(const evidence *e, ls_text_room *out) {
-    ls_trainer *t = e->trainer;
+    ls_run_session *session = e->session;
+    const ls_run_plan *plan = session->plan;
     ls_snapshot_tensor tensor = e->list->tensors[e->first];
     const uint64_t *column = column_of(e, LS_REPLICA_COUNTERS + e->first);
     int reference = ls_rank_groups_largest(column, e->ranks), other = 0;
     while (column[other] == column[reference]) other++;
     size_t bytes = (size_t)tensor.elements * sizeof(float);
     tensor.values = e->mine;
-    ls_trainer_export_tensor(t, &tensor);
-    LS_TRY(t->session.compute.device->api->queue_sync(t->session.compute.queue));
+    ls_run_export_tensor(session, e->progress->done.updates, &tensor);
+    LS_TRY(session->compute.device->api->queue_sync(session->compute.queue));
     memcpy(e->theirs, e->mine, bytes);
-    LS_TRY(ls_comm_broadcast(t->plan.comm, e->theirs, (int64_t)bytes, reference));
+    LS_TRY(ls_comm_broadcast(plan->comm, e->theirs, (int64_t)bytes, reference));
     element_count count = compare_elements(e->mine, e->theirs, tensor.elements);
-    LS_TRY(ls_comm_broadcast(t->plan.comm, &count, sizeof count, other));
+    LS_TRY(ls_comm_broadcast(plan->comm, &count, sizeof count, other));
     if (count.differing == 0) return LS_SUCCESS;
     ls_text_put(out,
         "; in %" PRId64 " of its %" PRId64 " elements, first in number %" PRId64 ": %.9g on rank %d, %.9g on rank %d%s",
@@ -139,11 +142,12 @@ static ls_status describe_elements(const evidence *e, ls_text_room *out) {
 static ls_status write_file(const evidence *e, const char *path, const ls_snapshot *s, int rank) {
     char number[32], update[32];
     snprintf(number, sizeof number, "%d", rank);
-    snprintf(update, sizeof update, "%" PRId64, e->trainer->progress.done.updates);
+    snprintf(update, sizeof update, "%" PRId64, e->progress->done.updates);
     ls_metadata_entry notes[LS_WEIGHTS_METADATA_MAX + 2] = { { "lockstep.rank", number },
         { "lockstep.update", update } };
     ls_weights_metadata *own = NULL;
-    LS_TRY(ls_weights_metadata_new(e->trainer->plan.graph, e->trainer->plan.train_data, e->trainer->plan.parts, &own));
+    LS_TRY(
+        ls_weights_metadata_new(e->session->plan->graph, e->session->plan->train_data, e->session->plan->parts, &own));
     memcpy(notes + 2, own->list, (size_t)own->count * sizeof *notes);
     ls_status status = ls_snapshot_write(path, s, 0, s->count, notes, own->count + 2, NULL);
     ls_weights_metadata_free(own);
@@ -152,8 +156,8 @@ static ls_status write_file(const evidence *e, const char *path, const ls_snapsh
 
 static ls_status write_rank(const evidence *e, const ls_snapshot *s, int rank) {
     char folder[PATH_BYTES], name[64];
-    snprintf(name, sizeof name, "diverged-update-%" PRId64, e->trainer->progress.done.updates);
-    LS_TRY(ls_path_join(folder, sizeof folder, e->trainer->saving.folder, name));
+    snprintf(name, sizeof name, "diverged-update-%" PRId64, e->progress->done.updates);
+    LS_TRY(ls_path_join(folder, sizeof folder, e->saving->folder, name));
     LS_TRY(ls_make_folders(folder));
     char path[PATH_BYTES + 64];
     snprintf(name, sizeof name, "rank-%d.safetensors", rank);
@@ -164,26 +168,27 @@ static ls_status write_rank(const evidence *e, const ls_snapshot *s, int rank) {
 // The state of one rank of each kind. It travels to rank 0, which alone has the run's folder, and perhaps alone sees
 // its file system. The text is rank 0's.
 static ls_status save_kinds(const evidence *e, ls_snapshot *s, ls_text_room *out) {
-    ls_trainer *t = e->trainer;
+    ls_run_session *session = e->session;
+    const ls_run_plan *plan = session->plan;
     ls_status written = LS_SUCCESS;
-    int32_t has_folder = t->saving.folder[0] != '\0', kinds = 0;
-    LS_TRY(ls_comm_broadcast(t->plan.comm, &has_folder, sizeof has_folder, 0));
+    int32_t has_folder = e->saving->folder[0] != '\0', kinds = 0;
+    LS_TRY(ls_comm_broadcast(plan->comm, &has_folder, sizeof has_folder, 0));
     if (!has_folder) return LS_SUCCESS;
     char names[KINDS_MAX * 32];
     ls_text_room list = { names, sizeof names };
     for (int r = 0; r < e->ranks && kinds < KINDS_MAX; r++) {
         if (ls_rank_groups_lowest(e->whole, r) != r) continue;
-        for (int i = 0; i < s->count; i++) ls_trainer_export_tensor(t, &s->tensors[i]);
-        LS_TRY(t->session.compute.device->api->queue_sync(t->session.compute.queue));
-        LS_TRY(ls_comm_broadcast(t->plan.comm, s->values, (int64_t)s->bytes, r));
-        if (t->plan.info.comm->rank == 0) ls_keep_first(&written, write_rank(e, s, r));
+        for (int i = 0; i < s->count; i++) ls_run_export_tensor(session, e->progress->done.updates, &s->tensors[i]);
+        LS_TRY(session->compute.device->api->queue_sync(session->compute.queue));
+        LS_TRY(ls_comm_broadcast(plan->comm, s->values, (int64_t)s->bytes, r));
+        if (plan->info.comm->rank == 0) ls_keep_first(&written, write_rank(e, s, r));
         ls_text_put(&list, "%srank-%d.safetensors", kinds++ ? ", " : "", r);
     }
     if (ls_failed(written))
         ls_text_put(out, "; their states could not be saved: %.500s", written.text);
     else
         ls_text_put(out, "; %s/diverged-update-%" PRId64 " has their whole states: %s (`train ckpt diff` compares two)",
-            t->saving.folder, t->progress.done.updates, names);
+            e->saving->folder, e->progress->done.updates, names);
     return LS_SUCCESS;
 }
 
@@ -191,7 +196,7 @@ static ls_status save_kinds(const evidence *e, ls_snapshot *s, ls_text_room *out
 
 static void describe(const evidence *e, int64_t equal_at, ls_text_room *out) {
     char groups[GROUPS_BYTES];
-    ls_text_put(out, "replicas have diverged: after update %" PRId64, e->trainer->progress.done.updates);
+    ls_text_put(out, "replicas have diverged: after update %" PRId64, e->progress->done.updates);
     const char *comma = " ";
     for (int c = 0; c < LS_REPLICA_COUNTERS; c++) {
         if (!differs(e, c)) continue;
@@ -211,11 +216,11 @@ static void describe(const evidence *e, int64_t equal_at, ls_text_room *out) {
         ls_text_put(out, "; after update %" PRId64 " all ranks were the same", equal_at);
 }
 
-static void describe_way_on(const ls_trainer *t, ls_text_room *out) {
+static void describe_way_on(const ls_run_saving *saving, ls_text_room *out) {
     ls_text_put(out, "; memory or a device may be faulty (docs/faults.md)");
-    if (t->saving.on && t->saving.saved > 0)
+    if (saving->on && saving->saved > 0)
         ls_text_put(
-            out, "; the checkpoint of update %" PRId64 " is from before: --resume goes on from it", t->saving.saved);
+            out, "; the checkpoint of update %" PRId64 " is from before: --resume goes on from it", saving->saved);
 }
 
 static ls_status report_differences(evidence *e, int64_t equal_at, ls_snapshot *snapshot) {
@@ -225,24 +230,31 @@ static ls_status report_differences(evidence *e, int64_t equal_at, ls_snapshot *
     describe(e, equal_at, &out);
     if (e->first >= 0) LS_TRY(describe_elements(e, &out));
     LS_TRY(save_kinds(e, snapshot, &out));
-    describe_way_on(e->trainer, &out);
-    LS_TRY(ls_comm_broadcast(e->trainer->plan.comm, message, sizeof message, 0));
+    describe_way_on(e->saving, &out);
+    LS_TRY(ls_comm_broadcast(e->session->plan->comm, message, sizeof message, 0));
     return ls_fail(LS_NUMERIC, "%s", message);
 }
 
-ls_status ls_replica_report(
-    ls_trainer *t, const ls_snapshot *list, const uint64_t *words, float *values, int64_t equal_at) {
-    size_t ranks = (size_t)t->plan.info.comm->world_size, count = (size_t)(LS_REPLICA_COUNTERS + list->count);
+ls_status ls_replica_report(ls_run_session *session, const ls_run_progress *progress, const ls_run_saving *saving,
+    const ls_snapshot *list, const uint64_t *words, float *values, int64_t equal_at) {
+    const ls_run_plan *plan = session->plan;
+    size_t ranks = (size_t)plan->info.comm->world_size, count = (size_t)(LS_REPLICA_COUNTERS + list->count);
     ls_snapshot *snapshot = NULL;
-    ls_status status = ls_trainer_snapshot_new(t, &snapshot);
-    evidence e = { .trainer = t, .list = list, .ranks = (int)ranks, .words = (int)count, .mine = values };
+    ls_status status = ls_run_snapshot_new(plan, &snapshot);
+    evidence e = { .session = session,
+        .progress = progress,
+        .saving = saving,
+        .list = list,
+        .ranks = (int)ranks,
+        .words = (int)count,
+        .mine = values };
     ls_keep_first(&status, LS_NEW(e.all, (count + 2) * ranks, "replicas have diverged; how"));
-    status = ls_comm_agree(t->plan.comm, status, NULL);
+    status = ls_comm_agree(plan->comm, status, NULL);
     if (!ls_failed(status)) {
         e.column = e.all + count * ranks;
         e.whole = e.column + ranks;
         e.theirs = snapshot->values;
-        status = ls_comm_allgather(t->plan.comm, words, e.all, (int64_t)(count * sizeof *words));
+        status = ls_comm_allgather(plan->comm, words, e.all, (int64_t)(count * sizeof *words));
     }
     LS_THEN(status, report_differences(&e, equal_at, snapshot));
     ls_snapshot_free(snapshot);

@@ -3,7 +3,9 @@
 #define LS_TRAIN_DIAGNOSE_REPLICA_REPORT_H
 
 #include "device/op_update.h"
-#include "train/trainer.h"
+#include "train/run_progress.h"
+#include "train/run_saving.h"
+#include "train/run_session.h"
 
 // What is compared beside tensors, a word each.
 typedef enum {
@@ -18,7 +20,7 @@ void ls_replica_report_counters(const ls_train_state *state, uint64_t words[LS_R
 
 // All ranks, each with its own words (the counters, then a hash a tensor of list); not the same on all. values has room
 // for the largest tensor. Writes the evidence, and returns the same LS_NUMERIC on all ranks.
-LS_CHECKED ls_status ls_replica_report(
-    ls_trainer *trainer, const ls_snapshot *list, const uint64_t *words, float *values, int64_t equal_at);
+LS_CHECKED ls_status ls_replica_report(ls_run_session *session, const ls_run_progress *progress,
+    const ls_run_saving *saving, const ls_snapshot *list, const uint64_t *words, float *values, int64_t equal_at);
 
 #endif

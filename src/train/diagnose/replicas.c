@@ -1,4 +1,3 @@
-// replicas.c - comparing; replica_report.c says what differs.
 #include "train/diagnose/replicas.h"
 
 #include <string.h>
@@ -7,9 +6,9 @@
 #include "base/memory.h"
 #include "base/spans.h"
 #include "train/diagnose/replica_report.h"
-#include "train/trainer_internal.h"
+#include "train/snapshots.h"
 
-// Room for the largest tensor is enough: one after the other is fetched and hashed, and stays in the cache meanwhile.
+// Memory for the largest tensor is enough: tensors are fetched and hashed one after another.
 struct ls_replicas {
     ls_snapshot *list; // which tensors there are; without values
     float *values;     // of the largest
@@ -18,12 +17,13 @@ struct ls_replicas {
     ls_replica_checks checks;
 };
 
-ls_status ls_replicas_new(const ls_trainer *t, ls_replicas **out) {
+ls_status ls_replicas_new(const ls_run_session *session, ls_replicas **out) {
+    const ls_run_plan *plan = session->plan;
     *out = NULL;
-    if (t->plan.info.comm->world_size == 1 || t->plan.cfg->dist_check_replicas == 0) return LS_SUCCESS;
+    if (plan->info.comm->world_size == 1 || plan->cfg->dist_check_replicas == 0) return LS_SUCCESS;
     ls_replicas *r;
     LS_TRY(LS_NEW(r, 1, "comparison of replicas"));
-    ls_status status = ls_snapshot_list(t->plan.graph, t->plan.rules, &r->list);
+    ls_status status = ls_snapshot_list(plan->graph, plan->rules, &r->list);
     if (!ls_failed(status)) {
         int64_t largest = 1;
         for (int i = 0; i < r->list->count; i++)
@@ -43,53 +43,55 @@ void ls_replicas_free(ls_replicas *r) {
     free(r);
 }
 
-int64_t ls_trainer_replicas_stop(const ls_trainer *t) {
-    int64_t every = t->plan.cfg->dist_check_replicas;
-    return t->session.replicas ? (t->progress.done.updates / every + 1) * every : INT64_MAX;
+int64_t ls_replicas_next_check(const ls_run_session *session, const ls_run_progress *progress) {
+    int64_t every = session->plan->cfg->dist_check_replicas;
+    return session->replicas ? (progress->done.updates / every + 1) * every : INT64_MAX;
 }
 
-int ls_trainer_replicas_due(const ls_trainer *t) {
-    return t->session.replicas && (t->progress.done.updates % t->plan.cfg->dist_check_replicas == 0 ||
-                                      t->progress.done.updates == t->plan.info.updates_planned);
+int ls_replicas_due(const ls_run_session *session, const ls_run_progress *progress) {
+    return session->replicas && (progress->done.updates % session->plan->cfg->dist_check_replicas == 0 ||
+                                    progress->done.updates == progress->last);
 }
 
-void ls_trainer_replicas_equal(ls_trainer *t) {
-    if (t->session.replicas) t->session.replicas->equal_at = t->session.replicas->checked_at = t->progress.done.updates;
+void ls_replicas_equal(ls_replicas *replicas, int64_t updates) {
+    if (replicas) replicas->equal_at = replicas->checked_at = updates;
 }
 
-ls_replica_checks ls_trainer_replica_checks(const ls_trainer *t) {
-    return t->session.replicas ? t->session.replicas->checks : (ls_replica_checks){ 0 };
+ls_replica_checks ls_replicas_checks(const ls_replicas *replicas) {
+    return replicas ? replicas->checks : (ls_replica_checks){ 0 };
 }
 
-static ls_status fill_words(ls_trainer *t, ls_replicas *r) {
+static ls_status fill_words(ls_run_session *session, const ls_run_progress *progress, ls_replicas *r) {
     ls_train_state state;
-    LS_TRY(ls_update_read_state(t->session.update, &state));
+    LS_TRY(ls_update_read_state(session->update, &state));
     ls_replica_report_counters(&state, r->words);
     for (int i = 0; i < r->list->count; i++) {
         ls_snapshot_tensor tensor = r->list->tensors[i];
         tensor.values = r->values;
-        ls_trainer_export_tensor(t, &tensor);
+        ls_run_export_tensor(session, progress->done.updates, &tensor);
         r->words[LS_REPLICA_COUNTERS + i] = ls_snapshot_hash(&tensor);
     }
-    return t->session.compute.device->api->queue_sync(t->session.compute.queue); // an export that failed shows here
+    return session->compute.device->api->queue_sync(session->compute.queue); // an export that failed shows here
 }
 
-ls_status ls_trainer_check_replicas(ls_trainer *t) {
-    ls_replicas *r = t->session.replicas;
-    if (!r || r->checked_at == t->progress.done.updates) return LS_SUCCESS;
+ls_status ls_replicas_check(ls_run_session *session, const ls_run_progress *progress, const ls_run_saving *saving) {
+    const ls_run_plan *plan = session->plan;
+    ls_replicas *r = session->replicas;
+    if (!r || r->checked_at == progress->done.updates) return LS_SUCCESS;
     double start = ls_clock_seconds();
-    ls_comm_phase(t->plan.comm, "comparing replicas", t->progress.done.updates);
-    LS_TRY(fill_words(t, r));
+    ls_comm_phase(plan->comm, "comparing replicas", progress->done.updates);
+    LS_TRY(fill_words(session, progress, r));
     size_t bytes = (size_t)(LS_REPLICA_COUNTERS + r->list->count) * sizeof *r->words;
-    // The minimum of h and of -1-h: equal to one's own on all ranks, or on none.
+    // The minima over ranks of h and of -1-h equal this rank's values on all ranks, or on none.
     int64_t hash = (int64_t)ls_hash(r->words, bytes), bound[2] = { hash, -1 - hash };
-    LS_TRY(ls_comm_allreduce(t->plan.comm, bound, 2, LS_I64, LS_REDUCE_MIN));
-    if (bound[0] != -1 - bound[1]) return ls_replica_report(t, r->list, r->words, r->values, r->equal_at);
-    r->equal_at = r->checked_at = t->progress.done.updates;
+    LS_TRY(ls_comm_allreduce(plan->comm, bound, 2, LS_I64, LS_REDUCE_MIN));
+    if (bound[0] != -1 - bound[1])
+        return ls_replica_report(session, progress, saving, r->list, r->words, r->values, r->equal_at);
+    r->equal_at = r->checked_at = progress->done.updates;
     r->checks.count++;
     double end = ls_clock_seconds();
     r->checks.seconds += end - start;
     if (ls_spans_on()) ls_spans_span(LS_SPANS_HOST, "compare replicas", NULL, -1, start, end);
-    ls_comm_phase(t->plan.comm, "training", t->progress.done.updates);
+    ls_comm_phase(plan->comm, "training", progress->done.updates);
     return LS_SUCCESS;
 }

@@ -12,24 +12,26 @@
 #ifndef LS_TRAIN_DIAGNOSE_REPLICAS_H
 #define LS_TRAIN_DIAGNOSE_REPLICAS_H
 
-#include "files/run_info.h"
+#include "train/run_progress.h"
+#include "train/run_saving.h"
+#include "train/run_session.h"
 
-struct ls_trainer;
 typedef struct ls_replicas ls_replicas;
 
-// All ranks; the trainer's session has its memory. *out is NULL for one rank, and where it is off.
-LS_CHECKED ls_status ls_replicas_new(const struct ls_trainer *trainer, ls_replicas **out);
+// Collective; the session's memory is allocated. *out is NULL with one rank, and without dist.check_replicas.
+LS_CHECKED ls_status ls_replicas_new(const ls_run_session *session, ls_replicas **out);
 void ls_replicas_free(ls_replicas *replicas); // NULL is allowed
 
-// The next update, from trainer->progress.done on, after which a check of dist.check_replicas is due by the clock.
-int64_t ls_trainer_replicas_stop(const struct ls_trainer *trainer);
-// Is it due now?
-int ls_trainer_replicas_due(const struct ls_trainer *trainer);
-// Compares; once after each update, however often it is called. Nothing is under way. All ranks.
-LS_CHECKED ls_status ls_trainer_check_replicas(struct ls_trainer *trainer);
-// Ranks have taken over the same state: it counts as compared.
-void ls_trainer_replicas_equal(struct ls_trainer *trainer);
+// The next update after progress->done after which dist.check_replicas asks for a check; INT64_MAX: none.
+int64_t ls_replicas_next_check(const ls_run_session *session, const ls_run_progress *progress);
+int ls_replicas_due(const ls_run_session *session, const ls_run_progress *progress); // now
+// Compares, once after each update, however often it is called; all enqueued updates are completed. LS_NUMERIC on all ranks
+// if replicas differ; the report goes into the run's folder. Collective.
+LS_CHECKED ls_status ls_replicas_check(
+    ls_run_session *session, const ls_run_progress *progress, const ls_run_saving *saving);
+// All ranks have taken over the same state after so many updates: that counts as a comparison. NULL is allowed.
+void ls_replicas_equal(ls_replicas *replicas, int64_t updates);
 
-ls_replica_checks ls_trainer_replica_checks(const struct ls_trainer *trainer);
+ls_replica_checks ls_replicas_checks(const ls_replicas *replicas); // NULL is allowed
 
 #endif

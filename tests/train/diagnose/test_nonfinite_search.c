@@ -431,6 +431,10 @@ static int sums_in_bf16(const char *network) {
     return !found;
 }
 
+static ls_status check_finite(ls_trainer *t, const ls_train_state *state) {
+    return ls_run_check_finite(&t->session, &t->progress, t->saving.folder, state, 0);
+}
+
 // The reduced gradient was bad, and computing it again finds nothing.
 static void what_cannot_be_repeated_is_said(void **state) {
     (void)state;
@@ -442,7 +446,7 @@ static void what_cannot_be_repeated_is_said(void **state) {
     must(run_row(&a, &r, "device.type=ref", folder, network));
     assert_null(ls_trainer_nonfinite(a.trainer));
     ls_train_state faulty = { .skip = 1, .halted = 1, .skipped_in_row = 1, .bad_element = 3 };
-    ls_status status = ls_trainer_check_finite(a.trainer, &faulty, 0);
+    ls_status status = check_finite(a.trainer, &faulty);
     assert_int_equal(status.code, LS_NUMERIC);
     expect_text(&r, "ref", "the message", status.text, "found nothing that is not finite");
     expect_text(&r, "ref", "the message", status.text, "update 2");
@@ -474,7 +478,7 @@ static void a_search_that_fails_names_the_parameter(void **state) {
         const int64_t ends[] = { store->offset[p], store->offset[p] + store->elements[p] - 1 };
         for (int e = 0; e < 2; e++) {
             ls_train_state faulty = { .skip = 1, .halted = 1, .skipped_in_row = 1, .bad_element = ends[e] };
-            ls_status status = ls_trainer_check_finite(t, &faulty, 0);
+            ls_status status = check_finite(t, &faulty);
             assert_int_equal(status.code, LS_NUMERIC);
             snprintf(expected, sizeof expected, "first that of %s; the search", t->plan.graph->params[p].name);
             expect_text(&r, "ref", "the message", status.text, expected);

@@ -1,0 +1,22 @@
+// data_reading.h - opens a split of the data in a thread of its own, while the network and the device are opened.
+#ifndef LS_TRAIN_DATA_READING_H
+#define LS_TRAIN_DATA_READING_H
+
+#include <pthread.h>
+#include "data/dataset.h"
+
+typedef struct {
+    const ls_config *cfg; // borrowed
+    ls_split split;
+    ls_dataset *dataset;
+    ls_status status;
+    pthread_t thread;
+    int started;
+} ls_data_reading;
+
+// Without a thread it opens the split at once: slower, but the same.
+void ls_data_reading_start(ls_data_reading *reading, const ls_config *cfg, ls_split split);
+// Waits; *out belongs to the caller, and is the same at every call. LS_DATA: the split cannot be read.
+LS_CHECKED ls_status ls_data_reading_finish(ls_data_reading *reading, ls_dataset **out);
+
+#endif
