@@ -5,6 +5,7 @@
 //   test_program_memory_plan ranks SHORT  under mpirun: rank SHORT has less memory than the others; prints the choice
 #include <math.h>
 #include "dist/device_assignment.h"
+#include "train/trainer_internal.h"
 #include "program/fixture.h"
 
 // --- the device ----------------------------------------------------------------------------------

@@ -93,6 +93,66 @@ static void the_same_run_twice(void **state) {
 
 // What weight_init = whiten is for: filters W with W A W^T = 1 (but for eps), A of the patches of the first pictures,
 // whatever is done to them in training.
+// --- several runs in one process -----------------------------------------------------------------
+
+enum { SIDE_UPDATES = 12, SIDE_RUNS = 3 };
+
+typedef struct {
+    double loss[SIDE_UPDATES];
+    ls_train_evaluation evaluation;
+    uint64_t hash;
+} side_result;
+
+static void side_update(run *r, int u, side_result *result) {
+    must(ls_trainer_updates(r->trainer, 1, &result->loss[u]));
+}
+
+static void side_end(run *r, side_result *result) {
+    must(ls_trainer_evaluate(r->trainer, 1, &result->evaluation));
+    must(ls_param_store_hash(r->trainer->session.compute.store, &result->hash));
+}
+
+static void expect_same_side(int index, const side_result *alone, const side_result *beside) {
+    for (int u = 0; u < SIDE_UPDATES; u++)
+        if (memcmp(&alone->loss[u], &beside->loss[u], sizeof alone->loss[u]) != 0)
+            fail_msg(
+                "run %d, update %d: loss %.17g alone, %.17g beside others", index, u, alone->loss[u], beside->loss[u]);
+    assert_true(alone->hash == beside->hash);
+    assert_true(memcmp(&alone->evaluation.test_loss, &beside->evaluation.test_loss, sizeof(double)) == 0);
+    assert_true(memcmp(&alone->evaluation.tta_loss, &beside->evaluation.tta_loss, sizeof(double)) == 0);
+}
+
+// Nothing about a run is static: runs that take turns, update by update, have the bits of runs alone. They differ in all
+// that a run could leave behind for another: seed, order, pictures, batches, optimizer, rescaling, average, arithmetic.
+static void runs_side_by_side(void **state) {
+    (void)state;
+    static const char *const options[SIDE_RUNS][RUN_OPTIONS_MAX] = {
+        { "device.type=cpu", "run.seed=1", "optimizer.kind=muon", "optimizer.renormalise_every=3", "data.flip=true",
+            "data.pad=1", "eval.tta=flip", NULL },
+        { "device.type=cpu", "run.seed=2", "train.micro_batch=16", "optimizer.kind=adamw", "optimizer.lr=0.01",
+            "average.kind=ema", "train.class_weights=balanced", NULL },
+        { "device.type=cpu", "run.seed=2", "train.micro_batch=16", "run.deterministic=true", "data.shuffle=false",
+            "optimizer.kind=muon", "optimizer.renormalise_every=2", NULL },
+    };
+    side_result alone[SIDE_RUNS] = { 0 }, beside[SIDE_RUNS] = { 0 };
+    run r[SIDE_RUNS] = { 0 };
+    for (int i = 0; i < SIDE_RUNS; i++) {
+        must(open_run(&r[i], options[i]));
+        for (int u = 0; u < SIDE_UPDATES; u++) side_update(&r[i], u, &alone[i]);
+        side_end(&r[i], &alone[i]);
+        run_close(&r[i]);
+    }
+    for (int i = 0; i < SIDE_RUNS; i++) must(open_run(&r[i], options[i]));
+    for (int u = 0; u < SIDE_UPDATES; u++)
+        for (int i = 0; i < SIDE_RUNS; i++) side_update(&r[i], u, &beside[i]);
+    for (int i = 0; i < SIDE_RUNS; i++) side_end(&r[i], &beside[i]);
+    run_close(&r[0]); // the others go on after one has ended
+    for (int i = 1; i < SIDE_RUNS; i++) must(ls_trainer_updates(r[i].trainer, 1, NULL));
+    for (int i = 1; i < SIDE_RUNS; i++) run_close(&r[i]);
+    for (int i = 0; i < SIDE_RUNS; i++) expect_same_side(i, &alone[i], &beside[i]);
+    assert_true(alone[0].hash != alone[1].hash && alone[1].hash != alone[2].hash);
+}
+
 static void whitening_whitens(void **state) {
     (void)state;
     enum { PICTURES = 70, PATCH = 12, SIDE = 8 };
@@ -403,6 +463,7 @@ int main(void) {
         cmocka_unit_test(learns_and_counts),
         cmocka_unit_test(adamw_learns),
         cmocka_unit_test(the_same_run_twice),
+        cmocka_unit_test(runs_side_by_side),
         cmocka_unit_test(whitening_whitens),
         cmocka_unit_test(threads_do_not_matter),
         cmocka_unit_test(resident_data_are_the_same),
