@@ -45,13 +45,12 @@ typedef struct { // texts are borrowed from argv; free by ls_args_free
     double seconds;                         // bench: of one measurement
     int repeats;                            // bench
     int layers;                             // bench
-    const char *model, *ranks;              // bench: device to predict for, places; NULL: not set
     const char *sweeps[LS_ARGS_SWEEPS_MAX]; // bench: "KEY=VALUE,VALUE"
     int sweep_count;
     int scaling;                  // bench: ls_scaling
     const char *seeds;            // sweep: "1-25"; NULL: not set
     int jobs, task, table;        // sweep; task: from 1, 0: not set
-    int json;                     // devices, doctor, compare, eval, predict, verdict, bench
+    int json;                     // devices, doctor, compare, eval, predict, verdict
     int quick;                    // doctor
     const char *trace;            // file; NULL: not set
     int64_t trace_from, trace_to; // updates; both 0: not set

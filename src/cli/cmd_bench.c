@@ -1,5 +1,5 @@
 // cmd_bench.c - `train bench CONFIG.ini`: training throughput of one rank and of all, of the CPU and of GPUs, of swept
-// values, in turns; with --model what figures say of an update.
+// values, in turns.
 
 #include <errno.h>
 #include <stdlib.h>
@@ -11,7 +11,6 @@
 #include "base/log.h"
 #include "base/version.h"
 #include "cli/bench/bench.h"
-#include "cli/bench/cost_model.h"
 #include "cli/bench/layers.h"
 #include "cli/bench/report.h"
 #include "cli/commands.h"
@@ -72,19 +71,11 @@ static ls_status report(const ls_bench *bench, const ls_config *cfg, const char 
     return status;
 }
 
-static ls_status check_args(const ls_args *args) {
-    if (args->model || (!args->ranks && !args->json)) return LS_SUCCESS;
-    return ls_fail(LS_USAGE, "%s: only with --model DEVICE%s", args->ranks ? "--ranks" : "--json",
-        args->ranks ? "; `--sweep ranks=1,2,4` measures so many" : "; what is measured goes into bench.json");
-}
-
 ls_status ls_cmd_bench(const ls_args *args, ls_comm *comm) {
     const char *folder = args->run_dir ? args->run_dir : args->layers ? NULL : ".";
     ls_config cfg;
-    LS_TRY(ls_command_agree(comm, check_args(args)));
     LS_TRY(ls_command_agree(comm, ls_command_configure(args, comm, &cfg)));
     cfg.train_resolution[strcspn(cfg.train_resolution, ",")] = '\0'; // one alone is measured: that of epoch 0
-    if (args->model) return ls_command_agree(comm, ls_bench_cost_model(args, &cfg, comm));
     if (folder) LS_TRY(ls_command_agree(comm, check_folder(folder, ls_comm_get_info(comm)->rank)));
     if (args->layers) return ls_command_agree(comm, ls_bench_layers(&cfg, comm, args->seconds / 30, folder));
     ls_bench_request request = { .cfg = &cfg,

@@ -25,6 +25,10 @@ mkdir layers
 check "--layers: exit, files" "$(cat layers/code) $(ls layers | tr '\n' ' ')" "0 code log table "
 "$train" bench tiny.ini --layers --seconds 0.1 --run-dir layers >layers/table 2>layers/log
 check "--layers into a folder: says where" "$? $(grep -cx 'report    layers/layers.json' layers/log) $(ls layers/*.json)" "0 1 layers/layers.json"
+if command -v python3 >/dev/null; then
+    check "--layers: floors" "$(python3 "$tests/check_layers.py" layers/layers.json layers/table 2>&1)" ""
+fi
+refused "--layers on several ranks" 2 "times one rank; start it without mpirun" ranks 2 20 "$train" bench tiny.ini --layers
 
 ranks 2 60 "$train" bench tiny.ini --seconds 0.1 --repeats 2 --scaling both --run-dir out --set device.threads=0 >two.txt 2>/dev/null
 check "two ranks: exit" $? 0

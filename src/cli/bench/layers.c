@@ -18,52 +18,55 @@ typedef struct {
     const ls_train_info *info;
     ls_layer_time *rows;
     int count;
-    double total, gflops, gbytes; // seconds of all instructions; the device's measured limits
-    double update_s;              // of a whole update, the median
-    double times[STEP_ROUNDS];    // its rate over that of the matrix product beside it, in rising order
-    double flops;                 // of the convolutions and linear layers in an update
+    double total; // seconds of all instructions
+    ls_bench_limits limits;
+    double update_s;           // of a whole update, the median
+    double times[STEP_ROUNDS]; // its rate over that of the matrix product beside it, in rising order
+    double flops;              // of the convolutions and linear layers in an update
 } layers;
 
-// The time that this instruction's arithmetic and bytes would take at the measured limits.
-static double limit_of(const layers *l, const ls_layer_time *row) {
-    double arithmetic = row->flops / (l->gflops * 1e9), moving = (double)row->bytes / (l->gbytes * 1e9);
-    return arithmetic > moving ? arithmetic : moving;
+static double floor_of(const layers *l, const ls_layer_time *row) {
+    return ls_bench_floor_s(&l->limits, row->flops, (double)row->bytes);
 }
 
 static ls_status print_table(const layers *l, FILE *file) {
-    static const char *const head[] = { "operator", "layer", "algorithm", "chosen", "us", "of total", "GFLOP/s",
-        "of peak", "GB/s", "of bandwidth" };
+    static const char *const head[] = { "operator", "layer", "algorithm", "chosen", "us", "floor, us", "time / floor",
+        "of total", "GFLOP/s", "of peak", "GB/s", "of bandwidth" };
     enum { COLUMNS = sizeof head / sizeof head[0] };
     ls_table table;
     LS_TRY(ls_table_new(COLUMNS, l->count + 1, &table));
     for (int column = 0; column < COLUMNS; column++) ls_table_put(&table, 0, column, "%s", head[column]);
-    double limits = 0;
+    double floors = 0;
     for (int i = 0; i < l->count; i++) {
         const ls_layer_time *row = &l->rows[i];
         const double gflops = row->flops / row->seconds * 1e-9, gbytes = (double)row->bytes / row->seconds * 1e-9;
-        limits += limit_of(l, row);
+        const double floor_s = floor_of(l, row);
+        floors += floor_s;
         ls_table_put(&table, i + 1, 0, "%s", row->op);
         ls_table_put(&table, i + 1, 1, "%s", row->layer);
         ls_table_put(&table, i + 1, 2, "%s", row->algorithm);
         ls_table_put(&table, i + 1, 3, "%s", row->chosen ? row->chosen : "");
         ls_table_put(&table, i + 1, 4, "%.1f", row->seconds * 1e6);
-        ls_table_put(&table, i + 1, 5, "%.1f %%", 100 * row->seconds / l->total);
-        ls_table_put(&table, i + 1, 6, "%.0f", gflops);
-        ls_table_put(&table, i + 1, 7, "%.0f %%", 100 * gflops / l->gflops);
-        ls_table_put(&table, i + 1, 8, "%.0f", gbytes);
-        ls_table_put(&table, i + 1, 9, "%.0f %%", 100 * gbytes / l->gbytes);
+        ls_table_put(&table, i + 1, 5, "%.1f", floor_s * 1e6);
+        if (floor_s > 0) ls_table_put(&table, i + 1, 6, "%.2f", row->seconds / floor_s);
+        ls_table_put(&table, i + 1, 7, "%.1f %%", 100 * row->seconds / l->total);
+        ls_table_put(&table, i + 1, 8, "%.0f", gflops);
+        ls_table_put(&table, i + 1, 9, "%.0f %%", 100 * gflops / l->limits.gflops);
+        ls_table_put(&table, i + 1, 10, "%.0f", gbytes);
+        ls_table_put(&table, i + 1, 11, "%.0f %%", 100 * gbytes / l->limits.gbytes);
     }
     ls_table_print(&table, file);
     ls_table_free(&table);
     fprintf(file,
-        "%d instructions, %.3f ms a micro-batch of %d and the optimizer; the measured limits are %.0f GFLOP/s (matrix "
-        "product) and "
-        "%.0f GB/s (adding arrays), which alone would take %.3f ms: %.0f %%\n",
-        l->count, l->total * 1e3, l->info->batches.micro_batch, l->gflops, l->gbytes, limits * 1e3,
-        100 * limits / l->total);
+        "%d instructions: %.3f ms for a micro-batch of %d and the optimizer; their floors add up to %.3f ms (%.0f "
+        "%%).\n"
+        "A floor is the larger of FLOP / %.0f GFLOP/s (a matrix product, measured now) and bytes / %.0f GB/s (adding "
+        "arrays in memory, measured now).\n",
+        l->count, l->total * 1e3, l->info->batches.micro_batch, floors * 1e3, 100 * floors / l->total, l->limits.gflops,
+        l->limits.gbytes);
     fprintf(file,
-        "a whole update takes %.3f ms: %.0f GFLOP/s of convolutions and linear layers, %.2f times the matrix product "
-        "(median of %d, in turns with it; %.2f to %.2f)\n",
+        "A whole update takes %.3f ms: %.0f GFLOP/s of convolutions and linear layers, %.2f times the matrix product "
+        "(median of %d, in turns with it; %.2f to %.2f).\n",
         l->update_s * 1e3, l->flops / l->update_s * 1e-9, l->times[STEP_ROUNDS / 2], STEP_ROUNDS, l->times[0],
         l->times[STEP_ROUNDS - 1]);
     return ls_command_flush(file);
@@ -79,8 +82,8 @@ static ls_status write_json(const layers *l, const char *folder) {
     ls_json_add_text(tree, "model", l->info->graph->path);
     ls_json_add_text(tree, "precision", ls_config_choice("train.precision", l->info->cfg->train_precision));
     ls_json_add_int(tree, "micro_batch", l->info->batches.micro_batch);
-    ls_json_add_real(tree, "matmul_gflops", l->gflops);
-    ls_json_add_real(tree, "bandwidth_gbytes", l->gbytes);
+    ls_json_add_real(tree, "matmul_gflops", l->limits.gflops);
+    ls_json_add_real(tree, "bandwidth_gbytes", l->limits.gbytes);
     ls_json_add_real(tree, "update_seconds", l->update_s);
     ls_json_add_real(tree, "update_gflops", l->flops / l->update_s * 1e-9);
     ls_json_add_real(tree, "update_times_matmul", l->times[STEP_ROUNDS / 2]);
@@ -95,7 +98,8 @@ static ls_status write_json(const layers *l, const char *folder) {
         ls_json_add_real(item, "seconds", row->seconds);
         ls_json_add_real(item, "flops", row->flops);
         ls_json_add_int(item, "bytes", (int64_t)row->bytes);
-        ls_json_add_real(item, "share_of_limit", limit_of(l, row) / row->seconds);
+        ls_json_add_real(item, "floor_seconds", floor_of(l, row));
+        ls_json_add_real(item, "times_floor", row->seconds / floor_of(l, row));
         ls_json_append(list, item);
     }
     ls_status status = ls_json_write_file(path, tree);
@@ -105,8 +109,8 @@ static ls_status write_json(const layers *l, const char *folder) {
 }
 
 static ls_status measure_limits(layers *l, ls_bench_peak *peak) {
-    LS_TRY(ls_bench_peak_measure(peak, PEAK_SECONDS, &l->gflops));
-    return ls_bench_peak_bandwidth(peak, LS_BENCH_LARGE, PEAK_SECONDS, &l->gbytes);
+    LS_TRY(ls_bench_peak_measure(peak, PEAK_SECONDS, &l->limits.gflops));
+    return ls_bench_peak_bandwidth(peak, LS_BENCH_LARGE, PEAK_SECONDS, &l->limits.gbytes);
 }
 
 static int compare_reals(const void *a, const void *b) {
@@ -114,7 +118,7 @@ static int compare_reals(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-// Updates, then the matrix product, in turns: on a machine whose speed changes their ratio means something.
+// Measures updates and the matrix product in turns: on a machine whose speed changes, only their ratio is certain.
 static ls_status measure_updates(layers *l, ls_trainer *trainer, ls_bench_peak *peak) {
     double seconds[STEP_ROUNDS];
     l->flops = 0;

@@ -1,5 +1,5 @@
-// layers.h - `train bench --layers`: where the time of a micro-batch goes, instruction by instruction, beside
-// what the device can do at most; and how a whole update compares with it.
+// layers.h - `train bench --layers`: the time of each instruction of a micro-batch, beside the least that the device
+// could take for it (its floor), and how a whole update compares with a matrix product.
 #ifndef LS_CLI_BENCH_LAYERS_H
 #define LS_CLI_BENCH_LAYERS_H
 

@@ -158,3 +158,8 @@ ls_status ls_bench_peak_bandwidth(ls_bench_peak *peak, double all, double second
     api->slab_free(slab);
     return status;
 }
+
+double ls_bench_floor_s(const ls_bench_limits *limits, double flops, double bytes) {
+    const double arithmetic_s = flops / (limits->gflops * 1e9), memory_s = bytes / (limits->gbytes * 1e9);
+    return arithmetic_s > memory_s ? arithmetic_s : memory_s;
+}

@@ -1,5 +1,5 @@
-// peak.h - what this rank's device can do at most, measured: the rate of matrix multiplication and of moving
-// bytes, which training is compared with.
+// peak.h - the most that this rank's device can do, measured: the rate of matrix multiplication and the bandwidth of
+// its memory. Training is compared with them.
 #ifndef LS_CLI_BENCH_PEAK_H
 #define LS_CLI_BENCH_PEAK_H
 
@@ -16,5 +16,13 @@ LS_CHECKED ls_status ls_bench_peak_measure(ls_bench_peak *peak, double seconds, 
 // GB/s, read and written, of adding two arrays: the three of them take about `bytes`.
 enum { LS_BENCH_LARGE = 192 << 20 }; // no cache holds them
 LS_CHECKED ls_status ls_bench_peak_bandwidth(ls_bench_peak *peak, double bytes, double seconds, double *gbytes);
+
+// The two measured limits of a device.
+typedef struct {
+    double gflops, gbytes; // a second
+} ls_bench_limits;
+// The least seconds that so many operations and bytes take within the limits: the larger of the two quotients. An
+// operator can be faster: Winograd needs fewer operations than are counted, and a cache is faster than memory.
+double ls_bench_floor_s(const ls_bench_limits *limits, double flops, double bytes);
 
 #endif
