@@ -59,7 +59,6 @@ enum {
     LS_DEVICE_TYPE_REF,
 #define PLUGIN(NAME, name, vendor, needs) LS_DEVICE_TYPE_##NAME,
 #include "base/plugins.def"
-    LS_DEVICE_TYPE_NULL
 };
 enum {
 #define X(NAME, ...) LS_DATASET_##NAME,

@@ -71,7 +71,6 @@ static const char *const devices_words[] = {
     "ref",
 #define PLUGIN(NAME, name, vendor, needs) #name,
 #include "base/plugins.def"
-    "null",
     NULL,
 };
 static const char *const backends_words[] = {

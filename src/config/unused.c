@@ -49,7 +49,7 @@ char *ls_config_unused(const ls_config *cfg, char *dst, size_t bytes) {
     const int synthetic = cfg->data_dataset == LS_DATASET_SYNTHETIC, folder = cfg->data_dataset == LS_DATASET_FOLDER;
     const int idx = cfg->data_dataset == LS_DATASET_MNIST || cfg->data_dataset == LS_DATASET_FASHION_MNIST;
     const int type = cfg->device_type, cpu = type == LS_DEVICE_TYPE_AUTO || type == LS_DEVICE_TYPE_CPU;
-    const int gpu = type != LS_DEVICE_TYPE_CPU && type != LS_DEVICE_TYPE_REF && type != LS_DEVICE_TYPE_NULL;
+    const int gpu = type != LS_DEVICE_TYPE_CPU && type != LS_DEVICE_TYPE_REF;
     char on_gpu[READERS_BYTES];
     snprintf(on_gpu, sizeof on_gpu, "device.type = %s", gpu_types + strlen(", "));
     const struct {

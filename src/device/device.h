@@ -220,7 +220,7 @@ struct ls_device { // the common first part of every device's own struct
     const ls_device_api *api;
 };
 
-extern const ls_device_api ls_device_ref, ls_device_cpu, ls_device_null;
+extern const ls_device_api ls_device_ref, ls_device_cpu;
 
 // Opens the device that `device.type` names. For auto, *why_not_gpu becomes one line that says why no GPU is used, or
 // NULL if a GPU is used.

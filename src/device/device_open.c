@@ -6,7 +6,7 @@
 
 #include "device/gpu/plugin.h"
 
-static const ls_device_api *const built_in[] = { &ls_device_cpu, &ls_device_ref, &ls_device_null };
+static const ls_device_api *const built_in[] = { &ls_device_cpu, &ls_device_ref };
 
 static int is_type(const ls_gpu_plugin_row *row, const char *type) {
     return strcmp(type, "auto") == 0 || strcmp(type, row->type) == 0;
@@ -54,10 +54,10 @@ static ls_status open_gpu(const char *type, const ls_device_options *options, ls
     return none;
 }
 
-static const char there_are[] = "auto, cpu, "
-#define PLUGIN(NAME, name, vendor, needs) #name ", "
+static const char there_are[] = "auto, cpu, ref"
+#define PLUGIN(NAME, name, vendor, needs) ", " #name
 #include "base/plugins.def"
-                                "ref and null";
+    ;
 
 ls_status ls_device_open(
     const char *type, const ls_device_options *options, ls_device **out, const char **why_not_gpu) {

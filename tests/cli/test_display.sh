@@ -35,11 +35,11 @@ check "lines on a terminal" "$(bars out) $(has out "${escape}[K")" "0 no"
 
 # A bar is one line, however wide the terminal is, and becomes.
 if command -v python3 >/dev/null; then
-    widths() { # NAME WIDTHS COMMAND...: on a device that computes nothing, so that thousands of updates are shown
+    widths() { # NAME WIDTHS COMMAND...: updates of four samples, so that thousands are shown
         local name=$1 widths=$2
         shift 2
         # shellcheck disable=SC2086 # several words
-        check "$name" "$(timeout 120 python3 "$tests/cli/terminal.py" $widths -- "$@" --run-dir "w$failures.$checks" --set device.type=null \
+        check "$name" "$(timeout 120 python3 "$tests/cli/terminal.py" $widths -- "$@" --run-dir "w$failures.$checks" --set train.global_batch=4 \
             --set log.every=1 --set train.epochs=9000 --set train.eval_every=0 --set checkpoint.every_epochs=0 | tail -n 1)" "0 too wide, exit 0"
     }
     widths "widths that change" "100 60 20 12 5 200 80" "$train" tiny.ini --set train.max_updates=60000

@@ -28,7 +28,6 @@ static void choices_match_the_enums(void **state) {
         { "device.type", LS_DEVICE_TYPE_CPU, "cpu" },
         { "device.type", LS_DEVICE_TYPE_REF, "ref" },
         { "device.type", LS_DEVICE_TYPE_CUDA, "cuda" },
-        { "device.type", LS_DEVICE_TYPE_NULL, "null" },
         { "data.dataset", LS_DATASET_MNIST, "mnist" },
         { "data.dataset", LS_DATASET_FASHION_MNIST, "fashion-mnist" },
         { "data.dataset", LS_DATASET_CIFAR10, "cifar10" },

@@ -47,7 +47,7 @@ static const refusal rows[] = {
     { "[train]\nprecision = fp61\n", NULL,
         "@:2: train.precision = fp61: expected fp32 | bf16 | fp16; did you mean fp16?" },
     { "[train]\nprecision = double\n", NULL, "@:2: train.precision = double: expected fp32 | bf16 | fp16" },
-    { NULL, "device.type=gpu", "--set device.type=gpu: expected auto | cpu | ref | cuda | null; did you mean cuda?" },
+    { NULL, "device.type=gpu", "--set device.type=gpu: expected auto | cpu | ref | cuda; did you mean cuda?" },
     { NULL, "data.path=a #b",
         "--set data.path=a #b: '#' would start a comment; write it without white space before it" },
     { NULL, "data.path=;b", "--set data.path=;b: ';' would start a comment; write it without white space before it" },

@@ -110,7 +110,7 @@ static void spans_in_order(const char *type) {
 static void on_host_devices(void **state) {
     (void)state;
     spans_in_order("ref");
-    spans_in_order("null");
+    spans_in_order("cpu");
 }
 
 static void on_cuda(void **state) {

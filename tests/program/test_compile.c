@@ -158,7 +158,7 @@ static void norm_takes_in_pooling(void **state) {
     (void)state;
     for (int training = 0; training < 2; training++) {
         fixture f;
-        fixture_setup setup = { .device = "null", .network = pooled_network, .batch = 4, .training = training };
+        fixture_setup setup = { .device = "ref", .network = pooled_network, .batch = 4, .training = training };
         setup.fusions = LS_FUSES_NORM_POOL;
         fixture_make(&f, &setup);
         const ls_program *p = f.program;
@@ -271,7 +271,7 @@ static void norm_takes_in_the_add_behind_its_relu(void **state) {
     (void)state;
     for (int training = 0; training < 2; training++) {
         fixture f;
-        fixture_setup setup = { .device = "null", .network = added_network, .batch = 4, .training = training };
+        fixture_setup setup = { .device = "ref", .network = added_network, .batch = 4, .training = training };
         setup.fusions = LS_FUSES_RELU_ADD;
         fixture_make(&f, &setup);
         const ls_program *p = f.program;

@@ -293,7 +293,7 @@ static void the_table_says_where(void **state) {
     (void)state;
     fixture f;
     fixture_make(
-        &f, &(fixture_setup){ .device = "null", .network = network, .batch = 4, .training = 1, .sync_norm = 1 });
+        &f, &(fixture_setup){ .device = "ref", .network = network, .batch = 4, .training = 1, .sync_norm = 1 });
     char *text = NULL;
     size_t bytes;
     FILE *file = open_memstream(&text, &bytes);
@@ -312,7 +312,7 @@ static void the_table_says_where(void **state) {
 static void evaluation_knows_nothing_of_it(void **state) {
     (void)state;
     fixture f;
-    fixture_make(&f, &(fixture_setup){ .device = "null", .network = network, .batch = 4, .sync_norm = 1 });
+    fixture_make(&f, &(fixture_setup){ .device = "ref", .network = network, .batch = 4, .sync_norm = 1 });
     for (int i = 0; i < f.program->count; i++) {
         assert_int_equal(f.program->instructions[i].reduce_count, 0);
         assert_int_not_equal(f.program->instructions[i].plan->desc.op, LS_OP_NORM_APPLY);

@@ -50,8 +50,7 @@ typedef struct {
 // --- shares of the machine -----------------------------------------------------------------------
 
 static int may_use_gpus(const ls_config *cfg) {
-    return cfg->device_type != LS_DEVICE_TYPE_CPU && cfg->device_type != LS_DEVICE_TYPE_REF &&
-           cfg->device_type != LS_DEVICE_TYPE_NULL;
+    return cfg->device_type != LS_DEVICE_TYPE_CPU && cfg->device_type != LS_DEVICE_TYPE_REF;
 }
 
 static int count_gpus(void) {

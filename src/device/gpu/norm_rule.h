@@ -1,6 +1,4 @@
-// norm_rule.h - decides in how many launches a GPU computes a batch norm. There is one rule for the device
-// (cuda/op_norm.c), into which this file is built a second time, and for the model of what an update costs
-// (cli/bench/cost_operators.c).
+// norm_rule.h - decides in how many launches a GPU computes a batch norm (cuda/op_norm.c).
 //
 // One launch reads memory once. Its blocks keep the data that they have read until all blocks have added it up.
 //   in one grid   One block on each multiprocessor, 132 on an H100. They keep up to 24.75 MiB in 16 bits forward, a

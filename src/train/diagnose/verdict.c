@@ -294,7 +294,7 @@ static setting reduce_dtype(const situation *s) {
 static setting winograd(const situation *s) {
     const ls_config *cfg = s->facts->cfg;
     if (s->gpu || strcmp(ls_config_choice("device.winograd", cfg->device_winograd), "off") != 0) return none;
-    if (cfg->device_type == LS_DEVICE_TYPE_REF || cfg->device_type == LS_DEVICE_TYPE_NULL) return none;
+    if (cfg->device_type == LS_DEVICE_TYPE_REF) return none;
     setting c = because(word(LS_OPTION_device_winograd, "auto", without(s->convolution * WINOGRAD_SHARE)),
         "where all convolutions are 3x3 without stride");
     c.changes = "it rounds otherwise";
