@@ -2,7 +2,6 @@
 // values, in turns.
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "base/atomic_file.h"
@@ -57,17 +56,11 @@ static ls_status report(const ls_bench *bench, const ls_config *cfg, const char 
         .results = bench->result,
         .link_count = bench->link_count,
         .links = bench->link };
-    ls_bench_prediction *predictions;
-    ls_status status = ls_bench_predict(findings.results, findings.count, findings.links, findings.link_count,
-        &predictions, &findings.prediction_count);
-    findings.predictions = predictions;
-    if (!ls_failed(status)) { // either is there where the other cannot be
-        status = ls_bench_write(&findings, folder);
-        int written = !ls_failed(status);
-        ls_keep_first(&status, ls_bench_print(&findings, stdout));
-        if (written) ls_info("report    %s/bench.html; its figures in bench.json and bench.csv", folder);
-    }
-    free(predictions);
+    // The tables are printed even where the files cannot be written.
+    ls_status status = ls_bench_write(&findings, folder);
+    int written = !ls_failed(status);
+    ls_keep_first(&status, ls_bench_print(&findings, stdout));
+    if (written) ls_info("report    %s/bench.html; its figures in bench.json and bench.csv", folder);
     return status;
 }
 

@@ -140,21 +140,3 @@ ls_status ls_run_layer_times(
     LS_TRY(time_all(&b, seconds, *rows));
     return ls_input_pipeline_done(session->input);
 }
-
-static int instructions_until(const ls_program *program, int end_param) {
-    for (int i = 0; end_param >= 0 && i < program->count; i++)
-        if (program->instructions[i].completes >= end_param) return i + 1;
-    return program->count;
-}
-
-ls_status ls_run_buckets(const ls_run_session *session, const ls_position *at, ls_train_bucket **rows, int *count) {
-    const ls_program *program = ls_run_session_full_program(session, at->epoch);
-    int end_param;
-    size_t bytes;
-    *count = 0;
-    while (ls_update_bucket(session->update, *count, &bytes, &end_param)) ++*count;
-    LS_TRY(LS_NEW(*rows, *count + 1, "list of buckets"));
-    for (int b = 0; ls_update_bucket(session->update, b, &bytes, &end_param); b++)
-        (*rows)[b] = (ls_train_bucket){ bytes, instructions_until(program, end_param) };
-    return LS_SUCCESS;
-}

@@ -60,12 +60,6 @@ typedef struct {
     int once;              // an update, not a micro-batch
 } ls_layer_time;
 LS_CHECKED ls_status ls_trainer_layer_times(ls_trainer *trainer, double seconds, ls_layer_time **rows, int *count);
-// The buckets that several ranks would sum, in launch order. *rows: to be freed by the caller.
-typedef struct {
-    size_t bytes;
-    int after; // complete when so many rows of ls_trainer_layer_times are done
-} ls_train_bucket;
-LS_CHECKED ls_status ls_trainer_buckets(const ls_trainer *trainer, ls_train_bucket **rows, int *count);
 // Exact over the test split, on all ranks. in_detail: by eval.tta, too, where that is on (train/tta.h), and what
 // ls_trainer_details has. Fills in its part of *evaluation, which begins as {0}.
 LS_CHECKED ls_status ls_trainer_evaluate(ls_trainer *trainer, int in_detail, ls_train_evaluation *evaluation);

@@ -73,9 +73,6 @@ ls_reducer_counts ls_update_comm_counts(const ls_update *update);
 // double[LS_OP_KIND_COUNT]: seconds that updates have computed, by kind of operator; NULL: the device runs what is enqueued
 // later, and captured work at one go.
 const double *ls_update_kind_seconds(const ls_update *update);
-// Bucket `index`, in launch order: its bytes, and how many parameters of the store's order must be complete
-// (-1: all instructions done). 0 where there is none. With one rank, too: what would be summed.
-int ls_update_bucket(const ls_update *update, int index, size_t *bytes, int *end_param);
 // Outside of any update: weights and statistics change places with their average, for which the gradients' memory is used.
 void ls_update_swap_average(ls_update *update);
 // The optimizer's counters and the loss scale, outside of any update (all are completed). Writing also waits.

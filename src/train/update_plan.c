@@ -202,21 +202,9 @@ static ls_status start_state(ls_update *u, const ls_config *cfg) {
     return ls_update_write_state(u, &(ls_train_state){ .loss_scale = scale, .bad_element = -1 });
 }
 
-// With auto by what a rank computes in an update and what is summed of it.
-static size_t bucket_bytes(const ls_update *u, const ls_config *cfg) {
-    const ls_comm_info *info = ls_comm_get_info(u->comm);
-    const double samples = (double)cfg->train_global_batch / info->world_size;
-    const ls_bucket_facts facts = { .ranks = info->world_size,
-        .hosts = info->hosts,
-        .on_queue = u->collective != NULL,
-        .bytes = (double)u->store->trained_elements * (double)(u->ordered ? sizeof(int64_t) : sizeof(float)),
-        .flops = samples * ls_graph_training_flops(u->store->graph) };
-    return ls_buckets_bytes(cfg, &facts);
-}
-
 // What a rank does alone.
 static ls_status prepare(ls_update *u, const ls_config *cfg) {
-    LS_TRY(cut_buckets(u, bucket_bytes(u, cfg)));
+    LS_TRY(cut_buckets(u, ls_buckets_bytes(cfg, u->collective != NULL)));
     LS_TRY(new_control_memory(u));
     for (int b = 0; b < u->bucket_count; b++) LS_TRY(plan_bucket(u, cfg, b));
     LS_TRY(plan_begin(u));
@@ -306,14 +294,4 @@ size_t ls_update_device_bytes(const ls_update *u) {
 void ls_update_inputs(const ls_update *u, ls_program_inputs *inputs) {
     inputs->buffer[LS_INPUT_STATE] = u->state;
     inputs->buffer[LS_INPUT_RESULT] = u->result;
-}
-
-int ls_update_bucket(const ls_update *u, int index, size_t *bytes, int *end_param) {
-    int at = 0;
-    while (at < u->bucket_count && u->buckets[at].sum != index) at++;
-    if (at == u->bucket_count) return 0;
-    ls_bucket b = summed(u, at);
-    *bytes = (size_t)b.count * ls_dtype_bytes(b.dtype);
-    *end_param = u->buckets[at].end_param;
-    return 1;
 }

@@ -70,23 +70,12 @@ for row, a in zip(rows, arrangements):
         if text not in line:
             differ(f"{name}, line of the table", repr(line), text)
 
-for p in findings["predictions"]:
-    name = f"prediction of {p['ranks']} ranks, {p['scaling']}"
-    base = next(a for a in arrangements if a["arrangement"] == p["over"])
-    share = p["ranks"] if p["scaling"] == "strong" else 1
-    if not close(p["efficiency"], base["update_seconds"] / share / p["update_seconds"], 1e-9):
-        differ(f"{name}, efficiency", p["efficiency"], base["update_seconds"] / share / p["update_seconds"])
-    measured = next((a for a in arrangements if a["arrangement"] == p.get("arrangement")), None)
-    # a bound by what was measured: no sum makes an update shorter than its computation, however a loaded machine slowed either
-    computed_s = measured and measured["update_seconds_without_communication"] or base["update_seconds"] / share
-    most = base["update_seconds"] / share / computed_s * (1 + 1e-9)
-    if not all(0 < p[key] <= most for key in ("efficiency", "efficiency_ring", "efficiency_tree")):
-        differ(f"{name}, efficiencies", p, f"above 0, at most {most}")
-    if measured and not close(p["difference"], measured["efficiency"] / p["efficiency"] - 1, 1e-9):
-        differ(f"{name}, difference", p["difference"], measured["efficiency"] / p["efficiency"] - 1)
-    if measured and ("remark" in p) != (abs(p["difference"]) > 0.15):
-        differ(f"{name}, remark", p.get("remark"), f"one for a difference of {p['difference']}")
-
+for link in findings["links"]:
+    name = f"all-reduces of {link['ranks']} ranks"
+    times = [(m["bytes"], m["seconds"]) for m in link["measurements"]]
+    errors = [(link["latency_seconds"] + n / (link["bytes_per_second"] or math.inf)) / s - 1 for n, s in times]
+    if len(times) < 4 or not close(link["relative_rms"], math.sqrt(sum(e * e for e in errors) / len(errors)), 1e-6):
+        differ(f"{name}, relative_rms", link["relative_rms"], errors)
 
 if (folder / "bench.html").exists():
     page = Page(folder / "bench.html")

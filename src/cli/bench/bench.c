@@ -103,7 +103,6 @@ void ls_bench_close(ls_bench *bench) {
     for (int i = 0; i < bench->plan.count; i++) {
         if (bench->arrangement) close_arrangement(&bench->arrangement[i]);
         if (bench->result) free(bench->result[i].sample);
-        if (bench->result) free(bench->result[i].bucket);
     }
     for (int ranks = 1; bench->subset && ranks <= bench->world_size; ranks++)
         if (bench->subset[ranks] && bench->subset[ranks] != bench->comm) ls_comm_finish(bench->subset[ranks]);
@@ -196,24 +195,6 @@ static ls_status find_length(ls_bench_arrangement *a, double seconds) {
     return LS_SUCCESS;
 }
 
-// When buckets are complete, in shares of a micro-batch's time.
-static ls_status take_buckets(const ls_trainer *trainer, const ls_layer_time *rows, int count, ls_bench_result *r) {
-    ls_train_bucket *buckets;
-    int instructions = 0;
-    double total = 0;
-    for (; instructions < count && !rows[instructions].once; instructions++) total += rows[instructions].seconds;
-    LS_TRY(ls_trainer_buckets(trainer, &buckets, &r->bucket_count));
-    free(r->bucket);
-    ls_status status = LS_NEW(r->bucket, r->bucket_count + 1, "list of buckets");
-    for (int b = 0; r->bucket && b < r->bucket_count; b++) {
-        double until = 0;
-        for (int i = 0; i < buckets[b].after && i < instructions; i++) until += rows[i].seconds;
-        r->bucket[b] = (ls_allreduce_bucket){ (double)buckets[b].bytes, until / total };
-    }
-    free(buckets);
-    return status;
-}
-
 static ls_status time_instructions(ls_bench_arrangement *a, double seconds, ls_bench_result *r) {
     ls_layer_time *rows;
     int count;
@@ -223,14 +204,12 @@ static ls_status time_instructions(ls_bench_arrangement *a, double seconds, ls_b
         int times = rows[i].once ? 1 : r->accumulation;
         r->kind_s[rows[i].kind] += times * rows[i].seconds;
     }
-    ls_status status = take_buckets(a->trainer, rows, count, r);
     free(rows);
-    return status;
+    return LS_SUCCESS;
 }
 
-// Ranks of an arrangement have cores or GPUs: how many, and are there enough for all?
+// How many cores or GPUs the ranks of an arrangement have, and whether they share them.
 static void count_units(const ls_bench *bench, const ls_train_info *info, ls_bench_result *r) {
-    (void)ls_bench_place_cores(bench->place, r->ranks, r->threads + 1, &r->crowded);
     r->units = ls_bench_place_cores(bench->place, r->ranks, r->threads, &r->shared);
     if (!info->memory->own_memory) return;
     r->units = ls_bench_place_gpus(info->places, r->ranks);
@@ -253,8 +232,6 @@ static void take_facts(const ls_bench *bench, int index, ls_bench_result *r) {
     r->parameters = info->parameters;
     r->flops_per_sample = info->flops_per_sample;
     r->reduced_bytes = (double)ls_trainer_comm_counts(bench->arrangement[index].trainer).bytes;
-    r->overlap = row->cfg.dist_overlap;
-    r->own_memory = info->memory->own_memory;
     count_units(bench, info, r);
 }
 
@@ -392,7 +369,7 @@ static ls_status measure_link(ls_bench *bench, ls_bench_link *link) {
     ls_status status = comm ? ls_allreduce_measure(comm, bench->seconds, &link->samples) : LS_SUCCESS;
     if (ls_failed(status)) return ls_command_agree_or_abort(bench->comm, status);
     LS_TRY(ls_comm_barrier_napping(bench->comm));
-    link->model = ls_allreduce_model_fit(&link->samples);
+    link->fit = ls_allreduce_fit_of(&link->samples);
     return LS_SUCCESS;
 }
 

@@ -9,7 +9,6 @@
 #include "cli/bench/figures.h"
 #include "cli/bench/peak.h"
 #include "cli/bench/plan.h"
-#include "cli/bench/predict.h"
 #include "dist/comm.h"
 #include "train/trainer.h"
 
@@ -36,7 +35,7 @@ typedef struct {
     ls_bench_result *result;           // plan.count; complete on rank 0
     ls_comm **subset;                  // by number of ranks; NULL: not made, or this rank is not in it
     struct ls_bench_place *place;      // by rank
-    ls_bench_link *link;               // plan.count at most: all-reduces by number of ranks
+    ls_bench_link *link;               // plan.count at most, by number of ranks
     int link_count;
     int threads;  // of a rank in every arrangement, where the configuration does not say
     int in_turns; // they do not fit into memory together: each is opened anew for every round

@@ -1,5 +1,5 @@
 // figures.h - what was measured of each arrangement, as plain data, and what is computed
-// from it. docs/scaling.md has the formulas.
+// from it. docs/bench.md has the formulas.
 #ifndef LS_CLI_BENCH_FIGURES_H
 #define LS_CLI_BENCH_FIGURES_H
 
@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include "cli/bench/plan.h"
 #include "device/op_kind.h"
-#include "dist/allreduce_model.h"
+#include "dist/allreduce_times.h"
 
 // One measurement: so many updates, timed by the slowest rank.
 typedef struct {
@@ -28,7 +28,6 @@ typedef struct {
     int threads;  // of a rank
     double units; // processor cores, or GPUs, that the ranks have together
     int shared;   // fewer than they would use
-    int crowded;  // no core is left for the threads that communicate
     int global_batch, micro_batch, accumulation;
     int64_t updates; // of one measurement
     int64_t parameters;
@@ -37,15 +36,19 @@ typedef struct {
     size_t memory_bytes;             // planned for one rank on its device, the largest
     double first_update_s;           // from the beginning of opening to the end of the first update
     double kind_s[LS_OP_KIND_COUNT]; // of one update, instruction by instruction on rank 0
-    int own_memory;                  // of the device: sums do not go through the host's
-    int overlap;                     // dist.overlap
-    int bucket_count;                // what is summed over ranks, or would be
-    ls_allreduce_bucket *bucket;     // in launch order; ready: share of the computation of a micro-batch
     int count;
     ls_bench_sample *sample; // count; in the order of the rounds
     char failure[256];       // "": none; else its samples count for nothing
     ls_code failure_code;
 } ls_bench_result;
+
+// All-reduces of host memory, measured over the first `ranks` ranks.
+typedef struct {
+    int ranks;
+    int shared; // ranks that shared cores
+    ls_allreduce_samples samples;
+    ls_allreduce_fit fit;
+} ls_bench_link;
 
 typedef struct {
     double median, lowest, highest;

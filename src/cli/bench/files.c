@@ -1,4 +1,4 @@
-// files.c - bench.json and bench.csv: one table of columns for both; bench.html, which draws bench.json. docs/scaling.md explains them.
+// files.c - bench.json and bench.csv: one table of columns for both; bench.html, which draws bench.json. docs/bench.md explains them.
 
 #include <errno.h>
 #include <math.h>
@@ -9,9 +9,9 @@
 #include "cli/bench/report.h"
 #include "cli/page/page.h"
 
-enum { SCHEMA = 2 };
+enum { SCHEMA = 3 };
 
-// X(name, expression of r (result), f (figures), findings and i (number of the result))
+// X(name, expression of r (result) and f (figures))
 #define TEXT_COLUMNS(X) \
     X("arrangement", r->name) \
     X("device", r->device) \
@@ -39,7 +39,6 @@ enum { SCHEMA = 2 };
     X("speed_up", f.speed_up) \
     X("efficiency", f.efficiency) \
     X("unit_efficiency", f.unit_efficiency) \
-    X("predicted_efficiency", predicted(findings, i)) \
     X("update_seconds", f.update_s) \
     X("update_seconds_without_communication", f.alone_s) \
     X("loader_wait_share", f.loader_wait) \
@@ -51,13 +50,6 @@ enum { SCHEMA = 2 };
     X("matmul_peak_gflops", f.peak_gflops) \
     X("share_of_matmul_peak", f.share_of_peak) \
     X("first_update_seconds", r->first_update_s)
-
-// What the model predicts for a result; NAN: nothing.
-static double predicted(const ls_bench_findings *b, int index) {
-    for (int i = 0; i < b->prediction_count; i++)
-        if (b->predictions[i].result == index) return b->predictions[i].efficiency;
-    return NAN;
-}
 
 static cJSON *samples_of(const ls_bench_result *r) {
     cJSON *list = cJSON_CreateArray();
@@ -101,54 +93,23 @@ static void add_arrangement(const ls_bench_findings *findings, int i, cJSON *lis
     ls_json_append(list, row);
 }
 
-static cJSON *fit_of(const ls_allreduce_fit *fit) {
-    if (!fit->known) return cJSON_CreateNull();
-    cJSON *item = cJSON_CreateObject();
-    ls_json_add_text(item, "algorithm", ls_allreduce_algorithm_name(fit->algorithm));
-    ls_json_add_real(item, "latency_seconds", fit->alpha_s);
-    ls_json_add_real(item, "bytes_per_second", fit->beta);
-    ls_json_add_real(item, "relative_rms", fit->rms);
-    ls_json_add_real(item, "relative_worst", fit->worst);
-    return item;
-}
-
 static void add_link(const ls_bench_link *link, cJSON *list) {
-    static const char *const levels[] = { "inside", "between", "all" };
     cJSON *row = cJSON_CreateObject();
     ls_json_add_int(row, "ranks", link->ranks);
     ls_json_add_int(row, "shared", link->shared);
-    ls_json_add_item(row, "inside", fit_of(&link->model.inside));
-    ls_json_add_item(row, "between", fit_of(&link->model.between));
+    ls_json_add_real(row, "latency_seconds", link->fit.known ? link->fit.latency_s : NAN);
+    ls_json_add_real(row, "bytes_per_second", link->fit.known ? link->fit.bytes_per_s : NAN);
+    ls_json_add_real(row, "relative_rms", link->fit.known ? link->fit.rms : NAN);
     cJSON *samples = ls_json_add_array(row, "measurements");
     for (int i = 0; i < link->samples.count; i++) {
         const ls_allreduce_sample *s = &link->samples.sample[i];
         cJSON *item = cJSON_CreateObject();
-        ls_json_add_text(item, "level", levels[s->level]);
-        ls_json_add_int(item, "ranks", s->ranks);
-        ls_json_add_int(item, "hosts", s->hosts);
         ls_json_add_int(item, "bytes", s->bytes);
         ls_json_add_int(item, "repeats", s->repeats);
         ls_json_add_real(item, "seconds", s->seconds);
         ls_json_add_real(item, "relative_spread", s->spread);
         ls_json_append(samples, item);
     }
-    ls_json_append(list, row);
-}
-
-static void add_prediction(const ls_bench_findings *b, const ls_bench_prediction *p, cJSON *list) {
-    cJSON *row = cJSON_CreateObject();
-    ls_json_add_text(row, "over", b->results[p->base].name);
-    ls_json_add_text(row, "scaling", p->weak ? "weak" : "strong");
-    ls_json_add_int(row, "ranks", p->ranks);
-    ls_json_add_int(row, "hosts", p->hosts);
-    if (p->result >= 0) ls_json_add_text(row, "arrangement", b->results[p->result].name);
-    ls_json_add_real(row, "update_seconds", p->update_s);
-    ls_json_add_real(row, "efficiency", p->efficiency);
-    ls_json_add_real(row, "efficiency_ring", p->ring);
-    ls_json_add_real(row, "efficiency_tree", p->tree);
-    ls_json_add_real(row, "efficiency_measured", p->measured);
-    ls_json_add_real(row, "difference", p->difference);
-    if (p->notable) ls_json_add_text(row, "remark", p->remark);
     ls_json_append(list, row);
 }
 
@@ -179,8 +140,6 @@ static cJSON *json_of(const ls_bench_findings *b) {
     for (int i = 0; i < b->count; i++) add_arrangement(b, i, list);
     list = ls_json_add_array(tree, "links");
     for (int i = 0; i < b->link_count; i++) add_link(&b->links[i], list);
-    list = ls_json_add_array(tree, "predictions");
-    for (int i = 0; i < b->prediction_count; i++) add_prediction(b, &b->predictions[i], list);
     return tree;
 }
 

@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "device/device.h"
 
-enum { THROUGHPUT, TIME, KINDS, LINKS, PREDICTIONS };
+enum { THROUGHPUT, TIME, KINDS, LINKS };
 
 typedef struct {
     const ls_bench_findings *findings;
@@ -104,37 +104,11 @@ static void put_kinds(line *l) {
 
 static void put_link(line *l) {
     const ls_bench_link *link = &l->findings->links[l->index];
-    const struct {
-        const char *name;
-        const ls_allreduce_fit *fit;
-    } levels[] = { { "inside", &link->model.inside }, { "between", &link->model.between } };
+    const ls_allreduce_fit *fit = &link->fit;
     put_text(l, "ranks", "%d%s", link->ranks, link->shared ? ", shared cores" : "");
-    for (int i = 0; i < 2; i++) {
-        const ls_allreduce_fit *fit = levels[i].fit;
-        char head[4][48];
-        const char *what[] = { "algorithm", "us", "MB/s", "off by" };
-        for (int k = 0; k < 4; k++) snprintf(head[k], sizeof head[k], "%s: %s", levels[i].name, what[k]);
-        put_text(l, head[0], "%s", fit->known ? ls_allreduce_algorithm_name(fit->algorithm) : "-");
-        put_real(l, head[1], 1, fit->known ? fit->alpha_s * 1e6 : NAN);
-        put_real(l, head[2], 1, fit->known ? fit->beta * 1e-6 : NAN);
-        put_share(l, head[3], fit->known ? fit->rms : NAN);
-    }
-}
-
-static void put_prediction(line *l) {
-    const ls_bench_prediction *p = &l->findings->predictions[l->index];
-    const ls_bench_result *base = &l->findings->results[p->base];
-    put_text(l, "over", "%s%s", base->name, p->weak && !base->weak ? ", weak" : "");
-    put_text(l, "ranks", "%d", p->ranks);
-    put_text(l, "hosts", "%d", p->hosts);
-    put_share(l, "measured", p->measured);
-    put_share(l, "predicted", p->efficiency);
-    put_share(l, "by ring", p->ring);
-    put_share(l, "by tree", p->tree);
-    if (isfinite(p->difference))
-        put_text(l, "difference", "%+.1f %%%s", 100 * p->difference, p->notable ? " (!)" : "");
-    else
-        put_text(l, "difference", "-");
+    put_real(l, "latency, us", 1, fit->known ? fit->latency_s * 1e6 : NAN);
+    put_real(l, "MB/s", 1, fit->known ? fit->bytes_per_s * 1e-6 : NAN);
+    put_share(l, "off by", fit->known ? fit->rms : NAN);
 }
 
 // --- heads ---------------------------------------------------------------------------------------
@@ -167,17 +141,14 @@ static const struct {
         "(p-1)/p bytes / time under way. GFLOP/s as direct convolution counts them: Winograd needs fewer, so the share "
         "of the measured matrix multiplication rate may pass 100 %." },
     [KINDS] = { 1 + LS_OP_KIND_COUNT, put_kinds, "Time of an update's instructions by kind, each timed by itself." },
-    [LINKS] = { 9, put_link,
-        "All-reduces of host memory of 8 bytes to 8 MiB, fitted as latency and bandwidth of the links inside a host "
-        "and "
-        "between hosts; off by: root of the mean square of the relative differences." },
-    [PREDICTIONS] = { 8, put_prediction,
-        "Efficiency predicted from computation as measured and the links as fitted; ring and tree: by these algorithms "
-        "on the same links. Numbers of ranks that were not measured: every rank has cores of its own." },
+    [LINKS] = { 4, put_link,
+        "All-reduces of 8 bytes to 8 MiB of host memory, as a line: an all-reduce of n bytes takes latency + n / "
+        "(MB/s). "
+        "Off by: root of the mean square of the relative differences." },
 };
 
 static int rows_of(const ls_bench_findings *b, int t) {
-    return t == LINKS ? b->link_count : t == PREDICTIONS ? b->prediction_count : b->count;
+    return t == LINKS ? b->link_count : b->count;
 }
 
 static ls_status new_table(const ls_bench_findings *findings, int t, ls_bench_table *out) {
@@ -229,14 +200,6 @@ static void print_wrapped(FILE *file, const char *text) {
     fputc('\n', file);
 }
 
-void ls_bench_remark(const ls_bench_findings *findings, int prediction, char *dst, size_t bytes) {
-    const ls_bench_prediction *p = &findings->predictions[prediction];
-    dst[0] = '\0';
-    if (p->notable)
-        snprintf(dst, bytes, "%s: efficiency is %.1f %%, %.1f %% was predicted; %s", findings->results[p->result].name,
-            100 * p->measured, 100 * p->efficiency, p->remark);
-}
-
 ls_status ls_bench_print(const ls_bench_findings *findings, FILE *file) {
     const ls_bench_result *first = &findings->results[0];
     ls_bench_table tables[LS_BENCH_TABLES];
@@ -247,11 +210,6 @@ ls_status ls_bench_print(const ls_bench_findings *findings, FILE *file) {
         fputc('\n', file);
         print_wrapped(file, tables[t].head);
         ls_table_print(&tables[t].table, file);
-    }
-    for (int i = 0; i < findings->prediction_count; i++) {
-        char remark[LS_BENCH_REMARK_BYTES + LS_BENCH_NAME_BYTES + 80];
-        ls_bench_remark(findings, i, remark, sizeof remark);
-        if (remark[0]) fprintf(file, "(!) %s\n", remark);
     }
     for (int i = 0; i < findings->count; i++)
         if (findings->results[i].failure[0]) fprintf(file, "\nleft out: %s\n", findings->results[i].failure);

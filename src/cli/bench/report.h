@@ -4,7 +4,7 @@
 #define LS_CLI_BENCH_REPORT_H
 
 #include <stdio.h>
-#include "cli/bench/predict.h"
+#include "cli/bench/figures.h"
 #include "cli/report.h"
 
 // Plain data: what the reports are made of, on rank 0.
@@ -21,13 +21,11 @@ typedef struct {
     const ls_bench_result *results;
     int link_count;
     const ls_bench_link *links;
-    int prediction_count;
-    const ls_bench_prediction *predictions;
 } ls_bench_findings;
 
 // The tables of a report, each with what stands above it. Cells that nothing is known for hold "-".
 // A table without rows has an empty head.
-enum { LS_BENCH_TABLES = 5, LS_BENCH_HEAD_BYTES = 512 };
+enum { LS_BENCH_TABLES = 4, LS_BENCH_HEAD_BYTES = 512 };
 typedef struct {
     char head[LS_BENCH_HEAD_BYTES]; // sentences: what, and how it is computed
     ls_table table;
@@ -35,11 +33,8 @@ typedef struct {
 LS_CHECKED ls_status ls_bench_tables_new(const ls_bench_findings *findings, ls_bench_table tables[LS_BENCH_TABLES]);
 void ls_bench_tables_free(ls_bench_table tables[LS_BENCH_TABLES]);
 
-// One line for every prediction that what was measured contradicts.
-void ls_bench_remark(const ls_bench_findings *findings, int prediction, char *dst, size_t bytes); // "": none
-
 LS_CHECKED ls_status ls_bench_print(const ls_bench_findings *findings, FILE *file);
-// bench.json, bench.csv and bench.html into folder ("" or a path). docs/scaling.md has their fields.
+// bench.json, bench.csv and bench.html into folder ("" or a path). docs/bench.md has their fields.
 LS_CHECKED ls_status ls_bench_write(const ls_bench_findings *findings, const char *folder);
 
 #endif

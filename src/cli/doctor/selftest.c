@@ -11,7 +11,7 @@
 #include "base/philox.h"
 #include "base/text.h"
 #include "data/loader.h"
-#include "dist/allreduce_model.h"
+#include "dist/allreduce_times.h"
 #include "files/checkpoint.h"
 #include "program/param_rules.h"
 

@@ -253,7 +253,7 @@ function chart(spec) {
       const down = points.map(p => `${X(p[0]).toFixed(1)} ${Y(p[1] - (p[2] || 0)).toFixed(1)}`).reverse();
       parts.push(svg('path', { class: 'band', fill: l.color, d: `M${up.concat(down).join('L')}Z` }));
     }
-    if (!l.plain && points.length > 1)
+    if (points.length > 1)
       parts.push(svg('path', { class: l.thin ? 'thin' : 'curve', stroke: l.color, 'stroke-dasharray': l.dash,
         d: 'M' + points.map(p => `${X(p[0]).toFixed(1)} ${Y(p[1]).toFixed(1)}`).join('L') }));
     const dots = l.dots || (points.length === 1 && !l.thin);
@@ -384,10 +384,9 @@ function put_tip(tip, holder, x) {
 function forget(cohort) {
   for (let i = charts.length - 1; i >= 0; i--) if (charts[i].cohort === cohort) charts.splice(i, 1);
 }
-const dot = (l, x, y) => l.diamond ? svg('path', { d: `M${x} ${y - 5}l5 5l-5 5l-5 -5z`, fill: 'none', stroke: l.color, 'stroke-width': 1.5 })
-  : svg('circle', { cx: x, cy: y, r: 2.75, fill: l.color });
+const dot = (l, x, y) => svg('circle', { cx: x, cy: y, r: 2.75, fill: l.color });
 const swatch = l => svg('svg', { width: 22, height: 10, viewBox: '0 0 22 10', 'aria-hidden': true },
-  l.plain ? null : svg('line', { x1: 1, x2: 21, y1: 5, y2: 5, stroke: l.color, 'stroke-width': l.thin ? 1 : 2, 'stroke-dasharray': l.dash }),
+  svg('line', { x1: 1, x2: 21, y1: 5, y2: 5, stroke: l.color, 'stroke-width': l.thin ? 1 : 2, 'stroke-dasharray': l.dash }),
   l.dots ? dot(l, 11, 5) : null);
 const key_of = lines => el('div', { class: 'key' }, lines.slice(0, 24).map(l => el('span', {}, swatch(l), l.name)));
 
@@ -974,7 +973,7 @@ function show_configuration() {
 
 // --- benchmarks ----------------------------------------------------------------------------------
 
-const METHOD = 'Every round measures every arrangement once, beginning with another one each time, so that a machine that grows slower or faster does so for all; ranks that take no part in one sleep, and a rank has the same number of threads in each. A measurement is a number of updates that was fixed after warming up, timed by the slowest rank, after one update outside of it. On CPU ranks the same updates are then made without communication, every rank by itself at the same time. docs/scaling.md has the formulas.';
+const METHOD = 'Every round measures every arrangement once, beginning with another one each time, so that a machine that grows slower or faster does so for all; ranks that take no part in one sleep, and a rank has the same number of threads in each. A measurement is a number of updates that was fixed after warming up, timed by the slowest rank, after one update outside of it. On CPU ranks the same updates are then made without communication, every rank by itself at the same time. docs/bench.md has the formulas.';
 const range = (low, high) => known(low) && known(high) ? `${number(low, 5)} to ${number(high, 5)}` : DASH;
 
 // What differs in the number of ranks alone is one line.
@@ -983,49 +982,39 @@ function series_of(bench) {
   for (const base of all.filter(a => a.efficiency_over === a.arrangement))
     for (const scaling of ['strong', 'weak']) {
       const members = all.filter(a => a.efficiency_over === base.arrangement && (a === base || a.scaling === scaling)).sort((a, b) => a.ranks - b.ranks);
-      const predictions = list(bench.predictions).filter(p => p.over === base.arrangement && p.scaling === scaling).sort((a, b) => a.ranks - b.ranks);
-      if (members.length > 1 || (scaling === base.scaling)) found.push({ base, scaling, members, predictions, name: `${base.device}, ${scaling}${base.settings ? `, ${base.settings}` : ''}` });
+      if (members.length > 1 || (scaling === base.scaling)) found.push({ base, scaling, members, name: `${base.device}, ${scaling}${base.settings ? `, ${base.settings}` : ''}` });
     }
   return found.map((s, i) => ({ ...s, color: color_of(i) }));
 }
 function scaling_charts(bench) {
-  const all = series_of(bench), most = Math.max(2, ...list(bench.arrangements).map(a => a.ranks || 1), ...list(bench.predictions).map(p => p.ranks || 1));
+  const all = series_of(bench), most = Math.max(2, ...list(bench.arrangements).map(a => a.ranks || 1));
   const ticks = Array.from({ length: Math.ceil(Math.log2(most)) + 1 }, (_, i) => 2 ** i), thinned = ticks.filter((_, i) => most <= 64 || i % 2 === 0);
   const x = { label: 'ranks', format: 'count', show: v => count(v), log: true, ticks: thinned, min: 1, max: most };
   const draw = (title, y, value, measured) => chart({ title, x, y, height: 300, cohort: 'bench', lines: all.flatMap(s => {
-    const of = p => [p.ranks, value(s, p.ranks, p.efficiency)], by = name => s.predictions.filter(p => known(p[name]) && !(p.arrangement && shared(bench, p.arrangement))).map(p => [p.ranks, value(s, p.ranks, p[name])]);
-    const start = [[s.base.ranks, value(s, s.base.ranks, 1)]];
-    const from_start = points => points.length ? start.concat(points) : [];
-    return [{ name: s === all[0] ? 'ideal' : '', points: [start[0], [most, value(s, most, 1)]], color: 'var(--grey)', dash: '1 4' },
-      { name: `${s.name}: ring`, color: s.color, dash: '2 3', points: from_start(by('efficiency_ring')) },
-      { name: `${s.name}: tree`, color: s.color, dash: '9 4', points: from_start(by('efficiency_tree')) },
-      { name: `${s.name}: predicted`, color: s.color, plain: true, dots: true, diamond: true, points: s.predictions.filter(p => p.arrangement && known(p.efficiency)).map(of) },
-      { name: `${s.name}: measured`, color: s.color, dots: true, points: s.members.map(a => measured(a)) }].filter(l => l.points.length);
+    const ideal = ranks => [ranks, value(s, ranks, 1)];
+    return [{ name: s === all[0] ? 'ideal' : '', points: [ideal(s.base.ranks), ideal(most)], color: 'var(--grey)', dash: '1 4' },
+      { name: s.name, color: s.color, dots: true, points: s.members.map(a => measured(a)) }].filter(l => l.points.length);
   }) });
   return el('div', { class: 'charts' },
     draw('Images/s', { format: 'count', show: v => number(v, 5), log: true }, (s, ranks, efficiency) => efficiency * s.base.images_per_second * ranks / s.base.ranks, a => spread_point(a, 1)),
     draw('Efficiency', { format: 'percent', show: v => percent(v, 1), min: 0, max: 1.2 }, (s, ranks, efficiency) => efficiency, a => spread_point(a, a.efficiency / a.images_per_second)));
 }
-const shared = (bench, name) => list(bench.arrangements).some(a => a.arrangement === name && a.shared);
 const spread_point = (a, scale) => Object.assign([a.ranks, a.images_per_second * scale], { more: `${number(a.images_per_second_lowest, 5)} to ${number(a.images_per_second_highest, 5)} images/s` });
 
 function bench_tables(bench) {
+  const scaled = (v, by, digits) => known(v) ? number(by * v, digits) : DASH;
   const all = list(bench.arrangements).filter(a => !a.failure), kinds = unique(all.flatMap(a => Object.keys(a.kind_seconds || {})));
-  const fits = link => ['inside', 'between'].map(level => link[level]).map(f => f ? [f.algorithm, number(1e6 * f.latency_seconds, 3), number(1e-6 * f.bytes_per_second, 4), percent(f.relative_rms, 1)] : [DASH, DASH, DASH, DASH]).flat();
   return [table('Throughput: medians of the rounds. Efficiency: images/s of one rank over that of one in the arrangement of the fewest ranks', ['arrangement', 'threads', 'cores or GPUs', 'batch', 'images/s', 'lowest to highest', '95 % interval', 'speed-up', 'efficiency', 'by core or GPU'],
     all.map(a => [a.arrangement, `${a.ranks} ${TIMES} ${a.threads_per_rank}`, `${number(a.units)}${a.shared ? ', shared' : ''}`, count(a.global_batch), { text: number(a.images_per_second, 5), key: 'images_per_second', value: String(a.images_per_second) }, range(a.images_per_second_lowest, a.images_per_second_highest), range(a.images_per_second_low_95, a.images_per_second_high_95), number(a.speed_up, 3), percent(a.efficiency, 1), percent(a.unit_efficiency, 1)])),
   table('Where the time goes. Communication: exposed, what computation waited for; cost, by what share the same without it is shorter', ['arrangement', 'update', 'loader wait', 'comm exposed', 'comm cost', 'bus GB/s', 'GFLOP/s', 'matmul GFLOP/s', 'share', 'memory a rank', 'first update'],
     all.map(a => [a.arrangement, duration(a.update_seconds), percent(a.loader_wait_share, 1), percent(a.comm_exposed_share, 1), percent(a.comm_cost_share, 1), number(a.bus_gbytes_per_second, 3), number(a.gflops, 4), number(a.matmul_peak_gflops, 4), percent(a.share_of_matmul_peak, 1), bytes(a.memory_bytes_per_rank || NaN), duration(a.first_update_seconds)])),
   kinds.length ? table('Instructions of an update by kind, each timed by itself', ['arrangement', ...kinds], all.map(a => [a.arrangement, ...kinds.map(k => percent(a.kind_seconds[k] / sum(Object.values(a.kind_seconds).filter(known)), 1))])) : null,
-  list(bench.links).length ? table('All-reduces of host memory of 8 bytes to 8 MiB, fitted as latency and bandwidth of links inside a host and between hosts', ['ranks', ...['inside', 'between'].flatMap(l => [`${l}: algorithm`, 'µs', 'MB/s', 'off by'])], bench.links.map(l => [`${l.ranks}${l.shared ? ', shared cores' : ''}`, ...fits(l)])) : null,
-  list(bench.predictions).length ? table('Efficiency predicted from computation as measured and links as fitted. Numbers of ranks that were not measured: every rank has cores of its own', ['over', 'scaling', 'ranks', 'hosts', 'measured', 'predicted', 'by ring', 'by tree', 'difference'],
-    bench.predictions.map(p => [p.over, p.scaling, count(p.ranks), count(p.hosts), percent(p.efficiency_measured, 1), percent(p.efficiency, 1), percent(p.efficiency_ring, 1), percent(p.efficiency_tree, 1), known(p.difference) ? { text: `${p.difference > 0 ? '+' : ''}${percent(p.difference, 1)}`, class: p.remark ? 'warn' : null, title: p.remark } : DASH])) : null];
+  list(bench.links).length ? table('All-reduces of 8 bytes to 8 MiB of host memory, as a line: one of n bytes takes latency + n / (MB/s)', ['ranks', 'latency, µs', 'MB/s', 'off by'], bench.links.map(l => [`${l.ranks}${l.shared ? ', shared cores' : ''}`, scaled(l.latency_seconds, 1e6, 3), scaled(l.bytes_per_second, 1e-6, 4), percent(l.relative_rms, 1)])) : null];
 }
 function show_bench(one, index) {
   const bench = one.bench, first = list(bench.arrangements)[0] || {}, id = index ? `bench-${index + 1}` : 'bench';
   const many = list(data.benches).length > 1;
   const node = section(id, many ? `Benchmark ${one.name}` : runs.length ? 'Benchmark' : 'Scaling', el('p', { class: 'soft' }, [short_path(first.model), first.dataset, first.device_name, first.precision, bench.host].filter(Boolean).join(' · ')), scaling_charts(bench));
-  for (const p of list(bench.predictions)) if (p.remark) node.append(el('div', { class: 'say warn' }, el('p', {}, `${p.arrangement}: efficiency is ${percent(p.efficiency_measured, 1)}, ${percent(p.efficiency, 1)} was predicted; ${p.remark}`)));
   for (const a of list(bench.arrangements)) if (a.failure) node.append(el('div', { class: 'say bad' }, el('p', {}, `Left out: ${a.failure}`)));
   fill(node, null, bench_tables(bench));
   const facts = [['network', first.model], ['data', first.dataset], ['device', first.device_name], ['processor', bench.processor], ['host', bench.host], ['ranks started', bench.world_size],

@@ -74,17 +74,10 @@ typedef struct {
 } ls_reducer_counts;
 ls_reducer_counts ls_reducer_count(const ls_reducer *reducer);
 
-// What dist.bucket_bytes = auto depends on: alike on all ranks, and nothing that is measured, so that a run has the same
-// buckets at every start.
-typedef struct {
-    int ranks, hosts, on_queue; // on_queue: an ls_collective sums
-    double bytes, flops;        // of all gradients as they are summed; that a rank computes in an update
-} ls_bucket_facts;
-
-// dist.bucket_bytes; where that is auto, 1 MiB through host memory, and on a device's queue what
-// ls_allreduce_bucket_bytes predicts for GPUs with NVLink 4 inside a host and InfiniBand NDR between hosts.
-size_t ls_buckets_bytes(const ls_config *cfg, const ls_bucket_facts *facts);
-enum { LS_BUCKET_BYTES_HOST = 1 << 20 };
+// The size of buckets: dist.bucket_bytes, or for auto a constant of the backend. Sums through host memory are in flight
+// together, so small buckets cost little there. On a device's queue (by an ls_collective) one sum follows the other.
+enum { LS_BUCKET_BYTES_HOST = 1 << 20, LS_BUCKET_BYTES_QUEUE = 4 << 20 };
+size_t ls_buckets_bytes(const ls_config *cfg, int on_queue);
 
 // Cuts the store's tensors (elements each, in completion order, first offset 0) into buckets of about bucket_bytes:
 // a bucket ends with the tensor that fills it. Returns their number; ranges has room for tensor_count.

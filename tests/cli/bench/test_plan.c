@@ -40,7 +40,7 @@ static const row accepted[] = {
         "cpu x 2 global_batch=8 overlap=false: 8/0 < cpu x 2 global_batch=8 overlap=false\n"
         "cpu x 2 global_batch=16 overlap=true: 16/0 < cpu x 2 global_batch=16 overlap=true\n"
         "cpu x 2 global_batch=16 overlap=false: 16/0 < cpu x 2 global_batch=16 overlap=false\n" },
-    { { NULL }, { "type=ref,null", "ranks=1" }, 2, 1, "s", "ref x 1: 128/0 < ref x 1\nnull x 1: 128/0 < null x 1\n" },
+    { { NULL }, { "type=ref,cpu", "ranks=1" }, 2, 1, "s", "ref x 1: 128/0 < ref x 1\ncpu x 1: 128/0 < cpu x 1\n" },
 };
 
 static const row refused[] = {

@@ -74,25 +74,20 @@ static void size_of_auto(void **state) {
     static const struct {
         const char *name;
         int64_t option;
-        int overlap;
-        ls_bucket_facts facts;
+        int on_queue;
         size_t bytes;
     } sizes[] = {
-        { "as it is set", 12345, 1, { 8, 1, 1, 26e6, 1e12 }, 12345 },
-        { "host memory", LS_AUTO, 1, { 8, 1, 0, 26e6, 1e12 }, 1 << 20 },
-        { "one GPU", LS_AUTO, 1, { 1, 1, 1, 26e6, 1e12 }, 1 << 20 },
-        { "resnet9, 8 GPUs", LS_AUTO, 1, { 8, 1, 1, 26.3e6, 512 * 2.272e9 }, 8 << 20 },
-        { "resnet9, 8 hosts of 8", LS_AUTO, 1, { 64, 8, 1, 26.3e6, 512 * 2.272e9 }, 16 << 20 },
-        { "nothing is hidden", LS_AUTO, 0, { 8, 1, 1, 26.3e6, 512 * 2.272e9 }, 32 << 20 },
-        { "nothing is computed", LS_AUTO, 1, { 8, 1, 1, 26.3e6, 0 }, 32 << 20 },
+        { "as it is set, host memory", 12345, 0, 12345 },
+        { "as it is set, a queue", 12345, 1, 12345 },
+        { "auto, host memory", LS_AUTO, 0, 1 << 20 },
+        { "auto, a queue", LS_AUTO, 1, 4 << 20 },
     };
     for (size_t r = 0; r < sizeof sizes / sizeof *sizes; r++) {
         static ls_config cfg;
         ls_config_defaults(&cfg);
         assert_int_equal(cfg.dist_bucket_bytes, LS_AUTO);
         cfg.dist_bucket_bytes = sizes[r].option;
-        cfg.dist_overlap = sizes[r].overlap;
-        size_t bytes = ls_buckets_bytes(&cfg, &sizes[r].facts);
+        size_t bytes = ls_buckets_bytes(&cfg, sizes[r].on_queue);
         if (bytes != sizes[r].bytes) fail_msg("%s: %zu bytes, expected %zu", sizes[r].name, bytes, sizes[r].bytes);
     }
 }
