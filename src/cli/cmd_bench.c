@@ -5,10 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "base/atomic_file.h"
-#include "base/clock.h"
-#include "base/cpus.h"
 #include "base/log.h"
-#include "base/version.h"
 #include "cli/bench/bench.h"
 #include "cli/bench/layers.h"
 #include "cli/bench/report.h"
@@ -37,30 +34,11 @@ static ls_status measure_all(const ls_args *args, ls_bench *bench) {
 
 static ls_status report(const ls_bench *bench, const ls_config *cfg, const char *folder) {
     if (bench->rank != 0) return LS_SUCCESS;
-    const ls_comm_info *comm = ls_comm_get_info(bench->comm);
-    ls_cpus cpus;
-    ls_cpus_detect(&cpus);
-    ls_bench_findings findings = { .version = ls_version(),
-        .compiler = ls_version_compiler(),
-        .libraries = ls_version_libraries(),
-        .mpi = comm->library,
-        .host = comm->host,
-        .processor = cpus.model,
-        .cfg = cfg,
-        .time = ls_clock_unix_seconds(),
-        .world_size = bench->world_size,
-        .seconds = bench->seconds,
-        .rounds = bench->rounds,
-        .in_turns = bench->in_turns,
-        .count = bench->plan.count,
-        .results = bench->result,
-        .link_count = bench->link_count,
-        .links = bench->link };
     // The tables are printed even where the files cannot be written.
-    ls_status status = ls_bench_write(&findings, folder);
+    ls_status status = ls_bench_write(bench, cfg, folder);
     int written = !ls_failed(status);
-    ls_keep_first(&status, ls_bench_print(&findings, stdout));
-    if (written) ls_info("report    %s/bench.html; its figures in bench.json and bench.csv", folder);
+    ls_keep_first(&status, ls_bench_print(bench, stdout));
+    if (written) ls_info("report    %s/bench.html; its figures in bench.json", folder);
     return status;
 }
 

@@ -11,7 +11,6 @@
 
 static const double PEAK_SECONDS = 0.2;
 static const double WARM_UP_SHARE = 0.25;   // of a measurement's seconds, at least
-static const double INSTRUCTIONS = 100;     // about so many share a measurement's seconds when they are timed
 static const double MEMORY_HEADROOM = 1.25; // of host memory over what the plans say
 
 // --- setting up ----------------------------------------------------------------------------------
@@ -195,19 +194,6 @@ static ls_status find_length(ls_bench_arrangement *a, double seconds) {
     return LS_SUCCESS;
 }
 
-static ls_status time_instructions(ls_bench_arrangement *a, double seconds, ls_bench_result *r) {
-    ls_layer_time *rows;
-    int count;
-    LS_TRY(ls_trainer_layer_times(a->trainer, seconds / INSTRUCTIONS, &rows, &count));
-    memset(r->kind_s, 0, sizeof r->kind_s);
-    for (int i = 0; i < count; i++) {
-        int times = rows[i].once ? 1 : r->accumulation;
-        r->kind_s[rows[i].kind] += times * rows[i].seconds;
-    }
-    free(rows);
-    return LS_SUCCESS;
-}
-
 // How many cores or GPUs the ranks of an arrangement have, and whether they share them.
 static void count_units(const ls_bench *bench, const ls_train_info *info, ls_bench_result *r) {
     r->units = ls_bench_place_cores(bench->place, r->ranks, r->threads, &r->shared);
@@ -249,8 +235,7 @@ static ls_status warm_up(ls_bench *bench, int index, double opened) {
     r->memory_bytes = (size_t)times[1];
     LS_TRY(find_length(a, bench->seconds));
     r->updates = a->updates;
-    if (a->alone) LS_TRY(ls_trainer_updates(a->alone, 1, NULL));
-    return time_instructions(a, bench->seconds, r);
+    return a->alone ? ls_trainer_updates(a->alone, 1, NULL) : LS_SUCCESS;
 }
 
 // Communication and waiting so far.

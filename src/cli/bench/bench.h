@@ -48,9 +48,9 @@ typedef struct {
 LS_CHECKED ls_status ls_bench_open(
     ls_bench *bench, ls_bench_request request, ls_comm *comm, double seconds, int repeats);
 void ls_bench_close(ls_bench *bench);
-// Opens every arrangement, does its first updates, decides how many updates fill a measurement, and times its
-// instructions. An arrangement that fails in a way that leaves no rank waiting (memory, numerics) is left out from then
-// on, with its message in the result; everything else ends the benchmark.
+// Opens every arrangement, does its first updates, and decides how many updates fill a measurement. An arrangement
+// whose failure leaves no rank waiting (memory, numerics) is left out from then on, with its message in the result.
+// Every other failure ends the benchmark.
 LS_CHECKED ls_status ls_bench_warm_up(ls_bench *bench);
 // Measures every arrangement once.
 LS_CHECKED ls_status ls_bench_round(ls_bench *bench);

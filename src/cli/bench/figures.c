@@ -64,12 +64,6 @@ static double median_rate(const ls_bench_result *r) {
     return r->failure[0] ? NAN : spread_of(r, offsetof(ls_bench_sample, images_per_second)).median;
 }
 
-static void add_kinds(const ls_bench_result *r, ls_bench_figures *f) {
-    double total = 0;
-    for (int k = 0; k < LS_OP_KIND_COUNT; k++) total += r->kind_s[k];
-    for (int k = 0; k < LS_OP_KIND_COUNT; k++) f->kind[k] = total > 0 ? r->kind_s[k] / total : NAN;
-}
-
 // Where computation was measured without communication, both at the same load of the machine, round by round.
 static void add_alone(const ls_bench_result *r, ls_bench_figures *f) {
     f->alone_s = f->comm_cost = NAN;
@@ -85,7 +79,6 @@ ls_bench_figures ls_bench_figures_of(const ls_bench_result *results, int index) 
     if (r->failure[0]) f.images_per_second = ls_bench_spread_of(NULL, 0);
     const ls_bench_spread *rate = &f.images_per_second;
     double seconds = sum_of(r, offsetof(ls_bench_sample, seconds));
-    f.spread = (rate->highest - rate->lowest) / rate->median;
     f.speed_up = rate->median / median_rate(&results[0]);
     f.efficiency = rate->median / median_rate(base) * base->ranks / r->ranks;
     f.unit_efficiency = rate->median / median_rate(base) * base->units / r->units;
@@ -98,7 +91,6 @@ ls_bench_figures ls_bench_figures_of(const ls_bench_result *results, int index) 
     f.gflops = rate->median * r->flops_per_sample * 1e-9;
     for (int i = 0; i < r->count; i++) f.peak_gflops = fmax(f.peak_gflops, r->sample[i].peak_gflops);
     f.share_of_peak = f.gflops / f.peak_gflops;
-    add_kinds(r, &f);
     add_alone(r, &f);
     return f;
 }

@@ -6,7 +6,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "cli/bench/plan.h"
-#include "device/op_kind.h"
 #include "dist/allreduce_times.h"
 
 // One measurement: so many updates, timed by the slowest rank.
@@ -32,10 +31,9 @@ typedef struct {
     int64_t updates; // of one measurement
     int64_t parameters;
     double flops_per_sample;
-    double reduced_bytes;            // of all buckets: summed over ranks in every update; 0: one rank
-    size_t memory_bytes;             // planned for one rank on its device, the largest
-    double first_update_s;           // from the beginning of opening to the end of the first update
-    double kind_s[LS_OP_KIND_COUNT]; // of one update, instruction by instruction on rank 0
+    double reduced_bytes;  // of all buckets: summed over ranks in every update; 0: one rank
+    size_t memory_bytes;   // planned for one rank on its device, the largest
+    double first_update_s; // from the beginning of opening to the end of the first update
     int count;
     ls_bench_sample *sample; // count; in the order of the rounds
     char failure[256];       // "": none; else its samples count for nothing
@@ -61,7 +59,6 @@ ls_bench_spread ls_bench_spread_of(const double *values, int count); // all NAN 
 
 typedef struct {
     ls_bench_spread images_per_second;
-    double spread;                    // (highest - lowest) / median
     double speed_up;                  // over the first arrangement
     double efficiency;                // a rank's images/s over that of the base arrangement
     double unit_efficiency;           // the same by core or GPU really given
@@ -69,9 +66,8 @@ typedef struct {
     double comm_cost;                 // share of the time that is not computation: 1 - alone / measured; NAN: not taken
     double bus_gbytes;                // GB/s of the buckets, as nccl-tests counts it; NAN: one rank
     double gflops, peak_gflops, share_of_peak;
-    double kind[LS_OP_KIND_COUNT]; // shares, together 1; NAN: not taken
-    double update_s;               // median
-    double alone_s;                // median; NAN: not taken
+    double update_s; // median
+    double alone_s;  // median; NAN: not taken
 } ls_bench_figures;
 
 // Of a row of the results; NAN where there is nothing to compute from.

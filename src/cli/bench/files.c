@@ -1,55 +1,14 @@
-// files.c - bench.json and bench.csv: one table of columns for both; bench.html, which draws bench.json. docs/bench.md explains them.
-
-#include <errno.h>
+// files.c - bench.json, and bench.html, which draws it. docs/bench.md explains the fields.
 #include <math.h>
-#include <string.h>
 #include "base/atomic_file.h"
+#include "base/clock.h"
+#include "base/cpus.h"
 #include "base/json.h"
-#include "base/memory.h"
+#include "base/version.h"
 #include "cli/bench/report.h"
 #include "cli/page/page.h"
 
 enum { SCHEMA = 3 };
-
-// X(name, expression of r (result) and f (figures))
-#define TEXT_COLUMNS(X) \
-    X("arrangement", r->name) \
-    X("device", r->device) \
-    X("precision", r->precision) \
-    X("settings", r->settings) \
-    X("scaling", r->weak ? "weak" : "strong")
-#define INT_COLUMNS(X) \
-    X("ranks", r->ranks) \
-    X("hosts", r->hosts) \
-    X("threads_per_rank", r->threads) \
-    X("shared", r->shared) \
-    X("global_batch", r->global_batch) \
-    X("micro_batch", r->micro_batch) \
-    X("accumulation_steps", r->accumulation) \
-    X("updates_per_measurement", r->updates) \
-    X("parameters", r->parameters) \
-    X("memory_bytes_per_rank", (int64_t)r->memory_bytes)
-#define REAL_COLUMNS(X) \
-    X("units", r->units) \
-    X("images_per_second", f.images_per_second.median) \
-    X("images_per_second_lowest", f.images_per_second.lowest) \
-    X("images_per_second_highest", f.images_per_second.highest) \
-    X("images_per_second_low_95", f.images_per_second.low_95) \
-    X("images_per_second_high_95", f.images_per_second.high_95) \
-    X("speed_up", f.speed_up) \
-    X("efficiency", f.efficiency) \
-    X("unit_efficiency", f.unit_efficiency) \
-    X("update_seconds", f.update_s) \
-    X("update_seconds_without_communication", f.alone_s) \
-    X("loader_wait_share", f.loader_wait) \
-    X("comm_exposed_share", f.comm_exposed) \
-    X("comm_cost_share", f.comm_cost) \
-    X("reduced_bytes_per_update", r->reduced_bytes) \
-    X("bus_gbytes_per_second", f.bus_gbytes) \
-    X("gflops", f.gflops) \
-    X("matmul_peak_gflops", f.peak_gflops) \
-    X("share_of_matmul_peak", f.share_of_peak) \
-    X("first_update_seconds", r->first_update_s)
 
 static cJSON *samples_of(const ls_bench_result *r) {
     cJSON *list = cJSON_CreateArray();
@@ -68,26 +27,50 @@ static cJSON *samples_of(const ls_bench_result *r) {
     return list;
 }
 
-static void add_arrangement(const ls_bench_findings *findings, int i, cJSON *list) {
-    const ls_bench_result *r = &findings->results[i];
-    const ls_bench_figures f = ls_bench_figures_of(findings->results, i);
+static void add_arrangement(const ls_bench *bench, int index, cJSON *list) {
+    const ls_bench_result *r = &bench->result[index];
+    const ls_bench_figures f = ls_bench_figures_of(bench->result, index);
     cJSON *row = cJSON_CreateObject();
-#define ADD_TEXT(name, value) ls_json_add_text(row, name, value);
-    TEXT_COLUMNS(ADD_TEXT)
-#undef ADD_TEXT
-#define ADD_INT(name, value) ls_json_add_int(row, name, value);
-    INT_COLUMNS(ADD_INT)
-#undef ADD_INT
-#define ADD_REAL(name, value) ls_json_add_real(row, name, value);
-    REAL_COLUMNS(ADD_REAL)
-#undef ADD_REAL
+    ls_json_add_text(row, "arrangement", r->name);
+    ls_json_add_text(row, "device", r->device);
     ls_json_add_text(row, "device_name", r->device_name);
     ls_json_add_text(row, "model", r->model);
     ls_json_add_text(row, "dataset", r->dataset);
-    ls_json_add_text(row, "efficiency_over", findings->results[r->base].name);
+    ls_json_add_text(row, "precision", r->precision);
+    ls_json_add_text(row, "settings", r->settings);
+    ls_json_add_text(row, "scaling", r->weak ? "weak" : "strong");
+    ls_json_add_text(row, "efficiency_over", bench->result[r->base].name);
+    ls_json_add_int(row, "ranks", r->ranks);
+    ls_json_add_int(row, "hosts", r->hosts);
+    ls_json_add_int(row, "threads_per_rank", r->threads);
+    ls_json_add_int(row, "shared", r->shared);
+    ls_json_add_int(row, "global_batch", r->global_batch);
+    ls_json_add_int(row, "micro_batch", r->micro_batch);
+    ls_json_add_int(row, "accumulation_steps", r->accumulation);
+    ls_json_add_int(row, "updates_per_measurement", r->updates);
+    ls_json_add_int(row, "parameters", r->parameters);
+    ls_json_add_int(row, "memory_bytes_per_rank", (int64_t)r->memory_bytes);
+    ls_json_add_real(row, "units", r->units);
+    ls_json_add_real(row, "images_per_second", f.images_per_second.median);
+    ls_json_add_real(row, "images_per_second_lowest", f.images_per_second.lowest);
+    ls_json_add_real(row, "images_per_second_highest", f.images_per_second.highest);
+    ls_json_add_real(row, "images_per_second_low_95", f.images_per_second.low_95);
+    ls_json_add_real(row, "images_per_second_high_95", f.images_per_second.high_95);
+    ls_json_add_real(row, "speed_up", f.speed_up);
+    ls_json_add_real(row, "efficiency", f.efficiency);
+    ls_json_add_real(row, "unit_efficiency", f.unit_efficiency);
+    ls_json_add_real(row, "update_seconds", f.update_s);
+    ls_json_add_real(row, "update_seconds_without_communication", f.alone_s);
+    ls_json_add_real(row, "loader_wait_share", f.loader_wait);
+    ls_json_add_real(row, "comm_exposed_share", f.comm_exposed);
+    ls_json_add_real(row, "comm_cost_share", f.comm_cost);
+    ls_json_add_real(row, "reduced_bytes_per_update", r->reduced_bytes);
+    ls_json_add_real(row, "bus_gbytes_per_second", f.bus_gbytes);
+    ls_json_add_real(row, "gflops", f.gflops);
+    ls_json_add_real(row, "matmul_peak_gflops", f.peak_gflops);
+    ls_json_add_real(row, "share_of_matmul_peak", f.share_of_peak);
     ls_json_add_real(row, "flops_per_sample", r->flops_per_sample);
-    cJSON *kinds = ls_json_add_object(row, "kind_seconds");
-    for (int k = 0; k < LS_OP_KIND_COUNT; k++) ls_json_add_real(kinds, ls_op_kind_name((ls_op_kind)k), r->kind_s[k]);
+    ls_json_add_real(row, "first_update_seconds", r->first_update_s);
     ls_json_add_item(row, "measurements", samples_of(r));
     if (r->failure[0]) ls_json_add_text(row, "failure", r->failure);
     ls_json_append(list, row);
@@ -120,79 +103,30 @@ static void add_options(const ls_config *cfg, cJSON *tree) {
     for (int i = 0; ls_config_value(cfg, i, &name, value, sizeof value); i++) ls_json_add_text(options, name, value);
 }
 
-static cJSON *json_of(const ls_bench_findings *b) {
+static cJSON *json_of(const ls_bench *bench, const ls_config *cfg) {
+    const ls_comm_info *comm = ls_comm_get_info(bench->comm);
+    ls_cpus cpus;
+    ls_cpus_detect(&cpus);
     cJSON *tree = cJSON_CreateObject();
     ls_json_add_int(tree, "schema", SCHEMA);
-    ls_json_add_text(tree, "version", b->version);
-    ls_json_add_text(tree, "compiler", b->compiler);
-    ls_json_add_text(tree, "libraries", b->libraries);
-    ls_json_add_text(tree, "mpi", b->mpi);
-    ls_json_add_text(tree, "host", b->host);
-    ls_json_add_text(tree, "processor", b->processor);
-    ls_json_add_real(tree, "time", b->time);
-    ls_json_add_text(tree, "config", b->cfg->file);
-    add_options(b->cfg, tree);
-    ls_json_add_int(tree, "world_size", b->world_size);
-    ls_json_add_int(tree, "rounds", b->rounds);
-    ls_json_add_real(tree, "seconds_per_measurement", b->seconds);
-    ls_json_add_bool(tree, "opened_in_turns", b->in_turns);
+    ls_json_add_text(tree, "version", ls_version());
+    ls_json_add_text(tree, "compiler", ls_version_compiler());
+    ls_json_add_text(tree, "libraries", ls_version_libraries());
+    ls_json_add_text(tree, "mpi", comm->library);
+    ls_json_add_text(tree, "host", comm->host);
+    ls_json_add_text(tree, "processor", cpus.model);
+    ls_json_add_real(tree, "time", ls_clock_unix_seconds());
+    ls_json_add_text(tree, "config", cfg->file);
+    add_options(cfg, tree);
+    ls_json_add_int(tree, "world_size", bench->world_size);
+    ls_json_add_int(tree, "rounds", bench->rounds);
+    ls_json_add_real(tree, "seconds_per_measurement", bench->seconds);
+    ls_json_add_bool(tree, "opened_in_turns", bench->in_turns);
     cJSON *list = ls_json_add_array(tree, "arrangements");
-    for (int i = 0; i < b->count; i++) add_arrangement(b, i, list);
+    for (int i = 0; i < bench->plan.count; i++) add_arrangement(bench, i, list);
     list = ls_json_add_array(tree, "links");
-    for (int i = 0; i < b->link_count; i++) add_link(&b->links[i], list);
+    for (int i = 0; i < bench->link_count; i++) add_link(&bench->link[i], list);
     return tree;
-}
-
-// --- bench.csv: empty cells where nothing is known -----------------------------------------------
-
-static void put_real(FILE *file, double value) {
-    if (isfinite(value))
-        fprintf(file, ",%.6g", value);
-    else
-        fputc(',', file);
-}
-
-static void print_csv(const ls_bench_findings *findings, FILE *file) {
-    const char *separator = "";
-#define NAME(name, value) \
-    fprintf(file, "%s%s", separator, name); \
-    separator = ",";
-    TEXT_COLUMNS(NAME)
-    INT_COLUMNS(NAME)
-    REAL_COLUMNS(NAME)
-#undef NAME
-    for (int k = 0; k < LS_OP_KIND_COUNT; k++) fprintf(file, ",%s_seconds", ls_op_kind_name((ls_op_kind)k));
-    fputc('\n', file);
-    for (int i = 0; i < findings->count; i++) {
-        const ls_bench_result *r = &findings->results[i];
-        const ls_bench_figures f = ls_bench_figures_of(findings->results, i);
-        separator = "";
-#define PUT_TEXT(name, value) \
-    fprintf(file, "%s%s", separator, value); \
-    separator = ",";
-        TEXT_COLUMNS(PUT_TEXT)
-#undef PUT_TEXT
-#define PUT_INT(name, value) fprintf(file, ",%lld", (long long)(value));
-        INT_COLUMNS(PUT_INT)
-#undef PUT_INT
-#define PUT_REAL(name, value) put_real(file, value);
-        REAL_COLUMNS(PUT_REAL)
-#undef PUT_REAL
-        for (int k = 0; k < LS_OP_KIND_COUNT; k++) put_real(file, r->kind_s[k]);
-        fputc('\n', file);
-    }
-}
-
-static ls_status write_csv(const ls_bench_findings *findings, const char *path) {
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *memory = open_memstream(&text, &bytes);
-    if (!memory) return ls_no_memory(0, "%s", path);
-    print_csv(findings, memory);
-    ls_status status = fclose(memory) == 0 ? LS_SUCCESS : ls_no_memory(0, "%s", path);
-    LS_THEN(status, ls_write_file(path, text, bytes));
-    free(text);
-    return status;
 }
 
 // Takes tree.
@@ -207,14 +141,12 @@ static ls_status write_page(const char *path, const char *folder, cJSON *tree) {
     return status;
 }
 
-ls_status ls_bench_write(const ls_bench_findings *findings, const char *folder) {
-    char json[LS_TEXT_BYTES], csv[LS_TEXT_BYTES], page[LS_TEXT_BYTES];
+ls_status ls_bench_write(const ls_bench *bench, const ls_config *cfg, const char *folder) {
+    char json[LS_TEXT_BYTES], page[LS_TEXT_BYTES];
     LS_TRY(ls_path_join(json, sizeof json, folder, "bench.json"));
-    LS_TRY(ls_path_join(csv, sizeof csv, folder, "bench.csv"));
     LS_TRY(ls_path_join(page, sizeof page, folder, "bench.html"));
-    cJSON *tree = json_of(findings);
+    cJSON *tree = json_of(bench, cfg);
     ls_status status = ls_json_write_file(json, tree);
-    LS_THEN(status, write_csv(findings, csv));
     if (!ls_failed(status)) return write_page(page, folder, tree);
     cJSON_Delete(tree);
     return status;

@@ -1003,12 +1003,11 @@ const spread_point = (a, scale) => Object.assign([a.ranks, a.images_per_second *
 
 function bench_tables(bench) {
   const scaled = (v, by, digits) => known(v) ? number(by * v, digits) : DASH;
-  const all = list(bench.arrangements).filter(a => !a.failure), kinds = unique(all.flatMap(a => Object.keys(a.kind_seconds || {})));
+  const all = list(bench.arrangements).filter(a => !a.failure);
   return [table('Throughput: medians of the rounds. Efficiency: images/s of one rank over that of one in the arrangement of the fewest ranks', ['arrangement', 'threads', 'cores or GPUs', 'batch', 'images/s', 'lowest to highest', '95 % interval', 'speed-up', 'efficiency', 'by core or GPU'],
     all.map(a => [a.arrangement, `${a.ranks} ${TIMES} ${a.threads_per_rank}`, `${number(a.units)}${a.shared ? ', shared' : ''}`, count(a.global_batch), { text: number(a.images_per_second, 5), key: 'images_per_second', value: String(a.images_per_second) }, range(a.images_per_second_lowest, a.images_per_second_highest), range(a.images_per_second_low_95, a.images_per_second_high_95), number(a.speed_up, 3), percent(a.efficiency, 1), percent(a.unit_efficiency, 1)])),
   table('Where the time goes. Communication: exposed, what computation waited for; cost, by what share the same without it is shorter', ['arrangement', 'update', 'loader wait', 'comm exposed', 'comm cost', 'bus GB/s', 'GFLOP/s', 'matmul GFLOP/s', 'share', 'memory a rank', 'first update'],
     all.map(a => [a.arrangement, duration(a.update_seconds), percent(a.loader_wait_share, 1), percent(a.comm_exposed_share, 1), percent(a.comm_cost_share, 1), number(a.bus_gbytes_per_second, 3), number(a.gflops, 4), number(a.matmul_peak_gflops, 4), percent(a.share_of_matmul_peak, 1), bytes(a.memory_bytes_per_rank || NaN), duration(a.first_update_seconds)])),
-  kinds.length ? table('Instructions of an update by kind, each timed by itself', ['arrangement', ...kinds], all.map(a => [a.arrangement, ...kinds.map(k => percent(a.kind_seconds[k] / sum(Object.values(a.kind_seconds).filter(known)), 1))])) : null,
   list(bench.links).length ? table('All-reduces of 8 bytes to 8 MiB of host memory, as a line: one of n bytes takes latency + n / (MB/s)', ['ranks', 'latency, µs', 'MB/s', 'off by'], bench.links.map(l => [`${l.ranks}${l.shared ? ', shared cores' : ''}`, scaled(l.latency_seconds, 1e6, 3), scaled(l.bytes_per_second, 1e-6, 4), percent(l.relative_rms, 1)])) : null];
 }
 function show_bench(one, index) {
