@@ -1,5 +1,5 @@
 // figures.h - what was measured of each arrangement, as plain data, and what is computed
-// from it. docs/bench.md has the formulas.
+// from it. docs/benchmarks.md has the formulas.
 #ifndef LS_CLI_BENCH_FIGURES_H
 #define LS_CLI_BENCH_FIGURES_H
 

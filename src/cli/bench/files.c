@@ -1,4 +1,4 @@
-// files.c - bench.json, and bench.html, which draws it. docs/bench.md explains the fields.
+// files.c - bench.json, and bench.html, which draws it. docs/benchmarks.md explains the fields.
 #include <math.h>
 #include "base/atomic_file.h"
 #include "base/clock.h"

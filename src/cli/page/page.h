@@ -12,7 +12,7 @@
 //   version, made   of the program; seconds since 1970
 //   defaults        option -> its default
 //   runs            as ls_collect_data adds them (collect.h); may be missing
-//   benches         of each name, path and bench, which is bench.json (docs/bench.md); may be missing
+//   benches         of each name, path and bench, which is bench.json (docs/benchmarks.md); may be missing
 // Whole or not at all; LS_STORAGE.
 LS_CHECKED ls_status ls_page_write(const char *path, const cJSON *data);
 // The members that every page has.

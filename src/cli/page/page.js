@@ -973,7 +973,7 @@ function show_configuration() {
 
 // --- benchmarks ----------------------------------------------------------------------------------
 
-const METHOD = 'Every round measures every arrangement once, beginning with another one each time, so that a machine that grows slower or faster does so for all; ranks that take no part in one sleep, and a rank has the same number of threads in each. A measurement is a number of updates that was fixed after warming up, timed by the slowest rank, after one update outside of it. On CPU ranks the same updates are then made without communication, every rank by itself at the same time. docs/bench.md has the formulas.';
+const METHOD = 'Every round measures every arrangement once, beginning with another one each time, so that a machine that grows slower or faster does so for all; ranks that take no part in one sleep, and a rank has the same number of threads in each. A measurement is a number of updates that was fixed after warming up, timed by the slowest rank, after one update outside of it. On CPU ranks the same updates are then made without communication, every rank by itself at the same time. docs/benchmarks.md has the formulas.';
 const range = (low, high) => known(low) && known(high) ? `${number(low, 5)} to ${number(high, 5)}` : DASH;
 
 // What differs in the number of ranks alone is one line.
