@@ -9,7 +9,5 @@
 // at: the next update. Spoils gradients and the optimizer's memory of them, but not the weights.
 LS_CHECKED ls_status ls_run_layer_times(
     ls_run_session *session, const ls_position *at, double seconds, ls_layer_time **rows, int *count);
-LS_CHECKED ls_status ls_run_buckets(
-    const ls_run_session *session, const ls_position *at, ls_train_bucket **rows, int *count);
 
 #endif

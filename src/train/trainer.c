@@ -199,10 +199,6 @@ ls_status ls_trainer_layer_times(ls_trainer *t, double seconds, ls_layer_time **
     return ls_run_layer_times(&t->session, &t->progress.next, seconds, rows, count);
 }
 
-ls_status ls_trainer_buckets(const ls_trainer *t, ls_train_bucket **rows, int *count) {
-    return ls_run_buckets(&t->session, &t->progress.next, rows, count);
-}
-
 ls_status ls_trainer_write_trace(ls_trainer *t, const char *path) {
     return ls_run_trace_write(&t->session, &t->progress, path);
 }
