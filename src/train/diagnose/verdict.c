@@ -7,7 +7,6 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "data/sampler.h"
-#include "dist/reduce/reducer.h"
 
 static const double SHORT_SECONDS = 1;        // of a run of which nothing is said
 static const double BINDING_SHARE = 0.1;      // of the time, from which on waiting binds a run
@@ -200,24 +199,6 @@ static setting overlap(const situation *s) {
         "sums run beside the backward pass");
 }
 
-// A bucket's sum runs beside what computes the next ones: of one or two that is little.
-static setting buckets(const situation *s) {
-    enum { BUCKETS = 8, LEAST_BYTES = 65536 }; // smaller ones cost more by their number
-    const ls_config *cfg = s->facts->cfg;
-    const int bytes_each = cfg->run_deterministic ? 8 : 4; // as they are cut
-    const int is_auto = cfg->dist_bucket_bytes == LS_AUTO;
-    const int64_t bytes = s->facts->parameters * bytes_each,
-                  size = is_auto ? LS_BUCKET_BYTES_HOST : cfg->dist_bucket_bytes, now = (bytes + size - 1) / size;
-    if (is_auto && s->gpu) return none; // what computation hides has been counted
-    if (s->facts->ranks == 1 || !cfg->dist_overlap || now > 2 || bytes < (int64_t)BUCKETS * LEAST_BYTES) return none;
-    const double later = s->communication * (1 - (double)now / BUCKETS);
-    setting c =
-        because(number(LS_OPTION_dist_bucket_bytes, bytes / BUCKETS, without(fmin(later, BACKWARD_SHARE * s->compute))),
-            "%d buckets instead of %lld, whose sums run beside the backward pass", BUCKETS, (long long)now);
-    if (!cfg->run_deterministic && s->facts->ranks > 2) c.changes = "sums may round in another order";
-    return c;
-}
-
 // Of what takes this share of the time, and happens after every `now` of `all`: how often it should.
 static int64_t seldom(double share, int64_t now, int64_t all) {
     const int64_t then = (int64_t)ceil((double)now * fmin(share / AGREEABLE_SHARE, 1000));
@@ -310,8 +291,7 @@ static setting deterministic(const situation *s) {
 }
 
 static setting (*const settings[])(const situation *s) = { threads, cache, workers, prefetch, resident, graphs, overlap,
-    buckets, eval_every, checkpoints, recompute, precision, micro_batch, global_batch, reduce_dtype, winograd,
-    deterministic };
+    eval_every, checkpoints, recompute, precision, micro_batch, global_batch, reduce_dtype, winograd, deterministic };
 
 // --- the best ------------------------------------------------------------------------------------
 
