@@ -1,4 +1,4 @@
-// cmd_verdict.c - `train verdict RUN... [--json]`: where the time of runs went and what binds them, by their files; to stdout.
+// cmd_verdict.c - `train verdict RUN... [--json]`: where the time of runs went and what they waited for, from their files; to stdout.
 #include <stdio.h>
 #include "base/text.h"
 #include "cli/commands.h"
@@ -60,7 +60,7 @@ static ls_status print_run(const char *path, const ls_run_verdict *run) {
     printf(": update %lld of %lld, %.1f s since the first one of part %lld\n", (long long)run->update,
         (long long)run->planned, t->seconds, (long long)run->part);
     if (!run->verdict.text[0]) {
-        printf("too short to say what binds it\n");
+        printf("too short to say what it waited for\n");
         return LS_SUCCESS;
     }
     LS_TRY(print_parts(t));

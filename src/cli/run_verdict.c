@@ -5,7 +5,7 @@
 #include "base/memory.h"
 #include "files/metrics_reader.h"
 
-enum { RANKS_MAX = 1 << 16, THREADS_MAX = 1 << 16 };
+enum { RANKS_MAX = 1 << 16, THREADS_MAX = 1 << 16, SAMPLES_MAX = 1 << 24 };
 
 // --- from events ---------------------------------------------------------------------------------
 
@@ -41,17 +41,20 @@ static int take_ranks(ls_run_verdict *run, const cJSON *ranks) {
 
 int ls_run_verdict_take(ls_run_verdict *run, const cJSON *start, const cJSON *train, const cJSON *time) {
     ls_verdict_facts *f = &run->facts;
-    int64_t ranks, threads;
+    int64_t ranks, threads, micro_batch, accumulation;
     ls_run_time at_record;
     if (!whole(start, "world_size", 1, RANKS_MAX, &ranks) ||
         !whole(start, "threads_per_rank", 1, THREADS_MAX, &threads) ||
         !whole(start, "train_samples", 1, LS_JSON_WHOLE_MAX, &f->train_samples) ||
-        !whole(start, "parameters", 0, LS_JSON_WHOLE_MAX / 8, &f->parameters) ||
+        !whole(start, "micro_batch", 1, SAMPLES_MAX, &micro_batch) ||
+        !whole(start, "accumulation_steps", 1, SAMPLES_MAX, &accumulation) ||
         !ls_run_time_read(ls_json_get(train, "time_spent"), &at_record))
         return 0;
     f->cfg = &run->cfg;
     f->ranks = (int)ranks;
     f->threads = (int)threads;
+    f->micro_batch = (int)micro_batch;
+    f->accumulation = (int)accumulation;
     f->each_seconds = at_record.seconds;
     ls_run_room_read(ls_json_get(start, "room"), &f->room);
     if (!ls_run_time_read(time, &f->time)) f->time = at_record;

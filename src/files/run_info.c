@@ -1,6 +1,5 @@
 #include "files/run_info.h"
 
-#include <math.h>
 #include "base/json.h"
 #include "base/version.h"
 
@@ -87,6 +86,4 @@ void ls_verdict_json(const ls_verdict *verdict, cJSON *object) {
     if (!verdict->option[0]) return;
     ls_json_add_text(object, "option", verdict->option);
     ls_json_add_text(object, "value", verdict->value);
-    if (verdict->gain > 0) ls_json_add_real(object, "gain", round(1000 * verdict->gain) / 1000);
-    ls_json_add_bool(object, "changes_results", verdict->changes_results);
 }

@@ -28,12 +28,10 @@ typedef struct { // seconds since the end of the first update
 
 typedef enum { LS_BINDS_COMPUTE, LS_BINDS_LOADER, LS_BINDS_COMMUNICATION, LS_BINDS_LAUNCHES, LS_BINDS_CORES } ls_binds;
 
-typedef struct { // what binds a run, and the setting most worth changing (train/diagnose/verdict.h)
+typedef struct { // what a run waited for, and a suggestion (train/diagnose/verdict.h)
     ls_binds binds;
-    char text[1024];            // one sentence; "": the run was too short
-    char option[48], value[48]; // "data.workers", "3"; "": none is worth it
-    double gain;                // by which factor it would be faster, at most; 0: it is not known
-    int changes_results;        // it decides more than the speed
+    char text[512];             // one sentence with both; "": the run was too short
+    char option[24], value[24]; // the suggestion, if it is a setting: "data.workers", "3"; else ""
 } ls_verdict;
 
 typedef struct { // comparisons of replicas

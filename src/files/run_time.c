@@ -65,29 +65,23 @@ int ls_run_time_read(const cJSON *object, ls_run_time *time) {
 
 // --- room ----------------------------------------------------------------------------------------
 
-static const struct {
-    const char *name;
-    size_t offset;
-} sizes[] = { { "memory_bytes", offsetof(ls_run_room, memory_bytes) },
-    { "resident_bytes", offsetof(ls_run_room, resident_bytes) },
-    { "activation_bytes", offsetof(ls_run_room, activation_bytes) },
-    { "kept_bytes", offsetof(ls_run_room, kept_bytes) } };
-
 void ls_run_room_json(const ls_run_room *room, cJSON *object) {
     ls_json_add_real(object, "cores", room->cores);
     ls_json_add_int(object, "threads", room->threads);
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        ls_json_add_int(
-            object, sizes[i].name, (int64_t) * (const double *)(const void *)((const char *)room + sizes[i].offset));
+    ls_json_add_int(object, "memory_bytes", (int64_t)room->memory_bytes);
+    ls_json_add_int(object, "activation_bytes", (int64_t)room->activation_bytes);
+}
+
+static double read_number(const cJSON *object, const char *name, double most) {
+    const cJSON *item = ls_json_get(object, name);
+    return cJSON_IsNumber(item) && item->valuedouble > 0 && item->valuedouble <= most ? item->valuedouble : 0;
 }
 
 void ls_run_room_read(const cJSON *object, ls_run_room *room) {
-    int64_t whole;
-    *room = (ls_run_room){ 0 };
-    const cJSON *cores = ls_json_get(object, "cores");
-    if (cJSON_IsNumber(cores) && cores->valuedouble > 0 && cores->valuedouble < 1e6) room->cores = cores->valuedouble;
-    if (ls_json_whole(ls_json_get(object, "threads"), 1 << 20, &whole)) room->threads = (int)whole;
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        if (ls_json_whole(ls_json_get(object, sizes[i].name), LS_JSON_WHOLE_MAX, &whole))
-            *(double *)(void *)((char *)room + sizes[i].offset) = (double)whole;
+    int64_t threads;
+    if (!ls_json_whole(ls_json_get(object, "threads"), 1 << 20, &threads)) threads = 0;
+    *room = (ls_run_room){ .cores = read_number(object, "cores", 1e6),
+        .threads = (int)threads,
+        .memory_bytes = read_number(object, "memory_bytes", 1e18),
+        .activation_bytes = read_number(object, "activation_bytes", 1e18) };
 }

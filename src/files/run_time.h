@@ -21,18 +21,16 @@ static inline double ls_run_time_other(const ls_run_time *t) {
     return t->seconds - t->compute - t->loader_wait - t->communication - t->evaluation - t->checkpoint;
 }
 
-// What other settings would find on a rank.
+// What a rank has to spare: the verdict's suggestions depend on it.
 typedef struct {
-    double cores;            // that its threads have, beside those of other ranks; 0: unknown
-    int threads;             // that device.threads = 0 takes; 0: unknown
-    double memory_bytes;     // left on the device; 0: its memory is the host's
-    double resident_bytes;   // that data.loader = resident would take there
-    double activation_bytes; // of the programs
-    double kept_bytes;       // more, without recomputation
+    double cores;            // for its threads alone, after sharing with other ranks; 0: unknown
+    int threads;             // that device.threads = 0 would start; 0: unknown
+    double memory_bytes;     // left on the device; 0: the device uses the host's memory
+    double activation_bytes; // that its programs take
 } ls_run_room;
 
 void ls_run_room_json(const ls_run_room *room, cJSON *object);
-void ls_run_room_read(const cJSON *object, ls_run_room *room); // what is missing or impossible is 0
+void ls_run_room_read(const cJSON *object, ls_run_room *room); // a missing or impossible number becomes 0
 
 // To the microsecond; `other` is what the numbers written leave of `seconds`.
 void ls_run_time_json(const ls_run_time *time, cJSON *object);

@@ -37,7 +37,6 @@ static void find_room(ls_run_plan *plan, const ls_session *compute) {
     ls_run_room *room = &plan->info.room;
     const ls_memory_plan *memory = &compute->memory;
     const ls_comm_info *comm = plan->info.comm;
-    const ls_dataset_info *sets[] = { plan->info.train_data, plan->info.test_data, plan->info.val_data };
     ls_cpus cpus;
     ls_cpus_detect(&cpus);
     room->threads = ls_cpus_threads_per_rank(&cpus, comm->local_size);
@@ -47,13 +46,7 @@ static void find_room(ls_run_plan *plan, const ls_session *compute) {
     if (memory->own_memory)
         room->memory_bytes =
             fmax(0, (double)memory->free_bytes - (double)memory->reserve - (double)ls_memory_plan_bytes(memory));
-    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
-        if (sets[i]) room->resident_bytes += (double)sets[i]->count * (double)ls_chw_count(sets[i]->shape);
     room->activation_bytes = (double)memory->activations;
-    for (int p = 0; p < LS_RUN_PROGRAMS; p++)
-        if (compute->program[p])
-            room->kept_bytes = fmax(room->kept_bytes,
-                (double)compute->program[p]->all_kept_bytes - (double)compute->program[p]->activation_bytes);
 }
 
 // Ranks agree on this alone, because what follows asks the other ranks for their places at once.

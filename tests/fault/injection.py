@@ -148,7 +148,6 @@ TOLERATED = [
     ("ls_make_folders", "close", "that of a folder, which was synced"),
     ("ls_sync_folder", "close", "that of a folder, which was synced"),
     ("ls_sched_wait_seconds", "", "how long threads waited for a core is for the report of late ranks; /proc may lack it"),
-    ("ls_verdict_find", "", "a setting that cannot be tried on the configuration is not named"),
     ("ls_heartbeat_wait", "poll", "the watchdog looks again a quarter of a second later"),
     ("ls_watchdog_free", "close", "nothing was written"),
     ("ls_atomic_file_clean", "", "what a killed process left is in nobody's way"),

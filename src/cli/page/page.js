@@ -508,8 +508,7 @@ function tiles(run) {
 function verdict(run) {
   const of = run.summary.verdict;
   if (!of || !of.text) return null;
-  const change = of.option && !String(of.text).includes(of.option) ? el('p', { class: 'soft' }, 'Most worth changing: ', el('code', {}, `${of.option} = ${of.value}`), known(of.gain) ? `, expected ${TIMES} ${number(of.gain, 3)}` : '') : null;
-  return el('div', { class: 'say' }, el('p', {}, el('b', {}, 'Verdict: '), String(of.text)), change);
+  return el('div', { class: 'say' }, el('p', {}, el('b', {}, 'Verdict: '), String(of.text)));
 }
 function messages(run) {
   const end = run.status[2], lines = [];
