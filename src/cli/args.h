@@ -32,7 +32,6 @@ typedef struct { // texts are borrowed from argv; free by ls_args_free
     int64_t updates;    // verify-resume: before the checkpoint, and after it
     int logits;         // predict
     const char *output; // export, augment, metrics, report: file
-    int csv, mlperf;    // metrics
     const char *event;  // metrics: kind; NULL: not set
     int rows, columns;  // augment: pictures, epochs
     int64_t epoch;      // augment: the first one

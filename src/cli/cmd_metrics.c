@@ -1,4 +1,4 @@
-// cmd_metrics.c - `train metrics RUN --csv|--mlperf`: a run's metrics.jsonl in formats that other programs read.
+// cmd_metrics.c - `train metrics RUN [--event KIND]`: a run's metrics.jsonl as CSV.
 #include <stdio.h>
 #include <string.h>
 #include "base/atomic_file.h"
@@ -9,7 +9,6 @@
 #include "files/metrics_export.h"
 
 static ls_status write_to(const ls_args *args, ls_metrics_reader *reader, FILE *file) {
-    if (args->mlperf) return ls_metrics_write_mlperf(reader, file);
     return ls_metrics_write_csv(reader, args->event ? args->event : "train", file);
 }
 
@@ -35,7 +34,7 @@ static ls_status write_stdout(const ls_args *args, ls_metrics_reader *reader) {
     return ls_command_flush(stdout);
 }
 
-// What was left out: of a file that is being written that is no fault.
+// Names the lines that were left out. A last line without its end is no error: the run may be writing it.
 static ls_status check_lines(const ls_metrics_reader *reader) {
     const ls_metrics_state *state = ls_metrics_reader_state(reader);
     const char *path = ls_metrics_reader_path(reader);
@@ -48,16 +47,13 @@ static ls_status check_lines(const ls_metrics_reader *reader) {
     for (int64_t i = 0; i < state->damaged && i < LS_METRICS_NAMED; i++)
         ls_text_put(&room, "%s%lld", i ? ", " : "", (long long)state->named[i]);
     const int several = state->damaged > 1;
-    return ls_fail(LS_STORAGE, "%s: %lld line%s damaged (number %s%s) and left out; what the others have is written",
+    return ls_fail(LS_STORAGE, "%s: %lld line%s damaged (number %s%s) and left out; the other lines are written",
         path, (long long)state->damaged, several ? "s are" : " is", numbers,
         state->damaged > LS_METRICS_NAMED ? ", ..." : "");
 }
 
 static ls_status work(const ls_args *args) {
     ls_metrics_reader *reader;
-    if (args->csv + args->mlperf != 1)
-        return ls_fail(LS_USAGE, "train metrics RUN: one of --csv and --mlperf says what to write");
-    if (args->event && !args->csv) return ls_fail(LS_USAGE, "--event %s: only with --csv", args->event);
     LS_TRY(ls_metrics_reader_open(args->files[0], &reader));
     ls_status status = args->output ? write_file(args, reader) : write_stdout(args, reader);
     LS_THEN(status, check_lines(reader));

@@ -98,7 +98,7 @@ done <<'ROWS'
 2|runs/nope: is not there|export runs/nope out.onnx
 2|runs/nope: is not there|report runs/nope
 2|runs/nope: is not there|verdict runs/nope
-2|runs/nope: is not there|metrics runs/nope --csv
+2|runs/nope: is not there|metrics runs/nope
 2|runs/nope: is not there|compare runs/nope runs/first
 2|runs/nope: is not there|compare runs/first runs/nope
 2|runs/nope: is not there|ckpt verify runs/nope
