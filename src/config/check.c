@@ -91,8 +91,15 @@ static ls_status check_data(const ls_config *cfg) {
 static ls_status check_resolution(const ls_config *cfg) {
     char where[LS_STATUS_TEXT_BYTES / 2];
     ls_resolutions resolutions;
+    ls_chw picture;
     ls_config_where(cfg, LS_OPTION_train_resolution, where, sizeof where);
-    return ls_parse_resolutions(where, cfg->train_resolution, &resolutions);
+    LS_TRY(ls_parse_resolutions(where, cfg->train_resolution, &resolutions));
+    LS_TRY(ls_config_picture_shape(cfg, &picture));
+    if (resolutions.count == 0 || (picture.h <= LS_RESOLUTION_SIDE_MAX && picture.w <= LS_RESOLUTION_SIDE_MAX))
+        return LS_SUCCESS;
+    return refuse(cfg, LS_OPTION_train_resolution,
+        "the data's pictures of %d x %d are too large to be resized; expected sides of at most %d pixels", picture.h,
+        picture.w, LS_RESOLUTION_SIDE_MAX);
 }
 
 static ls_status check_patience(const ls_config *cfg) {

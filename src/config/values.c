@@ -199,6 +199,9 @@ ls_status ls_parse_resolutions(const char *where, const char *text, ls_resolutio
         ls_resolution *step = &out->step[out->count];
         if (length >= sizeof one || !read_resolution(one, step))
             return ls_fail(LS_USAGE, "%s: expected epoch:pixels with commas between, as 0:24, 3:28, 6:32x40", where);
+        if (step->h > LS_RESOLUTION_SIDE_MAX || step->w > LS_RESOLUTION_SIDE_MAX)
+            return ls_fail(LS_USAGE, "%s: pictures of %d x %d; expected sides of at most %d pixels", where, step->h,
+                step->w, LS_RESOLUTION_SIDE_MAX);
         if (out->count == 0 ? step->epoch != 0 : step->epoch <= step[-1].epoch)
             return ls_fail(LS_USAGE,
                 "%s: epoch %" PRId64 "; expected the first to be 0, and each to be above the one before", where,

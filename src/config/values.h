@@ -25,7 +25,7 @@ LS_CHECKED ls_status ls_parse_reals(const char *where, const char *text, double 
 
 // Resolution by epoch: "0:24, 3:28, 6:32x40" gives the side of a square, or height x width, from an epoch on. The first
 // epoch must be 0, and epochs must rise. "" is an empty list.
-enum { LS_RESOLUTION_LIMIT = 8 };
+enum { LS_RESOLUTION_LIMIT = 8, LS_RESOLUTION_SIDE_MAX = 32768 };
 typedef struct {
     int64_t epoch;
     int h, w;

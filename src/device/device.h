@@ -232,9 +232,9 @@ int ls_device_is_gpu(const char *type);  // whether this value of device.type na
 // that opening would give. *found: the device type that opens them.
 LS_CHECKED ls_status ls_device_gpus(const char *type, ls_device_gpu *gpus, int most, int *count, const char **found);
 
-// Checks the shapes of a descriptor. Fails with LS_USAGE, naming the layer and the shapes. Every plan_new calls it
-// first.
-LS_CHECKED ls_status ls_op_check(const ls_op_desc *desc);
+// Asserts that the operator can compute this descriptor. A wrong descriptor is a bug: the program ends with a line that
+// names the layer, the operator and the tensor. Every plan_new calls it first.
+void ls_op_check(const ls_op_desc *desc);
 const char *ls_op_name(ls_op op);
 int ls_op_args(ls_op op);
 ls_op_family ls_op_family_of(ls_op op);

@@ -1,324 +1,182 @@
-// op_check.c - what every operator has without a device: name, number of arguments, legal geometry, cost.
+// op_check.c - what every operator has without a device: name, number of arguments, assertions on its descriptor, cost.
 #include "device/device.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
-enum { SHAPE_BYTES = 64 };
+// --- assertions ----------------------------------------------------------------------------------
 
-static const char *shape_text(char text[SHAPE_BYTES], ls_nchw s) {
-    snprintf(text, SHAPE_BYTES, "%dx%dx%dx%d", s.n, s.c, s.h, s.w);
-    return text;
+// Shape inference (model/shape_infer.c), the configuration and the trainer refuse everything wrong that a user can
+// write. A descriptor that breaks a rule here is a bug of this program.
+static void require(int holds, const ls_op_desc *desc, const char *tensor, const ls_nchw *s, const char *rule) {
+    if (holds) return;
+    fprintf(stderr, "error: a bug in this program: layer %s: %s: %s", desc->layer ? desc->layer : "(unnamed)",
+        ls_op_name(desc->op), tensor);
+    if (s) fprintf(stderr, " is %dx%dx%dx%d", s->n, s->c, s->h, s->w);
+    fprintf(stderr, ", which breaks the rule %s\n", rule);
+    abort();
 }
 
-#define FAIL(desc, format, ...) \
-    ls_fail(LS_USAGE, "layer %s: %s: " format, (desc)->layer ? (desc)->layer : "(unnamed)", ls_op_name((desc)->op), \
-        __VA_ARGS__)
+// REQUIRE names a tensor of the attributes `a` and shows its shape; REQUIRE_OF names what has no shape.
+#define REQUIRE(tensor, rule) require(rule, desc, #tensor, &a->tensor, #rule)
+#define REQUIRE_OF(name, rule) require(rule, desc, name, NULL, #rule)
 
-static ls_status check_shape(const ls_op_desc *desc, const char *what, ls_nchw s) {
-    char text[SHAPE_BYTES];
-    if (s.n >= 1 && s.c >= 1 && s.h >= 1 && s.w >= 1) return LS_SUCCESS;
-    return FAIL(desc, "%s is %s; every dimension must be at least 1", what, shape_text(text, s));
+static int is_shape(ls_nchw s) {
+    return s.n >= 1 && s.c >= 1 && s.h >= 1 && s.w >= 1;
 }
 
-static ls_status check_storage(const ls_op_desc *desc, ls_dtype storage) {
-    if (storage == LS_F32 || storage == LS_BF16 || storage == LS_F16) return LS_SUCCESS;
-    return FAIL(desc, "storage type %s; it must be fp32, bf16 or fp16", ls_dtype_name(storage));
+static int is_float(ls_dtype type) {
+    return type == LS_F32 || type == LS_BF16 || type == LS_F16;
 }
 
-// One output dimension of a sliding window; 0 or less when the window does not fit.
-static int out_size(int size, int window, int stride, int pad) {
-    int span = size + 2 * pad - window;
-    return span < 0 ? 0 : span / stride + 1;
+// Whether a sliding window makes `out` rows (or columns) of `in`.
+static int slides(int in, int out, int window, int stride, int pad) {
+    const int span = in + 2 * pad - window;
+    return window >= 1 && stride >= 1 && pad >= 0 && span >= 0 && out == span / stride + 1;
 }
 
-static ls_status check_conv(const ls_op_desc *desc) {
+static void check_conv(const ls_op_desc *desc) {
     const ls_conv_attr *a = &desc->attr.conv;
-    char src[SHAPE_BYTES], dst[SHAPE_BYTES], want[SHAPE_BYTES];
-    LS_TRY(check_storage(desc, a->storage));
-    LS_TRY(check_shape(desc, "src", a->src));
-    if (a->kernel_h < 1 || a->kernel_w < 1 || a->stride_h < 1 || a->stride_w < 1 || a->pad_h < 0 || a->pad_w < 0 ||
-        a->dilation < 1) {
-        return FAIL(desc, "kernel %dx%d, stride %dx%d, padding %dx%d, dilation %d; at least 1, 1, 0, 1", a->kernel_h,
-            a->kernel_w, a->stride_h, a->stride_w, a->pad_h, a->pad_w, a->dilation);
-    }
-    if (a->groups < 1 || a->src.c % a->groups || a->dst.c % a->groups) {
-        return FAIL(
-            desc, "%d groups do not divide %d input channels and %d output channels", a->groups, a->src.c, a->dst.c);
-    }
-    int window_h = a->dilation * (a->kernel_h - 1) + 1, window_w = a->dilation * (a->kernel_w - 1) + 1;
-    ls_nchw expected = { a->src.n, a->dst.c, out_size(a->src.h, window_h, a->stride_h, a->pad_h),
-        out_size(a->src.w, window_w, a->stride_w, a->pad_w) };
-    if (expected.h < 1 || expected.w < 1) {
-        return FAIL(desc,
-            "src %s is smaller than the kernel: %dx%d with dilation %d covers %dx%d, and padding is %dx%d",
-            shape_text(src, a->src), a->kernel_h, a->kernel_w, a->dilation, window_h, window_w, a->pad_h, a->pad_w);
-    }
-    LS_TRY(check_shape(desc, "dst", a->dst));
-    if (a->dst.n != expected.n || a->dst.h != expected.h || a->dst.w != expected.w) {
-        return FAIL(desc, "src %s with kernel %dx%d, stride %dx%d, padding %dx%d, dilation %d makes %s, but dst is %s",
-            shape_text(src, a->src), a->kernel_h, a->kernel_w, a->stride_h, a->stride_w, a->pad_h, a->pad_w,
-            a->dilation, shape_text(want, expected), shape_text(dst, a->dst));
-    }
-    return LS_SUCCESS;
+    REQUIRE(src, is_shape(a->src) && a->dilation >= 1);
+    REQUIRE(dst, is_shape(a->dst) && a->dst.n == a->src.n);
+    REQUIRE(dst, slides(a->src.h, a->dst.h, a->dilation * (a->kernel_h - 1) + 1, a->stride_h, a->pad_h));
+    REQUIRE(dst, slides(a->src.w, a->dst.w, a->dilation * (a->kernel_w - 1) + 1, a->stride_w, a->pad_w));
+    REQUIRE(src, a->groups >= 1 && a->src.c % a->groups == 0);
+    REQUIRE(dst, a->dst.c % a->groups == 0);
 }
 
-static ls_status check_linear(const ls_op_desc *desc) {
+static void check_linear(const ls_op_desc *desc) {
     const ls_linear_attr *a = &desc->attr.linear;
-    LS_TRY(check_storage(desc, a->storage));
-    LS_TRY(check_shape(desc, "src", a->src));
-    if (a->out_features < 1) return FAIL(desc, "out_features is %d; at least 1", a->out_features);
-    return LS_SUCCESS;
+    REQUIRE(src, is_shape(a->src));
+    REQUIRE_OF("dst", a->out_features >= 1);
 }
 
-static ls_status check_norm_pool(const ls_op_desc *desc) {
+static void check_norm(const ls_op_desc *desc) {
     const ls_norm_attr *a = &desc->attr.norm;
-    char shape[SHAPE_BYTES], want[SHAPE_BYTES], pooled[SHAPE_BYTES];
-    int k = a->pool_kernel;
-    if (k < 1 || a->pool_stride < 1 || a->pool_pad < 0 || 2 * a->pool_pad > k || k * k >= LS_POOL_NONE_U8 ||
-        a->activation != LS_ACTIVATION_RELU) {
-        return FAIL(desc,
-            "pooling of kernel %d, stride %d, padding %d%s; it needs a relu, a window of at most 254 elements "
-            "and a padding of at most half the kernel",
-            k, a->pool_stride, a->pool_pad, a->activation == LS_ACTIVATION_RELU ? "" : " without relu");
-    }
-    ls_nchw expected = { a->shape.n, a->shape.c, out_size(a->shape.h, k, a->pool_stride, a->pool_pad),
-        out_size(a->shape.w, k, a->pool_stride, a->pool_pad) };
-    if (expected.h >= 1 && expected.w >= 1 && a->pooled.n == expected.n && a->pooled.c == expected.c &&
-        a->pooled.h == expected.h && a->pooled.w == expected.w)
-        return LS_SUCCESS;
-    return FAIL(desc, "src %s pooled by %d, stride %d, padding %d makes %s, but the pooled shape is %s",
-        shape_text(shape, a->shape), k, a->pool_stride, a->pool_pad, shape_text(want, expected),
-        shape_text(pooled, a->pooled));
+    const int k = a->pool_kernel, is_relu = a->activation == LS_ACTIVATION_RELU;
+    const int64_t values = (int64_t)a->shape.n * a->shape.h * a->shape.w; // of a channel
+    REQUIRE(shape, is_shape(a->shape));
+    REQUIRE_OF("eps", a->eps > 0);
+    REQUIRE_OF("stored statistics", !a->stored || (desc->op == LS_OP_NORM_BACKWARD && k == 0));
+    REQUIRE(shape, desc->op == LS_OP_NORM_INFERENCE || a->stored || values >= 2);
+    REQUIRE_OF("residual", !a->residual || a->activation != LS_ACTIVATION_GELU);
+    REQUIRE_OF("residual", !a->adds_last || (a->residual && is_relu && k == 0));
+    if (k == 0) return;
+    REQUIRE(pooled, is_relu && k * k < LS_POOL_NONE_U8 && 2 * a->pool_pad <= k);
+    REQUIRE(pooled, is_shape(a->pooled) && a->pooled.n == a->shape.n && a->pooled.c == a->shape.c);
+    REQUIRE(pooled, slides(a->shape.h, a->pooled.h, k, a->pool_stride, a->pool_pad));
+    REQUIRE(pooled, slides(a->shape.w, a->pooled.w, k, a->pool_stride, a->pool_pad));
 }
 
-static ls_status check_norm(const ls_op_desc *desc) {
-    const ls_norm_attr *a = &desc->attr.norm;
-    char shape[SHAPE_BYTES];
-    LS_TRY(check_storage(desc, a->storage));
-    LS_TRY(check_shape(desc, "src", a->shape));
-    if (!(a->eps > 0)) return FAIL(desc, "eps is %g; it must be positive", (double)a->eps);
-    if (a->stored && (desc->op != LS_OP_NORM_BACKWARD || a->pool_kernel))
-        return FAIL(desc, "%s", "stored statistics are of batch norm backward, without pooling");
-    if (desc->op != LS_OP_NORM_INFERENCE && !a->stored && (int64_t)a->shape.n * a->shape.h * a->shape.w < 2) {
-        return FAIL(desc, "src %s has one value per channel, whose variance is undefined; it takes two at least",
-            shape_text(shape, a->shape));
-    }
-    if (a->activation == LS_ACTIVATION_GELU && a->residual)
-        return FAIL(desc, "%s", "a fused gelu goes without residual");
-    if (a->adds_last && (!a->residual || a->activation != LS_ACTIVATION_RELU || a->pool_kernel))
-        return FAIL(desc, "%s", "what is added last is a residual, behind a relu and without pooling");
-    return a->pool_kernel ? check_norm_pool(desc) : LS_SUCCESS;
-}
-
-static ls_status check_pool(const ls_op_desc *desc) {
+static void check_pool(const ls_op_desc *desc) {
     const ls_pool_attr *a = &desc->attr.pool;
-    char src[SHAPE_BYTES], dst[SHAPE_BYTES], want[SHAPE_BYTES];
-    LS_TRY(check_storage(desc, a->storage));
-    LS_TRY(check_shape(desc, "src", a->src));
-    if (a->kernel_h < 1 || a->kernel_w < 1 || a->stride_h < 1 || a->stride_w < 1 || a->pad_h < 0 || a->pad_w < 0) {
-        return FAIL(desc, "kernel %dx%d, stride %dx%d, padding %dx%d; at least 1, 1, 0", a->kernel_h, a->kernel_w,
-            a->stride_h, a->stride_w, a->pad_h, a->pad_w);
-    }
-    if (2 * a->pad_h > a->kernel_h || 2 * a->pad_w > a->kernel_w) {
-        return FAIL(
-            desc, "padding %dx%d is more than half of the %dx%d kernel", a->pad_h, a->pad_w, a->kernel_h, a->kernel_w);
-    }
-    if ((int64_t)a->kernel_h * a->kernel_w > LS_POOL_WINDOW_MAX) {
-        return FAIL(desc, "the %dx%d window has more than %d elements", a->kernel_h, a->kernel_w, LS_POOL_WINDOW_MAX);
-    }
-    if (desc->op == LS_OP_POOL_BACKWARD && a->kind == LS_POOL_MAX && !a->training) {
-        return FAIL(desc, "%s", "max pooling has gradients only where its forward was planned with training = 1");
-    }
-    if ((a->relu || a->has_bias) && a->kind != LS_POOL_MAX)
-        return FAIL(desc, "%s", "a fused relu or bias goes with max pooling only");
-    ls_nchw expected = { a->src.n, a->src.c, out_size(a->src.h, a->kernel_h, a->stride_h, a->pad_h),
-        out_size(a->src.w, a->kernel_w, a->stride_w, a->pad_w) };
-    if (expected.h < 1 || expected.w < 1) {
-        return FAIL(desc, "src %s is smaller than the %dx%d window with padding %dx%d", shape_text(src, a->src),
-            a->kernel_h, a->kernel_w, a->pad_h, a->pad_w);
-    }
-    if (a->dst.n != expected.n || a->dst.c != expected.c || a->dst.h != expected.h || a->dst.w != expected.w) {
-        return FAIL(desc, "src %s with a %dx%d window, stride %dx%d, padding %dx%d makes %s, but dst is %s",
-            shape_text(src, a->src), a->kernel_h, a->kernel_w, a->stride_h, a->stride_w, a->pad_h, a->pad_w,
-            shape_text(want, expected), shape_text(dst, a->dst));
-    }
-    return LS_SUCCESS;
+    const int is_max = a->kind == LS_POOL_MAX;
+    REQUIRE(src, is_shape(a->src));
+    REQUIRE(dst, is_shape(a->dst) && a->dst.n == a->src.n && a->dst.c == a->src.c);
+    REQUIRE(dst, slides(a->src.h, a->dst.h, a->kernel_h, a->stride_h, a->pad_h));
+    REQUIRE(dst, slides(a->src.w, a->dst.w, a->kernel_w, a->stride_w, a->pad_w));
+    REQUIRE_OF("padding", 2 * a->pad_h <= a->kernel_h && 2 * a->pad_w <= a->kernel_w);
+    REQUIRE_OF("window", (int64_t)a->kernel_h * a->kernel_w <= LS_POOL_WINDOW_MAX);
+    REQUIRE_OF("index", desc->op != LS_OP_POOL_BACKWARD || !is_max || a->training); // the forward pass wrote it
+    REQUIRE_OF("relu or bias", is_max || (!a->relu && !a->has_bias));
 }
 
-static ls_status check_elementwise(const ls_op_desc *desc) {
+static void check_elementwise(const ls_op_desc *desc) {
     const ls_elementwise_attr *a = &desc->attr.elementwise;
-    LS_TRY(check_storage(desc, a->storage));
-    LS_TRY(check_shape(desc, "src", a->shape));
-    if (desc->op == LS_OP_SCALE && !isfinite(a->factor)) return FAIL(desc, "factor is %g", (double)a->factor);
-    if (desc->op == LS_OP_DROPOUT && !(a->p >= 0 && a->p < 1)) {
-        return FAIL(desc, "p is %g; it must be at least 0 and below 1", (double)a->p);
-    }
-    return LS_SUCCESS;
+    REQUIRE(shape, is_shape(a->shape));
+    REQUIRE_OF("factor", desc->op != LS_OP_SCALE || isfinite(a->factor));
+    REQUIRE_OF("p", desc->op != LS_OP_DROPOUT || (a->p >= 0 && a->p < 1));
 }
 
-static ls_status check_gate(const ls_op_desc *desc) {
-    LS_TRY(check_storage(desc, desc->attr.gate.storage));
-    return check_shape(desc, "src", desc->attr.gate.shape);
+static void check_gate(const ls_op_desc *desc) {
+    const ls_gate_attr *a = &desc->attr.gate;
+    REQUIRE(shape, is_shape(a->shape));
 }
 
-static ls_status check_channels(const ls_op_desc *desc) {
+static void check_channels(const ls_op_desc *desc) {
     const ls_channels_attr *a = &desc->attr.channels;
-    char src[SHAPE_BYTES], dst[SHAPE_BYTES];
-    LS_TRY(check_storage(desc, a->storage));
-    LS_TRY(check_shape(desc, "src", a->src));
-    LS_TRY(check_shape(desc, "dst", a->dst));
-    if (a->count < 1 || a->from < 0 || a->to < 0 || a->from > a->src.c - a->count || a->to > a->dst.c - a->count) {
-        return FAIL(desc, "%d channels from %d of src %s to %d of dst %s; there are not so many", a->count, a->from,
-            shape_text(src, a->src), a->to, shape_text(dst, a->dst));
-    }
-    if (a->stride < 1 || (a->keep && a->spread))
-        return FAIL(desc, "stride %d%s; at least 1, and keep goes without spread", a->stride,
-            a->keep && a->spread ? ", keep and spread" : "");
     const ls_nchw copied = ls_channels_copied(a), whole = a->spread ? a->dst : a->src;
-    if (a->src.n == a->dst.n && copied.h == (whole.h - 1) / a->stride + 1 && copied.w == (whole.w - 1) / a->stride + 1)
-        return LS_SUCCESS;
-    return FAIL(desc, "src %s and dst %s do not go together with stride %d%s", shape_text(src, a->src),
-        shape_text(dst, a->dst), a->stride, a->spread ? ", spread" : "");
+    REQUIRE(src, is_shape(a->src) && a->count >= 1 && a->from >= 0 && a->from <= a->src.c - a->count);
+    REQUIRE(dst, is_shape(a->dst) && a->to >= 0 && a->to <= a->dst.c - a->count && a->dst.n == a->src.n);
+    REQUIRE_OF("stride", a->stride >= 1 && (!a->keep || !a->spread));
+    REQUIRE(dst, copied.h == (whole.h - 1) / a->stride + 1 && copied.w == (whole.w - 1) / a->stride + 1);
 }
 
-static ls_status check_group_norm(const ls_op_desc *desc) {
+static void check_group_norm(const ls_op_desc *desc) {
     const ls_group_norm_attr *a = &desc->attr.group_norm;
-    char shape[SHAPE_BYTES];
-    LS_TRY(check_storage(desc, a->storage));
-    LS_TRY(check_shape(desc, "src", a->shape));
-    if (!(a->eps > 0)) return FAIL(desc, "eps is %g; it must be positive", (double)a->eps);
-    if (a->groups < 1 || a->shape.c % a->groups || ls_group_norm_count(a) < 2) {
-        return FAIL(desc, "%d groups of src %s; they must divide the channels and have two elements at least",
-            a->groups, shape_text(shape, a->shape));
-    }
-    return LS_SUCCESS;
+    REQUIRE(shape, is_shape(a->shape) && a->groups >= 1 && a->shape.c % a->groups == 0);
+    REQUIRE(shape, ls_group_norm_count(a) >= 2);
+    REQUIRE_OF("eps", a->eps > 0);
 }
 
-// An option of 0 is off, whatever may be configured.
-static ls_status check_augmentation(const ls_op_desc *desc, const ls_augmentation *a, ls_chw picture) {
-#define OPTION(key, TYPE, def, min, max, unit, what) \
-    if ((min) < (max) && a->key != 0 && (a->key < (min) || a->key > (max))) \
-        return FAIL(desc, #key " is %g; %g to %g", (double)a->key, (double)(min), (double)(max));
-#define LIMIT(key, condition, most, message) \
-    if ((condition) && a->key > (most)) return FAIL(desc, #key " is %d: " message, a->key, picture.h, picture.w, most);
-#include "base/augmentations.def"
-    return LS_SUCCESS;
-}
-
-static ls_status check_augment(const ls_op_desc *desc) {
+static void check_augment(const ls_op_desc *desc) {
     const ls_augment_attr *a = &desc->attr.augment;
-    LS_TRY(check_storage(desc, a->storage));
-    LS_TRY(check_shape(desc, "pixels", a->shape));
-    return check_augmentation(desc, &a->augmentation, (ls_chw){ a->shape.c, a->shape.h, a->shape.w });
+    REQUIRE(shape, is_shape(a->shape));
 }
 
-static ls_status check_resize(const ls_op_desc *desc) {
+static void check_resize(const ls_op_desc *desc) {
     const ls_resize_attr *a = &desc->attr.resize;
-    const ls_nchw shapes[2] = { a->src, a->dst };
-    char src[SHAPE_BYTES], dst[SHAPE_BYTES];
-    LS_TRY(check_storage(desc, a->storage));
-    for (int i = 0; i < 2; i++) {
-        LS_TRY(check_shape(desc, i ? "dst" : "src", shapes[i]));
-        if (shapes[i].h > LS_RESIZE_SIDE_MAX || shapes[i].w > LS_RESIZE_SIDE_MAX)
-            return FAIL(desc, "%s is %s; sides of at most %d", i ? "dst" : "src", shape_text(src, shapes[i]),
-                LS_RESIZE_SIDE_MAX);
-    }
-    if (a->src.n == a->dst.n && a->src.c == a->dst.c) return LS_SUCCESS;
-    return FAIL(desc, "src %s and dst %s may differ in height and width alone", shape_text(src, a->src),
-        shape_text(dst, a->dst));
+    REQUIRE(src, is_shape(a->src) && a->src.h <= LS_RESIZE_SIDE_MAX && a->src.w <= LS_RESIZE_SIDE_MAX);
+    REQUIRE(dst, is_shape(a->dst) && a->dst.h <= LS_RESIZE_SIDE_MAX && a->dst.w <= LS_RESIZE_SIDE_MAX);
+    REQUIRE(dst, a->dst.n == a->src.n && a->dst.c == a->src.c);
 }
 
-static ls_status check_head(const ls_op_desc *desc) {
+static void check_loss(const ls_op_desc *desc) {
     const ls_loss_attr *a = &desc->attr.loss;
-    char src[SHAPE_BYTES];
-    LS_TRY(check_shape(desc, "src", a->src));
-    if (a->training && a->src.n == a->logits.n && ls_head_fits(a->src, a->logits.c)) return LS_SUCCESS;
-    return FAIL(desc,
-        "src is %s for %d logits of %d samples%s; a head is of training, with at most %d classes, %d channels, %d "
-        "weights "
-        "and %d elements a sample",
-        shape_text(src, a->src), a->logits.c, a->logits.n, a->training ? "" : " in evaluation", LS_HEAD_CLASSES,
-        LS_HEAD_CHANNELS, LS_HEAD_WEIGHTS, LS_HEAD_MAP);
+    REQUIRE(logits, is_shape(a->logits) && a->logits.h == 1 && a->logits.w == 1);
+    REQUIRE_OF("smoothing", a->smoothing >= 0 && a->smoothing <= 1);
+    REQUIRE_OF("scale", isfinite(a->scale));
+    if (desc->op != LS_OP_HEAD) return;
+    REQUIRE(src, is_shape(a->src) && a->src.n == a->logits.n && ls_head_fits(a->src, a->logits.c));
+    REQUIRE_OF("gradient", a->training);
 }
 
-static ls_status check_loss(const ls_op_desc *desc) {
-    const ls_loss_attr *a = &desc->attr.loss;
-    char shape[SHAPE_BYTES];
-    LS_TRY(check_storage(desc, a->storage));
-    LS_TRY(check_shape(desc, "logits", a->logits));
-    if (a->logits.h != 1 || a->logits.w != 1) {
-        return FAIL(desc, "logits are %s; they must be one vector per sample (height and width 1)",
-            shape_text(shape, a->logits));
-    }
-    if (!(a->smoothing >= 0 && a->smoothing <= 1)) {
-        return FAIL(desc, "label smoothing is %g; 0 to 1", (double)a->smoothing);
-    }
-    if (!isfinite(a->scale)) return FAIL(desc, "the logits' scale is %g", (double)a->scale);
-    if (desc->op == LS_OP_HEAD) LS_TRY(check_head(desc));
-    return LS_SUCCESS;
-}
-
-static ls_status check_flat(const ls_op_desc *desc) {
+static void check_flat(const ls_op_desc *desc) {
     const ls_flat_attr *a = &desc->attr.flat;
-    if (a->count < 1) return FAIL(desc, "%lld elements; at least 1", (long long)a->count);
-    if (desc->op == LS_OP_CAST || desc->op == LS_OP_CAST_TO_F32 || desc->op == LS_OP_WIDEN)
-        LS_TRY(check_storage(desc, a->storage));
-    if ((desc->op == LS_OP_TO_FIXED_POINT || desc->op == LS_OP_FROM_FIXED_POINT) &&
-        (a->fraction_bits < 0 || a->fraction_bits > 62 - LS_FIXED_RANK_BITS)) {
-        return FAIL(desc, "%d fraction bits; 0 to %d", a->fraction_bits, 62 - LS_FIXED_RANK_BITS);
-    }
-    return LS_SUCCESS;
+    const int casts = desc->op == LS_OP_CAST || desc->op == LS_OP_CAST_TO_F32 || desc->op == LS_OP_WIDEN;
+    const int is_fixed = desc->op == LS_OP_TO_FIXED_POINT || desc->op == LS_OP_FROM_FIXED_POINT;
+    REQUIRE_OF("elements", a->count >= 1);
+    REQUIRE_OF("storage", !casts || is_float(a->storage));
+    REQUIRE_OF("fraction", !is_fixed || (a->fraction_bits >= 0 && a->fraction_bits <= 62 - LS_FIXED_RANK_BITS));
 }
 
-static ls_status check_step_control(const ls_op_desc *desc) {
+static void check_step_control(const ls_op_desc *desc) {
     const ls_step_control_attr *a = &desc->attr.step_control;
-    if (a->count < 1) return FAIL(desc, "%lld elements; at least 1", (long long)a->count);
-    LS_TRY(check_storage(desc, a->storage));
-    if (a->records < 0) return FAIL(desc, "%d records; at least 0", a->records);
-    if (!(a->clip_norm >= 0)) return FAIL(desc, "clip_norm is %g; at least 0", (double)a->clip_norm);
-    if (!a->dynamic) return LS_SUCCESS;
-    if (!(a->growth >= 1 && a->backoff > 0 && a->backoff <= 1 && a->growth_interval >= 1)) {
-        return FAIL(desc, "loss scale growth %g, backoff %g, interval %d; at least 1, in (0, 1], at least 1",
-            (double)a->growth, (double)a->backoff, a->growth_interval);
-    }
-    if (!(a->minimum > 0 && a->minimum <= a->maximum)) {
-        return FAIL(desc, "loss scale from %g to %g; 0 < minimum <= maximum", (double)a->minimum, (double)a->maximum);
-    }
-    return LS_SUCCESS;
+    REQUIRE_OF("elements", a->count >= 1);
+    REQUIRE_OF("storage", is_float(a->storage));
+    REQUIRE_OF("records", a->records >= 0);
+    REQUIRE_OF("clip_norm", a->clip_norm >= 0);
+    if (!a->dynamic) return;
+    REQUIRE_OF("growth", a->growth >= 1 && a->growth_interval >= 1);
+    REQUIRE_OF("backoff", a->backoff > 0 && a->backoff <= 1);
+    REQUIRE_OF("minimum", a->minimum > 0 && a->minimum <= a->maximum);
 }
 
-static ls_status check_optimizer(const ls_op_desc *desc) {
+static void check_segment(const ls_op_desc *desc, const ls_step_segment *segment, int is_last) {
+    const int is_statistics = segment->rate == LS_SEGMENT_STATISTICS;
+    REQUIRE_OF("segment", segment->count >= 1 && (is_last || segment->count % LS_SEGMENT_ELEMENTS == 0));
+    REQUIRE_OF("segment", segment->rate >= LS_SEGMENT_STATISTICS && segment->rate < LS_RATES_MAX);
+    REQUIRE_OF("momentum", segment->momentum >= 0 && (is_statistics ? segment->momentum <= 1 : segment->momentum < 1));
+    if (desc->op != LS_OP_MUON) return;
+    REQUIRE_OF("segment", !is_statistics);
+    REQUIRE_OF("tensor of a segment",
+        segment->rate == LS_SEGMENT_IDLE || (segment->shape && ls_param_count(segment->shape) <= segment->count));
+}
+
+static void check_optimizer(const ls_op_desc *desc) {
     const ls_optimizer_attr *a = &desc->attr.optimizer;
-    LS_TRY(check_storage(desc, a->storage));
-    if (a->count < 1) return FAIL(desc, "%lld elements; at least 1", (long long)a->count);
+    const int divides = desc->op == LS_OP_ADAMW || desc->op == LS_OP_LARS;
     int64_t covered = 0;
+    REQUIRE_OF("elements", a->count >= 1);
     for (int s = 0; s < a->segment_count; s++) {
-        const int64_t count = a->segments[s].count;
-        const int moves = a->segments[s].rate == LS_SEGMENT_STATISTICS;
-        if (count < 1 || (s + 1 < a->segment_count && count % LS_SEGMENT_ELEMENTS))
-            return FAIL(desc, "segment %d has %lld elements; a multiple of %d is wanted, but for the last", s,
-                (long long)count, LS_SEGMENT_ELEMENTS);
-        covered += count;
-        if (a->segments[s].rate < LS_SEGMENT_STATISTICS || a->segments[s].rate >= LS_RATES_MAX)
-            return FAIL(desc, "segment %d has rate %d; %d to %d", s, a->segments[s].rate, LS_SEGMENT_STATISTICS,
-                LS_RATES_MAX - 1);
-        if (moves && desc->op == LS_OP_MUON) return FAIL(desc, "segment %d is of statistics, no tensor", s);
-        if (moves && !(a->segments[s].momentum >= 0 && a->segments[s].momentum <= 1))
-            return FAIL(desc, "momentum of statistics is %g; 0 to 1", (double)a->segments[s].momentum);
-        if (!moves && !(a->segments[s].momentum >= 0 && a->segments[s].momentum < 1))
-            return FAIL(desc, "momentum is %g; at least 0 and below 1", (double)a->segments[s].momentum);
+        check_segment(desc, &a->segments[s], s + 1 == a->segment_count);
+        covered += a->segments[s].count;
     }
-    if (covered != a->count)
-        return FAIL(desc, "the segments cover %lld of %lld elements", (long long)covered, (long long)a->count);
-    for (int s = 0; desc->op == LS_OP_MUON && s < a->segment_count; s++)
-        if (a->segments[s].rate != LS_SEGMENT_IDLE &&
-            (!a->segments[s].shape || ls_param_count(a->segments[s].shape) > a->segments[s].count))
-            return FAIL(desc, "segment %d is no tensor", s);
-    int divides = desc->op == LS_OP_ADAMW || desc->op == LS_OP_LARS;
-    if (a->beta1 >= 0 && a->beta1 < 1 && a->beta2 >= 0 && a->beta2 < 1 && (a->eps > 0 || !divides)) return LS_SUCCESS;
-    return FAIL(desc, "beta1 %g, beta2 %g, eps %g; betas at least 0 and below 1, eps positive", a->beta1, a->beta2,
-        (double)a->eps);
+    REQUIRE_OF("segments", covered == a->count);
+    REQUIRE_OF("beta1", a->beta1 >= 0 && a->beta1 < 1);
+    REQUIRE_OF("beta2", a->beta2 >= 0 && a->beta2 < 1);
+    REQUIRE_OF("eps", a->eps > 0 || !divides);
 }
 
 // --- work: what one run counts; ops.def has the operations for each --------------------------------
@@ -406,7 +264,7 @@ static double optimizer_work(const ls_op_desc *desc) {
 // --- the tables ----------------------------------------------------------------------------------
 
 static const struct {
-    ls_status (*check)(const ls_op_desc *desc);
+    void (*check)(const ls_op_desc *desc);
     double (*work)(const ls_op_desc *desc);
     size_t storage; // where the descriptor has its type; 0: it has none
 } families[LS_FAMILY_COUNT] = {
@@ -430,8 +288,9 @@ static const struct {
     _Static_assert((int)LS_##NAME##_ARGS <= (int)LS_OP_ARGS_MAX, text " has too many arguments");
 #include "device/ops.def"
 
-ls_status ls_op_check(const ls_op_desc *desc) {
-    return families[ls_op_family_of(desc->op)].check(desc);
+void ls_op_check(const ls_op_desc *desc) {
+    REQUIRE_OF("storage", is_float(ls_op_storage(desc)));
+    families[ls_op_family_of(desc->op)].check(desc);
 }
 
 const char *ls_op_name(ls_op op) {

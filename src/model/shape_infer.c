@@ -130,6 +130,10 @@ ls_status ls_graph_infer(ls_graph *graph) {
     for (int i = 0; i < graph->layer_count; i++) LS_TRY(infer_layer(graph, i, &parameters));
     LS_TRY(check_uses(graph));
     LS_TRY(check_output(graph));
+    if (graph->param_count == 0)
+        return ls_fail(LS_USAGE,
+            "%s: no layer of the network has parameters, so there is nothing to train: add a conv2d or linear layer",
+            graph->path);
     graph->classes = graph->layers[graph->layer_count - 1].out.c;
     return LS_SUCCESS;
 }

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include "base/memory.h"
+#include "config/values.h"
 #include "program/compile_internal.h"
 
 // --- values, slots, instructions -----------------------------------------------------------------
@@ -273,6 +274,9 @@ static ls_status emit_augment(ls_builder *b) {
     };
     return ls_builder_emit(b, &desc, refs, LS_AUGMENT_ARGS);
 }
+
+_Static_assert(
+    (int)LS_RESOLUTION_SIDE_MAX == (int)LS_RESIZE_SIDE_MAX, "config/values.h allows what the operator can do");
 
 // Pictures are augmented as they are; a network at another resolution has them resized then.
 static ls_status emit_resize(ls_builder *b) {

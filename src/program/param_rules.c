@@ -126,7 +126,7 @@ static ls_status fill(const ls_config *cfg, const ls_graph *graph, ls_param_rule
                 "train --dry-run lists the parameters",
                 cfg->file, groups.group[g].pattern, graph->path);
     LS_TRY(fill_statistics(cfg, graph, r));
-    if (trained || graph->param_count == 0) return LS_SUCCESS;
+    if (trained) return LS_SUCCESS;
     return ls_fail(LS_USAGE, "%s: optimizer.groups: every parameter of %s is frozen; nothing is left to train",
         cfg->file, graph->path);
 }

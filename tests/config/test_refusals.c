@@ -90,6 +90,12 @@ static const refusal rows[] = {
         "@:2: train.resolution = 0:24,: expected epoch:pixels with commas between, as 0:24, 3:28, 6:32x40" },
     { "[train]\nresolution = 0:0\n", NULL,
         "@:2: train.resolution = 0:0: expected epoch:pixels with commas between, as 0:24, 3:28, 6:32x40" },
+    { "[train]\nresolution = 0:24, 3:8x32769\n", NULL,
+        "@:2: train.resolution = 0:24, 3:8x32769: pictures of 8 x 32769; expected sides of at most 32768 pixels" },
+    { "[data]\ndataset = synthetic\nshape = 1x8x40000\n", "train.resolution=0:8",
+        "--set train.resolution=0:8: the data's pictures of 8 x 40000 are too large to be resized; expected sides of "
+        "at "
+        "most 32768 pixels" },
     { "[train]\nresolution = 1:24\n", NULL,
         "@:2: train.resolution = 1:24: epoch 1; expected the first to be 0, and each to be above the one before" },
     { "[train]\nresolution = 0:24, 3:28, 3:32\n", NULL,

@@ -369,6 +369,8 @@ static const struct {
     { "output a map", IN "[a]\n" CONV, 3, { "layer 'a' (conv2d): the last layer's output is 4x6x6", "(classes)x1x1" } },
     { "output of one class", IN "[f]\nlayer=flatten\n[h]\nlayer=linear\nout_features=1\n", 5,
         { "output is 1x1x1", "at least 2 classes" } },
+    { "no parameters", "[network]\ninput=3x8x8\n[a]\nlayer=globalavgpool\n", 0,
+        { "no layer of the network has parameters", "add a conv2d or linear layer" } },
     { "output flattened", IN "[f]\nlayer=flatten\n", 3, { "a flattened map of 3x8x8" } },
     { "output too large", "[network]\ninput=1x2048x2048\n[a]\nlayer=conv2d\nout_channels=65536\nkernel=1\n" END, 3,
         { "its output 65536x2048x2048 has more than 2147483647 elements" } },

@@ -70,7 +70,7 @@ static int has_bf16(ls_op_family family) {
 }
 
 ls_status ls_cpu_plan_new(ls_device *device, const ls_op_desc *desc, ls_plan **out) {
-    LS_TRY(ls_op_check(desc));
+    ls_op_check(desc);
     const ls_dtype storage = ls_op_storage(desc);
     const ls_op_family family = ls_op_family_of(desc->op);
     if (storage != LS_F32 && storage != LS_BF16)

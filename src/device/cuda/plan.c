@@ -29,7 +29,7 @@ static ls_cuda_maker *const makers[LS_FAMILY_COUNT] = {
 };
 
 ls_status ls_cuda_plan_new(ls_device *device, const ls_op_desc *desc, ls_plan **out) {
-    LS_TRY(ls_op_check(desc));
+    ls_op_check(desc);
     return makers[ls_op_family_of(desc->op)]((ls_cuda_device *)device, desc, out);
 }
 

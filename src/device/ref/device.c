@@ -51,7 +51,7 @@ static size_t (*const workspaces[LS_FAMILY_COUNT])(const ls_op_desc *desc) = {
 };
 
 static ls_status ref_plan_new(ls_device *device, const ls_op_desc *desc, ls_plan **out) {
-    LS_TRY(ls_op_check(desc));
+    ls_op_check(desc);
     size_t (*workspace)(const ls_op_desc *desc) = workspaces[ls_op_family_of(desc->op)];
     ls_ref_plan *plan;
     LS_TRY(LS_NEW(plan, 1, "plan of %s", ls_op_name(desc->op)));
