@@ -89,7 +89,10 @@ static ls_status add_zone(ls_powercap *p, const char *name, char why[LS_POWERCAP
     zone *z = &p->zones[count];
     *z = (zone){ .range = 0 };
     snprintf(z->name, sizeof z->name, "%s", name);
-    ++*(is_package ? &p->packages : &p->memories);
+    if (is_package)
+        p->packages++;
+    else
+        p->memories++;
     if (!read_number(p, name, "energy_uj", &z->last))
         explain(p, z, "energy_uj", why);
     else if (!read_number(p, name, "max_energy_range_uj", &z->range))

@@ -48,7 +48,10 @@ double ls_student_critical(double p, double freedom) {
     while (ls_student_two_sided(high, freedom) > p) high *= 2;
     for (int i = 0; i < HALVINGS && high - low > DBL_EPSILON * high; i++) {
         const double middle = low + (high - low) / 2;
-        *(ls_student_two_sided(middle, freedom) > p ? &low : &high) = middle;
+        if (ls_student_two_sided(middle, freedom) > p)
+            low = middle;
+        else
+            high = middle;
     }
     return low + (high - low) / 2;
 }

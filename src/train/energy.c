@@ -82,7 +82,10 @@ static double read_gpus(const ls_energy *e, const ls_gpu_sample *samples, ls_run
             continue;
         }
         joules += samples[r].joules;
-        ++*(samples[r].integrated ? &out->gpus_integrated : &out->gpus_counted);
+        if (samples[r].integrated)
+            out->gpus_integrated++;
+        else
+            out->gpus_counted++;
     }
     return joules;
 }
