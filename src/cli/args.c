@@ -279,8 +279,10 @@ static ls_status take_action(ls_args *args, const ls_usage_word *place, const ch
     for (char *next, *at = strtok_r(list, "|", &next); at && count < 8; at = strtok_r(NULL, "|", &next))
         words[count++] = at;
     const char *nearest = ls_text_nearest(word, words, count);
-    return ls_fail(LS_USAGE, "%s has no '%s'%s%s%s (%s are what it does)", ls_command_text(args->command, text), word,
-        nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "",
+    const ls_alias *command = nearest ? NULL : ls_alias_find(LS_ALIAS_COMMAND, "", word); // "diff": another command
+    if (command) nearest = command->ours;
+    return ls_fail(LS_USAGE, "%s has no '%s'%s%s%s%s (%s are what it does)", ls_command_text(args->command, text), word,
+        nearest ? "; did you mean '" : "", command ? "train " : "", nearest ? nearest : "", nearest ? "'?" : "",
         alternatives(place->name, " and ", all, sizeof all));
 }
 
@@ -319,9 +321,7 @@ static ls_status check_words(const ls_args *args, int taken) {
     LS_TRY(check_export(args, args->output));
     if (ls_usage_word_at(args->command, taken, &place) && !place.optional && !(place.many && has_files))
         return missing(args->command, place.noun);
-    if (args->command != LS_COMMAND_CKPT || args->action != LS_CKPT_DIFF || args->file_count == 2) return LS_SUCCESS;
-    if (args->file_count < 2) return missing(args->command, place.noun);
-    return ls_fail(LS_USAGE, "'%s' is one too many: train ckpt diff A B", args->files[2]);
+    return LS_SUCCESS;
 }
 
 static ls_status check_options(ls_args *args) {

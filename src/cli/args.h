@@ -12,7 +12,7 @@ typedef enum {
 } ls_command;
 
 // The words x|y of a usage and the choices of an option, in their order.
-typedef enum { LS_CKPT_VERIFY, LS_CKPT_SHOW, LS_CKPT_DIFF } ls_ckpt_action;
+typedef enum { LS_CKPT_VERIFY, LS_CKPT_SHOW } ls_ckpt_action;
 typedef enum { LS_SCALING_STRONG, LS_SCALING_WEAK, LS_SCALING_BOTH } ls_scaling;
 
 enum { LS_ARGS_SETS_MAX = 64, LS_ARGS_SWEEPS_MAX = 8 };

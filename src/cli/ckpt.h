@@ -12,6 +12,8 @@ typedef struct {
     int one; // the path itself is one
 } ls_ckpt_list;
 
+// Is the folder a checkpoint? By its manifest, or by its name: without a manifest it is a damaged checkpoint.
+LS_CHECKED ls_status ls_ckpt_is_one(const char *path, int *is);
 // LS_STORAGE: it is none, and there is none in it.
 LS_CHECKED ls_status ls_ckpt_find(const char *path, ls_ckpt_list *out);
 void ls_ckpt_list_free(ls_ckpt_list *list);
@@ -20,7 +22,5 @@ void ls_ckpt_list_free(ls_ckpt_list *list);
 LS_CHECKED ls_status ls_ckpt_verify(const char *const *paths, int count);
 // All about one, or a table of several. LS_STORAGE: one is damaged.
 LS_CHECKED ls_status ls_ckpt_show(const char *const *paths, int count);
-// LS_NUMERIC: the states of a and b (checkpoints or weights files) differ; what differs stands on stdout.
-LS_CHECKED ls_status ls_ckpt_diff(const char *a, const char *b);
 
 #endif

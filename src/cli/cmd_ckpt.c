@@ -1,5 +1,5 @@
-// cmd_ckpt.c - `train ckpt verify|show|diff PATH...`: which checkpoints a path means, and their verification.
-// ckpt_show.c and ckpt_diff.c have the rest. Nothing here changes a file: a run may be writing beside it.
+// cmd_ckpt.c - `train ckpt verify|show PATH...`: which checkpoints a path means, and their verification; ckpt_show.c
+// shows them. Nothing here changes a file: a run may be writing beside it.
 #include <stdio.h>
 #include <string.h>
 #include "base/atomic_file.h"
@@ -51,8 +51,7 @@ static ls_status has_file(const char *folder, const char *name, int *has) {
     return LS_SUCCESS;
 }
 
-// By its name, too: one whose manifest is gone is still one, though damaged.
-static ls_status is_checkpoint(const char *path, int *is) {
+ls_status ls_ckpt_is_one(const char *path, int *is) {
     const char *slash = strrchr(path, '/');
     *is = ls_checkpoint_update(slash ? slash + 1 : path) >= 0;
     return *is ? LS_SUCCESS : has_file(path, "manifest.json", is);
@@ -62,7 +61,7 @@ static ls_status find(const char *path, ls_ckpt_list *out) {
     char inner[PATH_BYTES];
     int is;
     if (!ls_path_exists(path)) return ls_fail(LS_STORAGE, "%s: does not exist", path);
-    LS_TRY(is_checkpoint(path, &is));
+    LS_TRY(ls_ckpt_is_one(path, &is));
     if (is) return only(path, out);
     LS_TRY(list_folder(path, out));
     if (out->count) return LS_SUCCESS;
@@ -119,8 +118,7 @@ ls_status ls_ckpt_verify(const char *const *paths, int count) {
 
 static ls_status work(const ls_args *args) {
     ls_status status = args->action == LS_CKPT_VERIFY ? ls_ckpt_verify(args->files, args->file_count)
-                       : args->action == LS_CKPT_SHOW ? ls_ckpt_show(args->files, args->file_count)
-                                                      : ls_ckpt_diff(args->files[0], args->files[1]);
+                                                      : ls_ckpt_show(args->files, args->file_count);
     ls_keep_first(&status, ls_command_flush(stdout));
     return status;
 }

@@ -1,4 +1,5 @@
-// cmd_compare.c - `train compare RUN_A RUN_B [--json]`: where two runs begin to differ, on rank 0 alone.
+// cmd_compare.c - `train compare A B [--json]`: what differs first between two runs, checkpoints or weights files, on rank
+// 0 alone.
 #include <stdio.h>
 #include "base/memory.h"
 #include "cli/commands.h"
@@ -16,16 +17,16 @@ static ls_status print_report(const cJSON *report, int json) {
 }
 
 static ls_status compare(const ls_args *args) {
-    ls_run_files *a = NULL, *b = NULL;
+    ls_side *a = NULL, *b = NULL;
     cJSON *report = NULL;
-    ls_status status = ls_run_files_read(args->files[0], &a);
-    LS_THEN(status, ls_run_files_read(args->files[1], &b));
+    ls_status status = ls_side_read(args->files[0], &a);
+    LS_THEN(status, ls_side_read(args->files[1], &b));
     LS_THEN(status, ls_compare(a, b, &report));
     LS_THEN(status, print_report(report, args->json));
     LS_THEN(status, ls_compare_outcome(report));
     cJSON_Delete(report);
-    ls_run_files_free(a);
-    ls_run_files_free(b);
+    ls_side_free(a);
+    ls_side_free(b);
     return status;
 }
 

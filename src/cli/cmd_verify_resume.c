@@ -1,20 +1,21 @@
-// cmd_verify_resume.c - `train verify-resume CONFIG.ini [--updates K]`: is a run that goes on
-// from a checkpoint the uninterrupted one?
+// cmd_verify_resume.c - `train verify-resume CONFIG.ini [--updates K]`: does a run that goes on from a checkpoint give
+// the same bits as the uninterrupted run?
 //
-// Three trainings, on the ranks, device and options of a real run: 2K updates without a break; K updates, saved to
-// files; a trainer that has done nothing yet takes those over and does K more. Tensors and counters of the first and
-// the last must agree bit for bit. Where they do not, the first is done again: a device or a sum over ranks that gives
-// other bits each time is no fault of the checkpoint's, and is called what it is. The files lie in a temporary folder
-// ($TMPDIR or /tmp) on rank 0's host, removed in the end.
+// It trains three times, on the ranks, device and options of a real run: 2K updates without a break; K updates, saved to
+// files; and K more updates by a new trainer that resumes from those files. The states after 2K updates must agree bit
+// for bit. If they differ, the uninterrupted training is repeated: a device or a sum over ranks that gives other bits
+// each time is no fault of the checkpoint, and the message says so. The files lie in a temporary folder ($TMPDIR or
+// /tmp) on rank 0's host, which is removed at the end.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "base/log.h"
+#include "base/text.h"
 #include "cli/commands.h"
 #include "files/checkpoint_manager.h"
-#include "train/diagnose/tensor_diff.h"
+#include "train/diagnose/state_diff.h"
 #include "train/trainer.h"
 
 typedef struct {
@@ -82,44 +83,59 @@ static ls_status with_new_trainer(verification *v,
     return status;
 }
 
-// What differs, "" for nothing.
-static const char *describe(const ls_snapshot *a, const ls_snapshot *b, char *dst, size_t bytes) {
-    ls_tensor_difference difference;
-    char values[256];
-    int tensor = ls_snapshot_compare(a, b, &difference);
-    if (tensor < 0)
-        ls_counters_compare(&a->counters, &b->counters, dst, bytes);
-    else
-        snprintf(dst, bytes, "the first tensor that differs is '%s': %s%s", a->tensors[tensor].name,
-            a->tensors[tensor].name, ls_tensor_difference_text(&difference, values, sizeof values));
-    return dst;
+// The text of the first tensor that differs, or else of the first counter.
+typedef struct {
+    int is_tensor;
+    char text[LS_STATUS_TEXT_BYTES / 2]; // "": nothing differs
+} first_difference;
+
+static void take_first(void *context, const ls_state_difference *d) {
+    first_difference *first = context;
+    if (first->text[0] && (first->is_tensor || !d->is_tensor)) return;
+    first->is_tensor = d->is_tensor;
+    ls_text_cut(first->text, sizeof first->text, "%s '%s' differs: %s | %s%s%s%s", d->is_tensor ? "tensor" : "counter",
+        d->name, d->a, d->b, d->note[0] ? " (" : "", d->note, d->note[0] ? ")" : "");
 }
 
-// Rank 0.
-static ls_status report(const verification *v) {
-    char text[LS_STATUS_TEXT_BYTES / 2], other[LS_STATUS_TEXT_BYTES / 2];
+static ls_status find_first(const ls_snapshot *a, const ls_snapshot *b, first_difference *first) {
+    ls_state x = { 0 }, y = { 0 };
+    *first = (first_difference){ 0 };
+    ls_status status = ls_state_of_snapshot(a, &x);
+    LS_THEN(status, ls_state_of_snapshot(b, &y));
+    if (!ls_failed(status)) ls_state_diff(&x, &y, take_first, first);
+    ls_state_free(&x);
+    ls_state_free(&y);
+    return status;
+}
+
+// Rank 0. `first`: the first difference between the resumed and the uninterrupted run.
+static ls_status report(const verification *v, const first_difference *first) {
+    first_difference repeated = { 0 };
     long long k = (long long)v->updates;
-    if (!v->again && !describe(v->straight, v->resumed, text, sizeof text)[0]) {
+    if (!first->text[0]) {
         printf("the same, bit for bit: %lld updates without a break, and %lld + a checkpoint + %lld (%d tensors)\n",
             2 * k, k, k, v->straight->count);
         return ls_command_flush(stdout);
     }
-    if (v->again && describe(v->straight, v->again, other, sizeof other)[0])
+    LS_TRY(find_first(v->straight, v->again, &repeated));
+    if (repeated.text[0])
         return ls_fail(LS_NUMERIC,
             "these ranks and this device are not reproducible: %lld updates, done twice without a checkpoint, differ; "
-            "%s%s",
-            2 * k, other, v->cfg->run_deterministic ? "" : " (run.deterministic = true makes them so)");
+            "the first %s%s",
+            2 * k, repeated.text, v->cfg->run_deterministic ? "" : " (run.deterministic = true makes them so)");
     return ls_fail(LS_NUMERIC,
-        "a resumed run is not the uninterrupted one: after %lld updates, and %lld + a checkpoint + %lld, %s", 2 * k, k,
-        k, describe(v->straight, v->resumed, text, sizeof text));
+        "a resumed run is not the uninterrupted one: after %lld updates, and %lld + a checkpoint + %lld, the first %s",
+        2 * k, k, k, first->text);
 }
 
 static ls_status compare(verification *v) {
-    char text[LS_STATUS_TEXT_BYTES / 2];
-    int differs = is_first(v) && describe(v->straight, v->resumed, text, sizeof text)[0] != 0;
+    first_difference first = { 0 };
+    ls_status status = is_first(v) ? find_first(v->straight, v->resumed, &first) : LS_SUCCESS;
+    int differs = first.text[0] != 0;
+    LS_TRY(ls_command_agree(v->comm, status));
     LS_TRY(ls_command_agree(v->comm, ls_comm_broadcast(v->comm, &differs, sizeof differs, 0)));
     if (differs) LS_TRY(with_new_trainer(v, train_straight, &v->again));
-    return ls_command_agree(v->comm, is_first(v) ? report(v) : LS_SUCCESS);
+    return ls_command_agree(v->comm, is_first(v) ? report(v, &first) : LS_SUCCESS);
 }
 
 static ls_status make_folder(verification *v) {

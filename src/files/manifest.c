@@ -68,7 +68,7 @@ static const struct {
 };
 enum { COUNTERS = sizeof counters / sizeof counters[0] };
 
-static void add_counters(cJSON *tree, const ls_train_counters *values) {
+void ls_manifest_add_counters(cJSON *tree, const ls_train_counters *values) {
     for (int i = 0; i < COUNTERS; i++) {
         const char *at = (const char *)values + counters[i].offset, *name = counters[i].name;
         cJSON *section = ls_json_get(tree, counters[i].section);
@@ -186,7 +186,7 @@ ls_status ls_manifest_text(const ls_snapshot *s, const ls_train_info *info, cons
     const char *path, char **text) {
     cJSON *tree = cJSON_CreateObject();
     add_info(tree, info);
-    add_counters(tree, &s->counters);
+    ls_manifest_add_counters(tree, &s->counters);
     add_files(tree, s, files, count);
     char *body = ls_json_text(tree, 1);
     cJSON_Delete(tree);

@@ -17,6 +17,8 @@ typedef struct { // a file of tensors [first, end) of the snapshot
 // *text: to be freed by the caller. path: for messages.
 LS_CHECKED ls_status ls_manifest_text(const ls_snapshot *snapshot, const ls_train_info *info,
     const ls_manifest_file *files, int count, const char *path, char **text);
+// Adds the counters to a JSON object as a manifest has them: sections cursor, update, sums, evaluation and steady.
+void ls_manifest_add_counters(cJSON *tree, const ls_train_counters *counters);
 // Refuses what is not whole, by its hash, and what another version wrote.
 LS_CHECKED ls_status ls_manifest_parse(const char *path, const char *text, size_t bytes, cJSON **manifest);
 LS_CHECKED ls_status ls_manifest_counters(const char *path, const cJSON *manifest, ls_train_counters *counters);

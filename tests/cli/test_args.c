@@ -48,12 +48,12 @@ static const struct {
     { { "replay" }, "no folder: train replay FOLDER ('train replay --help' says more)" },
     { { "replay", "d", "e" }, "'e' is one file too many: train replay FOLDER" },
     { { "replay", "d", "--quiet" }, "--quiet: not an option of 'train replay'; 'train replay --help' lists them" },
-    { { "ckpt" }, "no action: train ckpt verify|show|diff PATH... ('train ckpt --help' says more)" },
-    { { "ckpt", "verify" }, "no folder: train ckpt verify|show|diff PATH... ('train ckpt --help' says more)" },
-    { { "ckpt", "diff", "a" }, "no folder: train ckpt verify|show|diff PATH... ('train ckpt --help' says more)" },
-    { { "ckpt", "diff", "a", "b", "c" }, "'c' is one too many: train ckpt diff A B" },
-    { { "ckpt", "dif", "a", "b" },
-        "train ckpt has no 'dif'; did you mean 'diff'? (verify, show and diff are what it does)" },
+    { { "ckpt" }, "no action: train ckpt verify|show PATH... ('train ckpt --help' says more)" },
+    { { "ckpt", "verify" }, "no folder: train ckpt verify|show PATH... ('train ckpt --help' says more)" },
+    { { "ckpt", "diff", "a", "b" },
+        "train ckpt has no 'diff'; did you mean 'train compare'? (verify and show are what it does)" },
+    { { "ckpt", "shwo", "a" }, "train ckpt has no 'shwo'; did you mean 'show'? (verify and show are what it does)" },
+    { { "ckpt", "xyzzy", "a" }, "train ckpt has no 'xyzzy' (verify and show are what it does)" },
     { { "ckpt", "verify", "a", "--set", "a.b=c" },
         "--set: not an option of 'train ckpt'; 'train ckpt --help' lists them" },
     { { "verify-resume" },
@@ -259,12 +259,12 @@ static void words_of_predict(void **state) {
 
 static void words_of_ckpt(void **state) {
     (void)state;
-    static const char *const words[WORDS_MAX] = { "ckpt", "diff", "a", "verify" };
+    static const char *const words[WORDS_MAX] = { "ckpt", "show", "a", "verify" };
     static const char *const more[WORDS_MAX] = { "verify-resume", "a.ini", "--updates", "7", "--set", "c.d=e" };
     ls_args args;
     assert_false(ls_failed(parse(words, &args)));
     assert_int_equal(args.command, LS_COMMAND_CKPT);
-    assert_int_equal(args.action, LS_CKPT_DIFF);
+    assert_int_equal(args.action, LS_CKPT_SHOW);
     assert_int_equal(args.file_count, 2);
     assert_string_equal(args.files[1], "verify");
     ls_args_free(&args);

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# train ckpt verify, show, diff; train verify-resume.
+# train ckpt verify, show; train verify-resume.
 set -u
 # shellcheck source=tests/cli/common.sh
 . "$(dirname "$0")/common.sh" "$1"
@@ -16,9 +16,7 @@ at() { printf 'a/checkpoints/update-%012d' "$1"; }
 small="--set data.train_samples=100 --set device.type=cpu --quiet"
 # 100 samples in windows of 32: four updates an epoch
 # shellcheck disable=SC2086 # several words
-for run in a b; do
-    "$train" tiny.ini --run-dir $run $small --set checkpoint.every_updates=3 --set checkpoint.keep_last=9 >/dev/null || exit 1
-done
+"$train" tiny.ini --run-dir a $small --set checkpoint.every_updates=3 --set checkpoint.keep_last=9 >/dev/null || exit 1
 
 output=$("$train" ckpt verify a)
 check "verify a run: exit" $? 0
@@ -37,23 +35,7 @@ says "show one: cursor" "cursor      epoch 0, window 3, update 3, samples 96" "$
 says "show one: config" "  train.global_batch = 32" "$output"
 says "show one: tensors" "conv1.weight.momentum            fp32  (8, 1, 3, 3)" "$output"
 
-output=$("$train" ckpt diff "$(at 3)" "b/checkpoints/$(basename "$(at 3)")")
-check "diff of two like runs: exit" $? 0
-check "diff of two like runs: says nothing" "$output" ""
-output=$("$train" ckpt diff "$(at 3)" "$(at 4)" 2>errors)
-check "diff of two updates: exit" $? 6
-check "diff of two updates: one line of error" "$(grep -c 'error:' errors)" 1
-says "diff: tensors" "conv1.weight	[0] is " "$output"
-says "diff: counters" "cursor.update	3 and 4" "$output"
-check "diff of the last weights" "$("$train" ckpt diff "$(at 8)/weights.safetensors" a/weights.safetensors && echo same)" same
-check "diff of a checkpoint and weights" "$("$train" ckpt diff "$(at 8)" a/weights.safetensors && echo same)" same
-refused "diff of a run" 2 "name one, such as a/checkpoints/update-000000000008" "$train" ckpt diff a "$(at 3)"
-# Options and the device are told, and do not count.
-# shellcheck disable=SC2086 # several words
-"$train" tiny.ini --run-dir c $small --set checkpoint.every_updates=3 --set checkpoint.keep_last=9 --set log.every=5 >/dev/null
-output=$("$train" ckpt diff "$(at 3)" "c/checkpoints/$(basename "$(at 3)")")
-check "diff of two options: exit" $? 0
-check "diff of two options" "$output" 'config.log.every	"4" and "5"'
+refused "diff is another command" 2 "train ckpt has no 'diff'; did you mean 'train compare'? (verify and show are what it does)" "$train" ckpt diff a a
 
 # One bit of one weight.
 python3 - "$(at 3)/weights.safetensors" 2>/dev/null <<'END' || printf '\001' | dd of="$(at 3)/weights.safetensors" bs=1 seek=4000 conv=notrunc status=none
@@ -74,7 +56,6 @@ check "show a damaged one: exit" $? 7
 says "show a damaged one" "damaged" "$(grep 000000003 shown)"
 rm "$(at 8)/manifest.json"
 says "a lost manifest: the one before is newest" "newest" "$("$train" ckpt show a 2>/dev/null | grep 000000006)"
-refused "diff of a damaged one" 7 "weights.safetensors: damaged" "$train" ckpt diff "$(at 3)" "$(at 4)"
 
 export TMPDIR=$here/t; mkdir t
 # shellcheck disable=SC2086 # several words

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# train compare: what differs first, and the exit code.
+# train compare: what differs first between runs, checkpoints and weights files, in any mix, and the exit code.
 set -u
 # shellcheck source=tests/cli/common.sh
 . "$(dirname "$0")/common.sh" "$1"
@@ -28,6 +28,7 @@ check "the same: errors" "$(cat errors)" ""
 says "the same: configuration" "log.every  4  |  2  (decides no result)" "$(section configuration)"
 check "the same: weights" "$(section weights)" "weights        same: the same at 4 checkpoints"
 check "the same: losses" "$(section losses)" "losses         same: at 4 updates of both metrics.jsonl"
+says "the same: tensors" "are the same, in the checkpoints of update 16" "$(section tensors)"
 check "the same: the last line" "$(tail -n 1 out)" "the same weights and losses"
 
 "$train" compare a c >out 2>errors
@@ -38,6 +39,7 @@ says "another learning rate: weights" "differ at the checkpoint of update 4 (epo
 says "another learning rate: losses" "differ first at update 4, " "$(section losses)"
 says "another learning rate: results" "weights_hash  $(field a weights_hash)  |  $(field c weights_hash)" "$(section results)"
 check "another learning rate: data" "$(section data)" "data           same"
+says "another learning rate: tensors" "differ, in the checkpoints of update 12" "$(section tensors)"
 
 # The losses that came of a part which has been computed again are not looked at.
 "$train" compare a d >out 2>errors
@@ -79,7 +81,7 @@ END
 "$train" compare a g >out 2>errors
 check "one bit: exit" $? 6
 says "one bit" "differ first at update 12, grad_norm by" "$(section losses)"
-check "one bit: the rest" "$(grep -c same out)" 7
+check "one bit: the rest" "$(grep -c "  same" out)" 9
 
 "$train" compare a c --json >out 2>/dev/null
 check "json: exit" $? 6
@@ -87,10 +89,61 @@ check "json" "$(python3 -c 'import json, sys
 r = json.load(open("out"))
 s = {x["name"]: x for x in r["sections"]}
 print(r["a"], r["b"], r["same"], r["first"], list(s), s["weights"]["verdict"], s["configuration"]["differences"][0])')" \
-    "a c False configuration: optimizer.lr ['version', 'configuration', 'data', 'device', 'weights', 'losses', 'evaluations', 'results'] different {'what': 'optimizer.lr', 'a': '0.05', 'b': '0.04'}"
+    "a c False configuration: optimizer.lr ['version', 'configuration', 'data', 'device', 'weights', 'losses', 'evaluations', 'results', 'counters', 'tensors'] different {'what': 'optimizer.lr', 'a': '0.05', 'b': '0.04'}"
+
+# Checkpoints and weights files
+at() { printf '%s/checkpoints/update-%012d' "$1" "$2"; }
+"$train" compare "$(at a 12)" "$(at b 12)/" >out 2>errors
+check "checkpoints of like runs: exit" $? 0
+check "checkpoints of like runs: errors" "$(cat errors)" ""
+says "checkpoints: options that decide nothing are told" "log.every  4  |  2  (decides no result)" "$(section configuration)"
+check "checkpoints: the last line" "$(tail -n 1 out)" "the same state"
+"$train" compare "$(at a 12)" "$(at a 16)" >out 2>errors
+check "checkpoints of two updates: exit" $? 6
+check "checkpoints of two updates: error" "$(cat errors)" "error: $(at a 12) and $(at a 16) differ, first in counters: cursor.epoch"
+says "checkpoints of two updates: counters" "cursor.update  12  |  16" "$(section counters)"
+says "checkpoints of two updates: tensors" "conv1.weight  [0] is " "$(section tensors)"
+says "checkpoints of two updates: a long list" " more (--json has all)" "$(section tensors)"
+"$train" compare "$(at a 16)" "$(at f 16)" >out 2>errors
+check "checkpoints on other data: exit" $? 6
+says "checkpoints on other data" "data.samples  240  |  239" "$(section counters)"
+for pair in "$(at a 16)/weights.safetensors a/weights.safetensors" "$(at a 16) a/weights.safetensors" "a/weights.safetensors a" "b $(at b 16)/weights.safetensors"; do
+    # shellcheck disable=SC2086 # two words
+    "$train" compare $pair >out 2>errors
+    check "$pair: exit" $? 0
+    check "$pair: only tensors" "$(grep -c . out) $(tail -n 1 out)" "2 the same weights"
+done
+# A run stands for its checkpoint of the same update, or for its newest one.
+"$train" compare a "$(at b 12)" >out 2>errors
+check "a run and a checkpoint: exit" $? 0
+"$train" compare "$(at a 16)" d >out 2>errors
+check "a checkpoint and a run: exit" $? 0
+cp -r b old && rm -r old/checkpoints/*16
+"$train" compare old "$(at a 16)" >out 2>errors
+check "a run without that update: exit" $? 6
+says "a run without that update" "cursor.update  12  |  16" "$(section counters)"
+
+# The last bit of one weight, first in the file alone, then in a checkpoint that is whole.
+flip='import sys
+with open(sys.argv[1], "r+b") as f:
+    f.seek(-4, 2)
+    byte = f.read(1)[0]
+    f.seek(-4, 2)
+    f.write(bytes([byte ^ 1]))'
+cp a/weights.safetensors flipped.safetensors
+python3 -c "$flip" flipped.safetensors
+"$train" compare a flipped.safetensors >out 2>errors
+check "one bit of a weight: exit" $? 6
+says "one bit of a weight" "1 of " "$(section tensors)"
+says "one bit of a weight: how much" "(one bit apart; 1 of 4 elements differ, at most by " "$(section tensors)"
+cp -r b damaged
+python3 -c "$flip" "$(at damaged 12)/weights.safetensors"
+refused "a damaged checkpoint" 7 "weights.safetensors: damaged" "$train" compare "$(at damaged 12)" "$(at a 12)"
+"$train" compare a damaged >out 2>errors
+check "a run with a damaged checkpoint: exit" $? 0
 
 # What is missing or cut off
-rm -r g/checkpoints g/summary.json g/config.ini
+rm -r g/checkpoints g/summary.json g/config.ini g/weights.safetensors
 truncate -s -30 g/metrics.jsonl
 "$train" compare a g >out 2>/dev/null
 check "less of a run: exit" $? 6
@@ -101,10 +154,10 @@ cp -r g h
 refused "nothing computed" 7 "have nothing to compare" "$train" compare g h
 refused "no such folder" 2 "nothing: is not there" "$train" compare a nothing
 mkdir empty
-refused "no run" 7 "empty: holds no run" "$train" compare empty a
-refused "one run" 2 "no second run's folder" "$train" compare a
+refused "no run" 7 "empty: holds no run (no metrics.jsonl with a start in it), and is no checkpoint or weights file" "$train" compare empty a
+refused "one run" 2 "no second run, checkpoint or weights file" "$train" compare a
 refused "three runs" 2 "one file too many" "$train" compare a b c
-printf '{"event":"start","version":"x\\u001b[31m","update":0}\n' >h/metrics.jsonl
+printf '{"event":"start","time":0,"epoch":0,"version":"x\\u001b[31m","update":0}\n' >h/metrics.jsonl
 "$train" compare a h >out 2>/dev/null
 says "text from files is escaped" '|  x\x1b[31m' "$(section version)"
 finish

@@ -38,7 +38,7 @@ offers "files of a kind" "a.ini bin net.ini pictures runs tiny.ini " predict w -
 offers "weights" "weights.safetensors " predict we
 offers "pictures" "boot.png " predict w --quiet bo
 offers "more pictures" "boot.png " predict w a.png --config x.ini bo
-offers "an action" "diff show verify " ckpt ""
+offers "an action" "show verify " ckpt ""
 offers "a topic" "exit-codes " help exi
 offers "a section" "optimizer " help options opt
 offers "a kind of layer" "batchnorm2d " help layers b

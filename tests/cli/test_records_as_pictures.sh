@@ -110,7 +110,7 @@ losses records_run >losses.txt
 check "losses: some" "$(wc -l <losses.txt | tr -d ' ') lines, $(sort -u losses.txt | wc -l | tr -d ' ') different" "22 lines, 22 different"
 for name in decoded packing packed; do
     check "$name: losses" "$(losses $name | diff losses.txt - | head -5)" ""
-    check "$name: weights" "$("$train" ckpt diff records_run/weights.safetensors $name/weights.safetensors >/dev/null 2>&1 || echo "differ")" ""
+    check "$name: weights" "$("$train" compare records_run/weights.safetensors $name/weights.safetensors >/dev/null 2>&1 || echo "differ")" ""
 done
 # That the comparison can fail: one pixel of one picture.
 python3 -c '
@@ -126,5 +126,5 @@ end = data[at + 8 + length:]
 open("pictures/train/cat/00003.png", "wb").write(data[:at - 4] + len(packed).to_bytes(4, "big") + body + zlib.crc32(body).to_bytes(4, "big") + end)'
 check "another pixel" "$(run --run-dir other --set data.dataset=folder --set data.path=pictures)" ""
 check "another pixel: other losses" "$(losses other | cmp -s losses.txt - && echo the same)" ""
-check "another pixel: other weights" "$("$train" ckpt diff records_run/weights.safetensors other/weights.safetensors >/dev/null 2>&1 && echo the same)" ""
+check "another pixel: other weights" "$("$train" compare records_run/weights.safetensors other/weights.safetensors >/dev/null 2>&1 && echo the same)" ""
 finish

@@ -250,7 +250,7 @@ else
 fi
 begin --set train.max_updates=1 --set optimizer.lr=0 --run-dir kept 2>/dev/null
 cell "order, start" 0 "order.safetensors has the classes in another order: rows are matched by name in fc.weight, fc.bias" start
-check "order, start: the rows of the names" "$("$train" ckpt diff kept/weights.safetensors run/weights.safetensors >/dev/null && echo the same)" "the same"
+check "order, start: the rows of the names" "$("$train" compare kept/weights.safetensors run/weights.safetensors >/dev/null && echo the same)" "the same"
 cell "order, sweep" 0 "order.safetensors has the classes in another order" sweep
 check "order, eval on 2 ranks" "$(ranks 2 60 "$train" eval --quiet open.ini order.safetensors 2>/dev/null)" "$own"
 unset weights
@@ -281,8 +281,8 @@ still=(--set train.max_updates=1 --set optimizer.lr=0)
 begin "${set_shift[@]}" "${still[@]}" --run-dir anew 2>/dev/null
 begin "${set_shift[@]}" "${still[@]}" --run-dir rule --set 'model.init_rules=new fc.*'
 begin "${set_shift[@]}" "${still[@]}" --run-dir number --set model.override=classes 2>/dev/null
-check "classes, start: as by the rule" "$("$train" ckpt diff anew/weights.safetensors rule/weights.safetensors >/dev/null && echo the same)" "the same"
-check "classes, start by number: the file's" "$("$train" ckpt diff number/weights.safetensors $w >/dev/null && echo the same)" "the same"
+check "classes, start: as by the rule" "$("$train" compare anew/weights.safetensors rule/weights.safetensors >/dev/null && echo the same)" "the same"
+check "classes, start by number: the file's" "$("$train" compare number/weights.safetensors $w >/dev/null && echo the same)" "the same"
 check "classes, eval by number" "$("$train" eval --quiet number 2>/dev/null | head -n 1)" "$(eval_config "${set_shift[@]}" --set model.override=classes 2>/dev/null | head -n 1)"
 
 # --- data sets with names of their own -------------------------------------------------------------------

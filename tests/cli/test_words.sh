@@ -103,7 +103,7 @@ done <<'ROWS'
 2|runs/nope: is not there|compare runs/first runs/nope
 2|runs/nope: is not there|ckpt verify runs/nope
 2|runs/nope: is not there|ckpt show runs/first runs/nope
-2|runs/nope: is not there|ckpt diff runs/first/weights.safetensors runs/nope
+2|runs/nope: is not there|compare runs/first/weights.safetensors runs/nope
 2|nope: is not there|replay nope
 2|nope.ini: is not there|bench nope.ini
 2|nope.ini: is not there|sweep nope.ini

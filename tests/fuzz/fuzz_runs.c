@@ -23,12 +23,12 @@ static void link_parts(const uint8_t **data, size_t *bytes, int count) {
     }
 }
 
-static ls_run_files *read_run(void) {
-    ls_run_files *files;
-    return fuzz_refused(ls_run_files_read(fuzz_folder(), &files), LS_STORAGE, LS_OK) ? NULL : files;
+static ls_side *read_run(void) {
+    ls_side *side;
+    return fuzz_refused(ls_side_read(fuzz_folder(), &side), LS_STORAGE, LS_OK) ? NULL : side;
 }
 
-static void compare(const ls_run_files *a, const ls_run_files *b) {
+static void compare(ls_side *a, ls_side *b) {
     cJSON *report;
     if (fuzz_refused(ls_compare(a, b, &report), LS_STORAGE, LS_OK)) return;
     char *text = NULL;
@@ -66,12 +66,12 @@ static void look_as_sweep(void) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     link_parts(&data, &bytes, OF_SWEEP);
     look_as_sweep();
-    ls_run_files *a = read_run();
+    ls_side *a = read_run();
     link_parts(&data, &bytes, OF_SWEEP - 1);
-    ls_run_files *b = read_run();
+    ls_side *b = read_run();
     if (a && b) compare(a, b);
-    ls_run_files_free(a);
-    ls_run_files_free(b);
+    ls_side_free(a);
+    ls_side_free(b);
     for (int i = 0; i < OF_SWEEP; i++) fuzz_link(fuzz_folder(), names[i], -1);
     return 0;
 }

@@ -41,7 +41,7 @@ same_run() {
   last "$1"
   one=$last_one
   last "$2"
-  if "$bin/train" ckpt diff "$one" "$last_one" >"$work/diff" 2>&1 && cmp -s "$work/$1/weights.safetensors" "$work/$2/weights.safetensors"; then
+  if "$bin/train" compare "$one" "$last_one" >"$work/diff" 2>&1 && cmp -s "$work/$1/weights.safetensors" "$work/$2/weights.safetensors"; then
     echo yes
   else
     head -n 3 "$work/diff"

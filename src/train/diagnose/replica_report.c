@@ -10,6 +10,7 @@
 #include "files/safetensors.h"
 #include "train/snapshots.h"
 #include "files/weights_metadata.h"
+#include "train/diagnose/state_diff.h"
 
 enum { KINDS_MAX = 8, GROUPS_BYTES = 1024, PATH_BYTES = 2 * LS_TEXT_BYTES };
 
@@ -87,32 +88,8 @@ static void find_differences(evidence *e) {
 
 // --- elements ------------------------------------------------------------------------------------
 
-typedef struct { // of this rank's tensor against the reference's
-    int64_t differing, first;
-    float mine, theirs;
-} element_count;
-
-static element_count compare_elements(const float *mine, const float *theirs, int64_t elements) {
-    element_count count = { .first = -1 };
-    for (int64_t i = 0; i < elements; i++) {
-        if (memcmp(&mine[i], &theirs[i], sizeof *mine) == 0) continue; // by their bits: NaN, -0
-        if (count.differing++ > 0) continue;
-        count.first = i;
-        count.mine = mine[i];
-        count.theirs = theirs[i];
-    }
-    return count;
-}
-
-static int one_bit_apart(float a, float b) {
-    uint32_t x, y;
-    memcpy(&x, &a, sizeof x);
-    memcpy(&y, &b, sizeof y);
-    x ^= y;
-    return x && (x & (x - 1)) == 0;
-}
-
-// How far the first tensor that differs does: on the lowest rank that has not what most have, against one that has.
+// Describes the first tensor that differs: its values on the lowest rank outside the majority, beside a rank of the
+// majority.
 static ls_status describe_elements(const evidence *e, ls_text_room *out) {
     ls_run_session *session = e->session;
     const ls_run_plan *plan = session->plan;
@@ -126,13 +103,13 @@ static ls_status describe_elements(const evidence *e, ls_text_room *out) {
     LS_TRY(session->compute.device->api->queue_sync(session->compute.queue));
     memcpy(e->theirs, e->mine, bytes);
     LS_TRY(ls_comm_broadcast(plan->comm, e->theirs, (int64_t)bytes, reference));
-    element_count count = compare_elements(e->mine, e->theirs, tensor.elements);
-    LS_TRY(ls_comm_broadcast(plan->comm, &count, sizeof count, other));
-    if (count.differing == 0) return LS_SUCCESS;
+    ls_tensor_difference d;
+    ls_tensor_compare(LS_F32, tensor.elements, e->mine, e->theirs, &d);
+    LS_TRY(ls_comm_broadcast(plan->comm, &d, sizeof d, other));
+    if (d.differing == 0) return LS_SUCCESS;
     ls_text_put(out,
         "; in %" PRId64 " of its %" PRId64 " elements, first in number %" PRId64 ": %.9g on rank %d, %.9g on rank %d%s",
-        count.differing, tensor.elements, count.first, (double)count.theirs, reference, (double)count.mine, other,
-        one_bit_apart(count.mine, count.theirs) ? " (one bit apart)" : "");
+        d.differing, d.elements, d.first, d.first_b, reference, d.first_a, other, d.one_bit ? " (one bit apart)" : "");
     return LS_SUCCESS;
 }
 
@@ -187,7 +164,7 @@ static ls_status save_kinds(const evidence *e, ls_snapshot *s, ls_text_room *out
     if (ls_failed(written))
         ls_text_put(out, "; their states could not be saved: %.500s", written.text);
     else
-        ls_text_put(out, "; %s/diverged-update-%" PRId64 " has their whole states: %s (`train ckpt diff` compares two)",
+        ls_text_put(out, "; %s/diverged-update-%" PRId64 " has their whole states: %s (`train compare` compares two)",
             e->saving->folder, e->progress->done.updates, names);
     return LS_SUCCESS;
 }
