@@ -28,6 +28,7 @@ typedef struct {
     ls_device *device;
     ls_facts *all; // [ranks]
     ls_findings *findings;
+    ls_test_bed bed;
     ls_test tests[TESTS_MAX];
     int test_count;
 } doctor;
@@ -97,13 +98,13 @@ static ls_status gather(doctor *d) {
 }
 
 static ls_status try_all(doctor *d, int prints) {
-    const ls_test_bed bed = { .comm = d->comm,
+    d->bed = (ls_test_bed){ .comm = d->comm,
         .device = d->device,
         .folder = own.facts.folder,
         .shares = d->device && ls_device_assignment_shares(d->assignment) };
     if (prints) fputs("self-test\n", stdout);
     for (int i = 0; i < ls_test_count && i < TESTS_MAX; i++) {
-        LS_TRY(ls_command_agree_or_abort(d->comm, ls_test_run(&bed, i, &d->tests[d->test_count])));
+        LS_TRY(ls_command_agree_or_abort(d->comm, ls_test_run(&d->bed, i, &d->tests[d->test_count])));
         if (prints) ls_doctor_print_test(&d->tests[d->test_count], stdout);
         if (prints) fflush(stdout); // a test may take a second
         d->test_count++;
@@ -147,6 +148,7 @@ ls_status ls_cmd_doctor(const ls_args *args, ls_comm *comm) {
     ls_comm_set_timeout(comm, timeout_s);
     ls_facts_of_rank(ls_comm_get_info(comm), &own.devices, &own.facts);
     ls_status status = examine(d);
+    ls_test_end(&d->bed);
     ls_device_close(d->device);
     ls_device_assignment_free(d->assignment);
     free(d->findings);
