@@ -21,7 +21,7 @@ doctor --
 to_mend=$(grep -cE '^  (problem|failed) ' <<<"$output")
 check "alone: exit" "$rc" "$([ "$to_mend" = 0 ] && echo 0 || echo 4)"
 check "alone: the last line" "$(tail -n 1 <<<"$output" | grep -cE '^(all fits, with|error: train doctor: )')" 1
-says "alone: update" '^  ok       update: 16 pictures of 8 layers on cpu against ref: largest error [0-9.e-]+ of '
+says "alone: update" '^  ok       update: 16 pictures through 8 layers on cpu against ref: largest error [0-9.e-]+ of '
 says "alone: no ranks to sum over" '^  skipped  all-reduce: one rank'
 says "alone: checkpoint" '^  ok       checkpoint: .* read back, every byte the same'
 says "alone: the devices part" '^device.type = auto takes cpu '
@@ -98,7 +98,7 @@ emulated=$bin/emulated/lockstep_cuda.so
 if [ -e "$emulated" ]; then
     export LOCKSTEP_CUDA_PLUGIN=$emulated LOCKSTEP_EMULATION=devices=2
     output=$(ranks 2 60 "$train" doctor 2>&1)
-    says "GPUs: update" '^  ok       update: 32 pictures of 8 layers on cuda against ref: '
+    says "GPUs: update" '^  ok       update: 32 pictures through 8 layers on cuda against ref: '
     says "GPUs: sums" '^  ok       all-reduce: 1 MiB over 2 ranks on 1 host by NCCL.*: exact; '
     output=$(ranks 3 60 "$train" doctor 2>/dev/null)
     check "more ranks than GPUs: exit" $? 4

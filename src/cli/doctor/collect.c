@@ -163,14 +163,11 @@ static void look_at_program(ls_facts *facts) {
 
 static void look_at_nodes(ls_facts *facts) {
     glob_t found;
-    ls_text_room room = { facts->near, sizeof facts->near };
     if (glob("/sys/devices/system/node/node[0-9]*/cpulist", 0, NULL, &found) != 0) return;
     for (size_t i = 0; i < found.gl_pathc; i++) {
         char text[512];
         read_some(found.gl_pathv[i], text, sizeof text);
-        text[strcspn(text, "\n")] = 0;
-        if (!text[0]) continue; // memory without processors
-        ls_text_put(&room, "%s%s", facts->numa_nodes++ ? "; " : "", text);
+        facts->numa_nodes += text[0] && text[0] != '\n'; // else memory without processors
     }
     globfree(&found);
 }
@@ -245,7 +242,7 @@ static void look_at_disk(const char *folder, ls_facts *facts) {
 
 static void look_at_limits(ls_facts *facts) {
     static const int resources[] = {
-#define RESOURCE(NAME, resource, text, in_bytes) resource,
+#define RESOURCE(NAME, resource, text) resource,
         LS_FACTS_LIMITS(RESOURCE)
 #undef RESOURCE
     };

@@ -16,17 +16,15 @@ enum {
 };
 enum { LS_FACTS_UNLIMITED = -1, LS_FACTS_UNKNOWN = -2 }; // of numbers that are 0 or more
 
-// Limits of a process that matter here, in the order of ls_facts.limit.
+// Limits of a process that matter here, in the order of ls_facts.limit, and their names in JSON.
 #define LS_FACTS_LIMITS(X) \
-    X(FILES, RLIMIT_NOFILE, "open files", 0) \
-    X(LOCKED, RLIMIT_MEMLOCK, "locked memory", 1) \
-    X(STACK, RLIMIT_STACK, "stack", 1) \
-    X(CORE, RLIMIT_CORE, "core file", 1) \
-    X(PROCESSES, RLIMIT_NPROC, "processes", 0) \
-    X(ADDRESSES, RLIMIT_AS, "addresses", 1) \
-    X(FILE_SIZE, RLIMIT_FSIZE, "file size", 1)
+    X(FILES, RLIMIT_NOFILE, "open_files") \
+    X(PROCESSES, RLIMIT_NPROC, "processes") \
+    X(LOCKED, RLIMIT_MEMLOCK, "locked_memory_bytes") \
+    X(STACK, RLIMIT_STACK, "stack_bytes") \
+    X(ADDRESSES, RLIMIT_AS, "addresses_bytes")
 typedef enum {
-#define LS_FACTS_LIMIT_ENUM(NAME, resource, text, in_bytes) LS_LIMIT_##NAME,
+#define LS_FACTS_LIMIT_ENUM(NAME, resource, text) LS_LIMIT_##NAME,
     LS_FACTS_LIMITS(LS_FACTS_LIMIT_ENUM)
 #undef LS_FACTS_LIMIT_ENUM
         LS_FACTS_LIMIT_COUNT
@@ -60,7 +58,6 @@ typedef struct {
     double quota;    // cores; 0: none
     char mask[128];
     int32_t numa_nodes; // with processors; 0: unknown
-    char near[128];     // processors by memory node: "0-7; 8-15"
     // memory, bytes
     int64_t memory, memory_available, memory_limit; // limit: of the cgroup; LS_FACTS_UNLIMITED
     int64_t shm, shm_free;                          // /dev/shm; LS_FACTS_UNKNOWN: none; _UNLIMITED: it has no size
@@ -93,6 +90,13 @@ typedef struct {
 void ls_facts_collect(const ls_devices *devices, const char *folder, ls_facts *facts);
 // What the communicator knows; after it has started. Sets the threads that a rank takes among so many.
 void ls_facts_of_rank(const ls_comm_info *info, ls_devices *devices, ls_facts *facts);
+// The facts as members of a JSON object, in the order in which they are printed; the launchers in PATH.
+void ls_facts_json(const ls_facts *facts, cJSON *rank);
+void ls_facts_launchers_json(const ls_facts *facts, cJSON *object);
+// Calls take for each member of such an object with its name and value in words: "memory", "23.5 GiB". path: of a library
+// or launcher; else "".
+typedef void (*ls_facts_take)(void *context, const char *name, const char *value, const char *path);
+void ls_facts_each(const cJSON *object, ls_facts_take take, void *context);
 // "mpirun (Open MPI) 4.1.4", or the table that Hydra prints, as "Open MPI 4.1.4", "MPICH 4.0.2", "Intel MPI 2021.9"; "" for
 // none of them.
 void ls_facts_read_version(const char *text, char *name, size_t bytes);

@@ -51,7 +51,6 @@ static void LS_PRINTF(4, 5) add(look *l, ls_severity severity, const char *topic
     for (int r = 0; r < l->view->ranks; r++)
         l->holds[at][r] |= l->ranks_of_host ? l->view->all[r].host_index == l->f->host_index : &l->view->all[r] == l->f;
 }
-#define OK(...) add(l, LS_FINDING_OK, __VA_ARGS__)
 #define NOTE(...) add(l, LS_FINDING_NOTE, __VA_ARGS__)
 #define PROBLEM(...) add(l, LS_FINDING_PROBLEM, __VA_ARGS__)
 
@@ -63,9 +62,8 @@ static const char *several(int64_t count) {
 
 static void look_at_processor(look *l) {
     const ls_facts *f = l->f;
-    if (f->has_avx2)
-        OK("processor", "%s: %s", f->model, f->features);
-    else if (f->gpus > 0)
+    if (f->has_avx2) return;
+    if (f->gpus > 0)
         NOTE("processor", "%s has no AVX2 and FMA, which the cpu device needs: only GPUs can be used", f->model);
     else
         PROBLEM("processor",
@@ -108,9 +106,6 @@ static void look_at_cores(look *l) {
     if (f->local_size > usable)
         NOTE("cores", "%d ranks share %d core%s: each waits for the others; %d rank%s would be faster", f->local_size,
             usable, several(usable), usable, several(usable));
-    if (!l->added)
-        OK("cores", "%d core%s, %d rank%s of %d thread%s", cores, several(cores), f->local_size, several(f->local_size),
-            f->threads, several(f->threads));
 }
 
 static void look_at_memory(look *l) {
@@ -119,47 +114,29 @@ static void look_at_memory(look *l) {
     if (f->memory_limit >= 0 && f->memory_limit < free) free = f->memory_limit;
     const int64_t each = free / f->local_size;
     char text[24];
-    const char *limit = free == f->memory_limit ? " (the cgroup's limit)" : "";
-    ls_text_bytes(text, (uint64_t)each);
-    if (f->memory_available <= 0) return;
-    if (each < 256 * MiB)
-        PROBLEM("memory",
-            "%s for each of %d rank%s%s: too little for most networks; start fewer ranks, or raise the limit", text,
-            f->local_size, several(f->local_size), limit);
-    else if (each < GiB)
-        NOTE("memory", "%s for each of %d rank%s%s: a small train.micro_batch and data.prefetch will do", text,
-            f->local_size, several(f->local_size), limit);
-    else
-        OK("memory", "more than 1 GiB a rank%s", limit);
+    if (f->memory_available <= 0 || each >= 256 * MiB) return;
+    PROBLEM("memory", "%s for each of %d rank%s%s: too little for most networks; start fewer ranks, or raise the limit",
+        ls_text_bytes(text, (uint64_t)each), f->local_size, several(f->local_size),
+        free == f->memory_limit ? " (the cgroup's limit)" : "");
 }
 
 static void look_at_shm(look *l) {
     const ls_facts *f = l->f;
     const int64_t needed = shm_a_rank * f->local_size;
     char free[24], need[24];
-    if (f->shm == LS_FACTS_UNKNOWN) {
+    if (f->shm == LS_FACTS_UNKNOWN)
         NOTE("/dev/shm",
             "there is none: ranks of a host exchange through files in /tmp, which is slower; mount a tmpfs there");
-        return;
-    }
-    if (f->shm == LS_FACTS_UNLIMITED) {
-        OK("/dev/shm", "reports no size");
-        return;
-    }
+    if (f->shm < 0) return;
     ls_text_bytes(free, (uint64_t)f->shm_free);
-    ls_text_bytes(need, (uint64_t)(f->local_size > 1 ? needed : 2 * shm_a_rank));
+    ls_text_bytes(need, (uint64_t)needed);
     if (f->local_size > 1 && f->shm_free < needed)
         PROBLEM("/dev/shm",
             "%s free, but the %d ranks of this host exchange through it and take up to %s: with less MPI complains and "
-            "goes a "
-            "slower way, or ends; enlarge it (docker --shm-size=1g; mount -o remount,size=1g /dev/shm)",
+            "goes a slower way, or ends; enlarge it (docker --shm-size=1g; mount -o remount,size=1g /dev/shm)",
             free, f->local_size, need);
-    else if (f->shm_free < 2 * shm_a_rank)
-        NOTE("/dev/shm", "%s free: enough for one rank, but two take up to %s (docker --shm-size=1g)", free, need);
     else if (f->gpus > 1 && f->shm_free < 256 * MiB) // docker's default is 64 MiB
         NOTE("/dev/shm", "%s free: NCCL may want more between %d GPUs (docker --shm-size=1g)", free, f->gpus);
-    else
-        OK("/dev/shm", "large enough");
 }
 
 static int is_below(int64_t limit, int64_t needed) {
@@ -188,10 +165,6 @@ static void look_at_limits(look *l) {
             "%s of addresses (ulimit -v)%s: ulimit -v unlimited",
             ls_text_bytes(text, (uint64_t)limit[LS_LIMIT_ADDRESSES]),
             f->gpus > 0 ? ", but CUDA reserves more than all memory" : " counts what is only reserved, too");
-    if (is_below(limit[LS_LIMIT_FILE_SIZE], GiB))
-        NOTE("limits", "files of at most %s: larger checkpoints are refused at the start; ulimit -f unlimited",
-            ls_text_bytes(text, (uint64_t)limit[LS_LIMIT_FILE_SIZE]));
-    if (!l->added) OK("limits", "none is in the way");
 }
 
 // --- threads of a rank ---------------------------------------------------------------------------
@@ -209,18 +182,12 @@ static void look_at_variables(look *l) {
     const ls_facts *f = l->f;
     for (int i = 0; i < LS_FACTS_VARIABLES_MAX && f->variable[i][0]; i++) {
         const char *variable = f->variable[i];
-        if (!binds_threads(variable)) continue;
         const int name = (int)strcspn(variable, "=");
-        if (f->mask_cores == 1 && f->host_cpus > f->mask_cpus)
-            PROBLEM("threads",
-                "%s: the OpenMP runtime that oneDNN brings along binds all threads of the rank to one core; unset %.*s "
-                "(the "
-                "threads are Lockstep's own: device.threads)",
-                variable, name, variable);
-        else
-            NOTE("threads",
-                "%s is meant for OpenMP, whose threads are not used here, and may bind the rank: unset %.*s", variable,
-                name, variable);
+        if (!binds_threads(variable) || f->mask_cores > 1 || f->host_cpus <= f->mask_cpus) continue;
+        PROBLEM("threads",
+            "%s: the OpenMP runtime that oneDNN brings along binds all threads of the rank to one core; unset %.*s "
+            "(the threads are Lockstep's own: device.threads)",
+            variable, name, variable);
     }
 }
 
@@ -240,10 +207,7 @@ static void look_at_gpu_libraries(look *l) {
 static void look_at_gpus(look *l) {
     const ls_facts *f = l->f;
     const int is_hardware = f->nvidia_on_bus > 0 || f->driver_path[0];
-    if (!f->gpus && !is_hardware) {
-        OK("GPU", "no NVIDIA card and no driver here: ranks compute on the CPU");
-        return;
-    }
+    if (!f->gpus && !is_hardware) return; // ranks compute on the CPU
     if (!f->gpus || is_hardware) {
         if (f->driver_problem[0]) PROBLEM("GPU", "%s", f->driver_problem);
         if (f->card_problem[0]) PROBLEM("GPU", "%s", f->card_problem);
@@ -253,7 +217,6 @@ static void look_at_gpus(look *l) {
     if (f->gpus > f->local_size)
         NOTE("GPU", "%d of %d GPUs stay idle with %d rank%s: start one rank for each, as below",
             f->gpus - f->local_size, f->gpus, f->local_size, several(f->local_size));
-    if (!l->added) OK("GPU", "%d x %s, driver %s", f->gpus, f->gpu, f->driver[0] ? f->driver : "unknown");
 }
 
 // --- MPI -----------------------------------------------------------------------------------------
@@ -311,17 +274,9 @@ static void look_at_launcher(look *l) {
             "%s in PATH is %s's (%s), but the program is linked with %s, which it cannot start: put the bin folder of "
             "that MPI first into PATH, or build the program for this one (cmake -DMPI_C_COMPILER=..., docs/cluster.md)",
             first->name, first->version, first->path, f->mpi);
-    else if (at > 0)
-        NOTE("launcher", "%s in PATH is not of %s, with which the program is linked: start it by %s", first->name,
-            f->mpi, f->launcher[at].name);
-    else if (!fits(f->mpi, first->version, 2))
+    else if (!fits(f->mpi, f->launcher[at].version, 2))
         NOTE("launcher", "%s in PATH is of %s, the program is linked with %s: take one of the same version",
-            first->name, first->version, f->mpi);
-    else
-        OK("launcher", "%s is of the MPI that the program is linked with, %s", first->name, f->mpi);
-    if (f->srun[0] && !f->srun_speaks[0])
-        NOTE("launcher",
-            "srun in PATH (%s) does not answer --mpi=list here: no SLURM cluster, or no configuration of one", f->srun);
+            f->launcher[at].name, f->launcher[at].version, f->mpi);
 }
 
 static int is_open_mpi(const ls_facts *f) {
@@ -356,7 +311,6 @@ static void look_at_disk(look *l) {
     if (strcmp(f->file_system, "tmpfs") == 0)
         NOTE("run folder", "%s lies in memory (tmpfs): a restart loses it; name a folder on a disk by --run-dir",
             f->folder);
-    if (!l->added) OK("run folder", "%s (%s)", f->folder, f->file_system);
 }
 
 static void look_at_device(look *l) {
@@ -400,46 +354,35 @@ static void say_where(const look *l, const uint64_t *holds, int is_of_job, ls_fi
 
 // --- differences ---------------------------------------------------------------------------------
 
-static void describe(const ls_facts *f, ls_fingerprint *out) {
-    char text[24];
-    static const struct {
-        const char *name;
-        int in_bytes;
-    } limits[] = {
-#define LIMIT_ROW(NAME, resource, text, in_bytes) { text, in_bytes },
-        LS_FACTS_LIMITS(LIMIT_ROW)
-#undef LIMIT_ROW
-    };
-    ls_fingerprint_add(out, "program", "%s", f->version);
-    ls_fingerprint_add(out, "build", "%s", f->build);
-    ls_fingerprint_add(out, "MPI", "%s", f->mpi);
-    ls_fingerprint_note(out, "kernel", "%s", f->kernel);
-    ls_fingerprint_note(out, "processor", "%s", f->model);
-    ls_fingerprint_note(out, "instructions", "%s", f->features);
-    ls_fingerprint_note(out, "cores of a rank", "%d", f->mask_cores);
-    ls_fingerprint_note(out, "processors of the host", "%d", f->host_cpus);
-    ls_fingerprint_note(out, "quota", "%g", f->quota);
-    ls_fingerprint_note(out, "threads of a rank", "%d", f->threads);
-    ls_fingerprint_note(out, "memory nodes", "%d", f->numa_nodes);
-    ls_fingerprint_note(out, "memory", "%s", ls_text_bytes(text, (uint64_t)f->memory));
-    ls_fingerprint_note(out, "/dev/shm", "%s", f->shm < 0 ? "none" : ls_text_bytes(text, (uint64_t)f->shm));
-    for (int i = 0; i < LS_FACTS_LIMIT_COUNT; i++)
-        ls_fingerprint_note(out, limits[i].name, "%s",
-            f->limit[i] < 0      ? "unlimited"
-            : limits[i].in_bytes ? ls_text_bytes(text, (uint64_t)f->limit[i])
-                                 : (snprintf(text, sizeof text, "%lld", (long long)f->limit[i]), text));
-    ls_fingerprint_note(out, "container", "%s", f->container[0] ? f->container : "none");
-    ls_fingerprint_note(out, "GPUs", "%d", f->gpus);
-    ls_fingerprint_note(out, "GPU", "%s", f->gpu[0] ? f->gpu : "none");
-    ls_fingerprint_note(out, "driver", "%s", f->driver[0] ? f->driver : "none");
-    for (int i = 0; i < LS_FACTS_LIBRARIES_MAX && f->library[i].name[0]; i++) {
-        const ls_facts_library *library = &f->library[i];
-        if (strcmp(library->name, "MPI") == 0) continue; // it has told its version itself
-        // Their versions must be the same where a run uses them.
-        (strcmp(library->name, "oneDNN") == 0 || (f->gpus > 0 && strcmp(library->name, "NVML") != 0)
-                ? ls_fingerprint_add
-                : ls_fingerprint_note)(out, library->name, "%s", library->version[0] ? library->version : "none");
-    }
+static int is_one_of(const char *name, const char *const *names, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(name, names[i]) == 0) return 1;
+    return 0;
+}
+#define IS_ONE_OF(name, names) is_one_of(name, names, sizeof(names) / sizeof *(names))
+
+typedef struct {
+    ls_fingerprint *out;
+    int has_gpus;
+} fingerprint;
+
+static void add_fact(void *context, const char *name, const char *value, const char *path) {
+    // What differs between ranks anyway; MPI has told its version itself.
+    static const char *const own[] = { "rank", "host", "ranks of host", "mask", "started by", "memory available",
+        "shm free", "folder", "file system", "folder free", "variables", "MPI" };
+    static const char *const must[] = { "program", "build", "mpi", "oneDNN" };
+    const fingerprint *f = context;
+    if (IS_ONE_OF(name, own)) return;
+    const int is_of_run = path[0] && f->has_gpus && strcmp(name, "NVML") != 0; // a library that the run may use
+    (is_of_run || IS_ONE_OF(name, must) ? ls_fingerprint_add : ls_fingerprint_note)(f->out, name, "%s", value);
+}
+
+static void describe(const ls_facts *facts, ls_fingerprint *out) {
+    fingerprint f = { out, facts->gpus > 0 };
+    cJSON *tree = cJSON_CreateObject();
+    ls_facts_json(facts, tree);
+    ls_facts_each(tree, add_fact, &f);
+    cJSON_Delete(tree);
 }
 
 static ls_status compare(const ls_doctor_view *view, ls_findings *out) {
@@ -482,7 +425,7 @@ ls_status ls_findings_new(const ls_doctor_view *view, ls_findings **out) {
 }
 
 const char *ls_severity_name(ls_severity severity) {
-    static const char *const names[] = { "ok", "note", "problem" };
+    static const char *const names[] = { "note", "problem" };
     return names[severity];
 }
 

@@ -7,7 +7,7 @@
 
 // A note: a run works here, but for the price or the condition that the text names. A problem: it would fail, or leave idle
 // what is there.
-typedef enum { LS_FINDING_OK, LS_FINDING_NOTE, LS_FINDING_PROBLEM } ls_severity;
+typedef enum { LS_FINDING_NOTE, LS_FINDING_PROBLEM } ls_severity;
 
 enum { LS_FINDINGS_MAX = 64, LS_FINDING_TEXT_BYTES = 1024 };
 
@@ -34,7 +34,7 @@ typedef struct {
 } ls_doctor_view;
 
 LS_CHECKED ls_status ls_findings_new(const ls_doctor_view *view, ls_findings **out); // free() it
-const char *ls_severity_name(ls_severity severity);                                  // "ok", "note", "problem"
+const char *ls_severity_name(ls_severity severity);                                  // "note", "problem"
 int ls_findings_count(const ls_findings *findings, ls_severity severity); // differences that must not be, too
 
 // The commands that start a run on all of these hosts as they are, one a line: alone, by mpirun, by srun. Returns text.
