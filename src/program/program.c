@@ -2,7 +2,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
-#include "base/clock.h"
+#include "program/work_clock.h"
 
 void ls_program_free(ls_program *program) {
     if (!program) return;
@@ -65,23 +65,7 @@ static void end_ranges(const ls_device_api *api) {
     api->range_end();
 }
 
-static void begin_span(
-    ls_timeline *timeline, const ls_program *program, int number, const ls_buffer *args, ls_queue *queue) {
-    const ls_instruction *instruction = &program->instructions[number];
-    const ls_op_desc *desc = &instruction->plan->desc;
-    ls_timeline_begin(timeline,
-        &(ls_span){ .lane = LS_SPANS_COMPUTE,
-            .name = ls_op_name(desc->op),
-            .detail = desc->layer,
-            .algorithm = instruction->plan->algorithm,
-            .number = number,
-            .update = LS_SPANS_NO_UPDATE,
-            .bytes = (double)ls_instruction_bytes(instruction, args),
-            .flops = ls_op_flops(desc) },
-        queue);
-}
-
-// The sums first: the next instruction waits for them, and for the gradients nothing does yet.
+// Sums come first, because the next instruction waits for them; nothing waits for the gradients yet.
 static void call_hooks(const ls_instruction *instruction, const ls_buffer *args, const ls_program_hooks *hooks) {
     if (instruction->reduce_count && hooks->reduce)
         hooks->reduce(hooks->context, args[instruction->reduce_arg], instruction->reduce_count);
@@ -90,17 +74,14 @@ static void call_hooks(const ls_instruction *instruction, const ls_buffer *args,
 
 void ls_program_run(
     const ls_program *program, const ls_program_inputs *inputs, ls_queue *queue, const ls_program_hooks *hooks) {
-    const int traced = hooks->timeline && ls_spans_on();
     for (int i = 0; i < program->count; i++) {
         const ls_instruction *instruction = &program->instructions[i];
         ls_buffer args[LS_OP_ARGS_MAX];
         ls_instruction_args(instruction, inputs, args);
         begin_ranges(program->device->api, &instruction->plan->desc);
-        if (traced) begin_span(hooks->timeline, program, i, args, queue);
-        const double start_s = hooks->kind_s ? ls_clock_seconds() : 0;
+        if (hooks->clock) ls_work_clock_begin_instruction(hooks->clock, program, i, args, queue);
         ls_plan_run(instruction->plan, args, program->workspace, queue);
-        if (hooks->kind_s) hooks->kind_s[ls_op_kind_of(instruction->plan->desc.op)] += ls_clock_seconds() - start_s;
-        if (traced) ls_timeline_end(hooks->timeline, LS_SPANS_COMPUTE, queue);
+        if (hooks->clock) ls_work_clock_end_instruction(hooks->clock, instruction, queue);
         end_ranges(program->device->api);
         call_hooks(instruction, args, hooks);
     }

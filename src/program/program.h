@@ -8,8 +8,6 @@
 
 #include <stdio.h>
 #include "base/buffer_planner.h"
-#include "device/op_kind.h"
-#include "device/timeline.h"
 #include "program/param_store.h"
 
 // What changes from run to run, in memory that the device can read.
@@ -71,11 +69,11 @@ typedef struct {
 void ls_program_free(ls_program *program); // NULL is allowed
 // Slabs of at least activation_bytes and workspace_bytes; borrowed, as is the parameter store, which has its memory by now.
 void ls_program_bind(ls_program *program, ls_slab *activations, ls_slab *workspace);
-// What a run calls between instructions, and where it shows them; any of them may be NULL.
+struct ls_work_clock;
+
+// What a run calls between and around instructions; all may be NULL.
 typedef struct {
-    ls_timeline *timeline;
-    double *
-        kind_s; // double[LS_OP_KIND_COUNT], to which each instruction's seconds are added; a device whose operators run at once
+    struct ls_work_clock *clock; // sees every instruction (work_clock.h)
     void *context;
     void (*complete)(void *context, int up_to); // gradients of the first up_to parameters of the store's order are
     // Synchronised batch norm: these sums (LS_F64) are to be those over all ranks before the next instruction reads

@@ -11,8 +11,8 @@
 #include "base/memory.h"
 #include "train/run_session.h"
 
-// Measuring takes about as long as some hundred updates, and gains a share of each update. So a shorter run only uses what an
-// earlier run has measured, and the device's rule otherwise.
+// Measuring takes about as long as some hundred updates, and gains a share of each update. So a shorter run only uses
+// what an earlier run has measured, and the device's rule otherwise.
 enum { WORTH_UPDATES = 1000 };
 
 static int is_worth_measuring(const ls_run_plan *plan) {
@@ -27,8 +27,8 @@ ls_status ls_run_session_open_algorithms(ls_run_session *session) {
     return ls_algorithm_cache_open(ls_cache_folder(folder, sizeof folder), "plans", &session->algorithms);
 }
 
-// Compiling a program measures the algorithms that the cache does not hold, unless the cache is settled, and marks those that
-// it holds as used.
+// Compiling a program measures the algorithms that the cache does not hold, unless the cache is settled, and marks
+// those that it holds as used.
 static ls_status compile_all(const ls_run_session *session) {
     const ls_session *s = &session->compute;
     for (int p = 0; p < LS_RUN_PROGRAMS; p++) {
@@ -47,7 +47,7 @@ typedef struct {
     int64_t most;
 } exchange;
 
-static ls_status give(exchange *e, const ls_run_session *session) {
+static ls_status pack_choices(exchange *e, const ls_run_session *session) {
     size_t bytes = 0;
     LS_TRY(LS_NEW(e->bytes, session->plan->info.comm->world_size, "ranks' plans"));
     if (session->plan->info.comm->local_rank == 0)
@@ -56,12 +56,12 @@ static ls_status give(exchange *e, const ls_run_session *session) {
     return LS_SUCCESS;
 }
 
-static ls_status room_for_others(exchange *e) {
+static ls_status allocate_others(exchange *e) {
     return LS_NEW(e->others, e->most + 1, "ranks' plans");
 }
 
 // Takes the choices of the lowest rank last, so that they replace the others.
-static ls_status take(exchange *e, ls_run_session *session) {
+static ls_status take_choices(exchange *e, ls_run_session *session) {
     ls_status status = LS_SUCCESS;
     for (int rank = session->plan->info.comm->world_size - 1; rank >= 0; rank--) {
         const size_t bytes = (size_t)e->bytes[rank];
@@ -77,12 +77,12 @@ static ls_status take(exchange *e, ls_run_session *session) {
 static ls_status exchange_choices(ls_run_session *session) {
     const ls_run_plan *plan = session->plan;
     exchange e = { 0 };
-    ls_status status = ls_comm_agree(plan->comm, give(&e, session), NULL);
+    ls_status status = ls_comm_agree(plan->comm, pack_choices(&e, session), NULL);
     const int64_t mine = e.most;
     LS_THEN(status, ls_comm_allgather(plan->comm, &mine, e.bytes, sizeof mine));
     LS_THEN(status, ls_comm_allreduce(plan->comm, &e.most, 1, LS_I64, LS_REDUCE_MAX));
-    LS_THEN(status, ls_comm_agree(plan->comm, room_for_others(&e), NULL));
-    LS_THEN(status, ls_comm_agree(plan->comm, take(&e, session), NULL));
+    LS_THEN(status, ls_comm_agree(plan->comm, allocate_others(&e), NULL));
+    LS_THEN(status, ls_comm_agree(plan->comm, take_choices(&e, session), NULL));
     free(e.mine);
     free(e.others);
     free(e.bytes);
@@ -90,7 +90,7 @@ static ls_status exchange_choices(ls_run_session *session) {
 }
 
 // If the choices cannot be kept, the next start measures again.
-static void save(ls_run_session *session, double seconds) {
+static void save_choices(ls_run_session *session, double seconds) {
     const int measured = ls_algorithm_cache_measured(session->algorithms);
     const char *path = ls_algorithm_cache_path(session->algorithms);
     ls_status status = ls_algorithm_cache_save(session->algorithms);
@@ -120,6 +120,6 @@ ls_status ls_run_session_autotune(ls_run_session *session) {
     LS_TRY(ls_comm_agree(plan->comm, status, NULL));
     if (plan->info.comm->world_size > 1) LS_TRY(exchange_choices(session));
     ls_algorithm_cache_settle(session->algorithms, 1);
-    if (measures) save(session, seconds);
+    if (measures) save_choices(session, seconds);
     return LS_SUCCESS;
 }

@@ -26,7 +26,7 @@ typedef struct {
     ls_tta *tta; // outcomes are of what it makes of the logits; NULL: of the logits themselves
 } evaluated_set;
 
-static ls_status look_at_logits(ls_run_session *session, const evaluated_set *set, const ls_batch *batch) {
+static ls_status keep_outcomes(ls_run_session *session, const evaluated_set *set, const ls_batch *batch) {
     const int classes = session->plan->graph->classes;
     const int32_t *labels = ls_input_pipeline_labels(set->input, batch);
     const int64_t first = batch->window * set->batches->global_batch + (int64_t)batch->position;
@@ -49,7 +49,7 @@ static ls_status run_batches(ls_run_session *session, const evaluated_set *set, 
         ls_batch batch;
         LS_TRY(ls_input_pipeline_next(set->input, &inputs, &batch));
         LS_TRY(ls_run_session_run_view(session, 0, &inputs));
-        if (set->outcomes) LS_TRY(look_at_logits(session, set, &batch));
+        if (set->outcomes) LS_TRY(keep_outcomes(session, set, &batch));
         LS_TRY(ls_input_pipeline_done(set->input));
     }
     return LS_SUCCESS;

@@ -1,6 +1,6 @@
-// initial_weights.c - the weights that a run starts from. Each rank makes them for itself: from the seed (model/init.c), and
-// filters that whiten from the training pictures (model/whiten.h); ranks compare a hash of them (startup_check.c). Then those
-// of a file take their places (files/weights_map.h), which rank 0 reads and sends.
+// initial_weights.c - the weights that a run starts from. Each rank makes them for itself: from the seed
+// (model/init.c), and filters that whiten from the training pictures (model/whiten.h); ranks compare a hash of them
+// (startup_check.c). Then those of a file take their places (files/weights_map.h), which rank 0 reads and sends.
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -84,7 +84,7 @@ static ls_status take_values(
 }
 
 // Classes are no matter where all that has a row for each of them is new by the rules.
-static void say_fit(const ls_run_plan *plan, const ls_weights_fit *fit) {
+static void report_fit(const ls_run_plan *plan, const ls_weights_fit *fit) {
     int matters = plan->init_map->started_anew, rows = 0;
     for (int p = 0; p < plan->graph->param_count; p++) {
         rows += fit->rows[p];
@@ -100,7 +100,7 @@ static ls_status map_tensors(
         path, file, plan->graph, plan->cfg->model_init_rules, fit->starts_anew ? fit->rows : NULL, &plan->init_map));
     LS_TRY(check_complete(plan, path));
     LS_TRY(take_values(plan, file, fit, first));
-    say_fit(plan, fit);
+    report_fit(plan, fit);
     return LS_SUCCESS;
 }
 
@@ -137,7 +137,7 @@ static ls_status allocate_first(const ls_graph *graph, first_weights *first) {
     return LS_NEW(first->values, first->count + 1, "weights to start from");
 }
 
-static ls_status share(ls_run_session *session, const first_weights *first) {
+static ls_status share_weights(ls_run_session *session, const first_weights *first) {
     const ls_run_plan *plan = session->plan;
     LS_TRY(ls_comm_broadcast(plan->comm, first->taken, plan->graph->param_count, 0));
     LS_TRY(ls_comm_broadcast(plan->comm, first->values, first->count * (int64_t)sizeof *first->values, 0));
@@ -157,7 +157,7 @@ ls_status ls_run_init_weights(ls_run_plan *plan, ls_run_session *session) {
     ls_status status = allocate_first(plan->graph, &first);
     if (plan->info.comm->rank == 0) LS_THEN(status, read_file(plan, &first));
     status = ls_comm_agree(plan->comm, status, NULL);
-    LS_THEN(status, share(session, &first));
+    LS_THEN(status, share_weights(session, &first));
     free(first.taken);
     free(first.values);
     return status;

@@ -1,10 +1,10 @@
 // input_pipeline.h - brings the loader's micro-batches to where programs read them.
 //
 // On a device in host memory programs read the prefetch ring itself. On a GPU the ring lies in pinned memory; a queue
-// of its own copies its slots to slots on the GPU, LS_INPUT_PIPELINE_AHEAD micro-batches ahead of the programs, so that the
-// compute queue never waits for a copy and the host never waits for the compute queue. With `resident` the whole data
-// set lies on the device from the start, and a slot holds numbers of samples instead of pixels.
-// All of them bring the same batches.
+// of its own copies its slots to slots on the GPU, LS_INPUT_PIPELINE_AHEAD micro-batches ahead of the programs, so
+// that the compute queue never waits for a copy and the host never waits for the compute queue. With `resident` the
+// whole data set lies on the device from the start, and a slot holds numbers of samples instead of pixels. All of
+// them bring the same batches.
 #ifndef LS_TRAIN_INPUT_PIPELINE_H
 #define LS_TRAIN_INPUT_PIPELINE_H
 

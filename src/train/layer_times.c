@@ -29,8 +29,8 @@ static void run_burst(const burst *b, int runs) {
     for (int i = 0; i < runs; i++) run_once(b);
 }
 
-// *out: seconds of one run. If the device can capture, a burst is one graph, so that launches of small kernels cost what
-// they cost in training.
+// *out: seconds of one run. If the device can capture, a burst is one graph, so that launches of small kernels cost
+// what they cost in training.
 static ls_status time_instruction(const burst *b, double seconds, double *out) {
     const ls_device_api *api = b->session->compute.device->api;
     ls_queue *queue = b->session->compute.queue;
@@ -69,8 +69,8 @@ static size_t bytes_of(const burst *b) {
     return ls_instruction_bytes(instruction, args);
 }
 
-// Times the optimizer over and over so that no weight changes: gradients of 0, a learning rate of 0, no micro-batches (so no
-// statistics), and an update that counts as applied (adamw divides by 1 - beta^t).
+// Times the optimizer over and over so that no weight changes: gradients of 0, a learning rate of 0, no micro-batches
+// (so no statistics), and an update that counts as applied (adamw divides by 1 - beta^t).
 static ls_status time_still_optimizer(const burst *b, double seconds, double *out) {
     const ls_session *s = &b->session->compute;
     ls_update *update = b->session->update;

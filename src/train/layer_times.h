@@ -1,5 +1,5 @@
-// layer_times.h - how long each instruction of a training micro-batch takes, one by one on real inputs, and the optimizer's
-// pass at the end of an update. Results and their ownership: trainer.h.
+// layer_times.h - how long each instruction of a training micro-batch takes, one by one on real inputs, and the
+// optimizer's pass at the end of an update. Results and their ownership: trainer.h.
 #ifndef LS_TRAIN_LAYER_TIMES_H
 #define LS_TRAIN_LAYER_TIMES_H
 

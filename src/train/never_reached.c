@@ -61,7 +61,7 @@ static int64_t updates_of(const run_end *r, int64_t epochs) {
 
 // --- the learning rate ---------------------------------------------------------------------------
 
-static void look_at_milestones(const run_end *r) {
+static void check_milestones(const run_end *r) {
     const ls_schedule *s = &r->schedule;
     int missed = 0;
     char what[96];
@@ -77,7 +77,7 @@ static void look_at_milestones(const run_end *r) {
 }
 
 // Warns if the run ends before half of the schedule's fall is done.
-static void look_at_fall(const run_end *r) {
+static void check_fall(const run_end *r) {
     const ls_config *cfg = r->info->cfg;
     const int64_t last = r->updates - 1, end = ls_schedule_fall_end(&r->schedule, last);
     const double factor = ls_schedule_factor(&r->schedule, last);
@@ -94,7 +94,7 @@ static void look_at_fall(const run_end *r) {
             (double)r->info->batches.windows);
 }
 
-static void look_at_schedule(const run_end *r) {
+static void check_schedule(const run_end *r) {
     const ls_config *cfg = r->info->cfg;
     const ls_schedule *s = &r->schedule;
     if (ls_config_has_effect(cfg, LS_OPTION_schedule_warmup_epochs) && s->warmup > 0 &&
@@ -110,11 +110,11 @@ static void look_at_schedule(const run_end *r) {
         misses(r, LS_OPTION_schedule_period, "the first restart comes", ls_ticks_up(s->warmup + s->period),
             "there is none, and the first cosine is cut off");
     else
-        look_at_fall(r);
-    look_at_milestones(r);
+        check_fall(r);
+    check_milestones(r);
 }
 
-static void look_at_group(const run_end *r, const ls_group *group) {
+static void check_group(const run_end *r, const ls_group *group) {
     const int64_t windows = r->info->batches.windows;
     char what[128], ends[64];
     snprintf(what, sizeof what, "'%s' is frozen", group->pattern);
@@ -131,15 +131,15 @@ static void look_at_group(const run_end *r, const ls_group *group) {
         group->pattern, ls_ticks_up(ls_ticks(group->end, windows)), r->updates, cause(r, ends), left);
 }
 
-static void look_at_groups(const run_end *r) {
+static void check_groups(const run_end *r) {
     ls_groups groups;
     const ls_status status = ls_parse_groups("optimizer.groups", r->info->cfg->optimizer_groups, &groups);
-    for (int g = 0; !ls_failed(status) && g < groups.count; g++) look_at_group(r, &groups.group[g]);
+    for (int g = 0; !ls_failed(status) && g < groups.count; g++) check_group(r, &groups.group[g]);
 }
 
 // --- what else changes the weights ---------------------------------------------------------------
 
-static void look_at_average(const run_end *r) {
+static void check_average(const run_end *r) {
     const ls_config *cfg = r->info->cfg;
     const int64_t start = r->schedule.average_start;
     const int ema = cfg->average_kind == LS_AVERAGE_EMA;
@@ -154,7 +154,7 @@ static void look_at_average(const run_end *r) {
             "the average takes nothing in: what is evaluated and saved stays the copy with which it starts");
 }
 
-static void look_at_resolutions(const run_end *r) {
+static void check_resolutions(const run_end *r) {
     ls_resolutions all;
     char what[96];
     if (ls_failed(ls_parse_resolutions("train.resolution", r->info->cfg->train_resolution, &all))) return;
@@ -164,7 +164,7 @@ static void look_at_resolutions(const run_end *r) {
     }
 }
 
-static void look_at_periods(const run_end *r) {
+static void check_periods(const run_end *r) {
     const ls_config *cfg = r->info->cfg;
     if (cfg->optimizer_renormalise_every > 0 && ls_config_has_effect(cfg, LS_OPTION_optimizer_renormalise_every))
         misses_end_of(r, LS_OPTION_optimizer_renormalise_every, "matrices are rescaled for the first time",
@@ -179,7 +179,7 @@ static void look_at_periods(const run_end *r) {
 // --- what only looks at the run ------------------------------------------------------------------
 
 // These are asked about all of train.epochs: a short trial by train.max_updates is no reason to mention them.
-static void look_at_observation(const run_end *r) {
+static void check_observation(const run_end *r) {
     const ls_config *cfg = r->info->cfg;
     const struct {
         int option;
@@ -211,7 +211,7 @@ static void look_at_observation(const run_end *r) {
 
 // --- what has too little to work on --------------------------------------------------------------
 
-static void look_at_samples(const run_end *r) {
+static void check_samples(const run_end *r) {
     const ls_config *cfg = r->info->cfg;
     const ls_augmentation augmentation = ls_config_augmentation(cfg);
     const int micro = r->info->batches.micro_batch;
@@ -233,11 +233,11 @@ void ls_never_reached(const ls_train_info *info, void (*say_line)(void *context,
         .say = say_line,
         .context = context };
     if (r.updates < 1 || ls_failed(ls_schedule_new(info->cfg, &info->batches, &r.schedule))) return;
-    look_at_schedule(&r);
-    look_at_groups(&r);
-    look_at_average(&r);
-    look_at_resolutions(&r);
-    look_at_periods(&r);
-    look_at_observation(&r);
-    look_at_samples(&r);
+    check_schedule(&r);
+    check_groups(&r);
+    check_average(&r);
+    check_resolutions(&r);
+    check_periods(&r);
+    check_observation(&r);
+    check_samples(&r);
 }

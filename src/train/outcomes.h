@@ -1,9 +1,10 @@
-// outcomes.h - what the network makes of each picture of a set that is evaluated, and the evaluation in detail (files/evaluation.h)
-// that comes of it. Each picture is one rank's; the rows of all ranks are gathered, so that every sum has one order.
+// outcomes.h - what the network makes of each picture of a set that is evaluated, and the evaluation in detail
+// (files/evaluation.h) that comes of it. Each picture is one rank's; the rows of all ranks are gathered, so that
+// every sum has one order.
 //
-// A picture's row: label; prediction, the class of the largest logit, of equals the lowest, as accuracy has it; its probability, by
-// softmax in double, 0 where that is not a number; the label's place, the number of classes that are likelier or as likely and lower;
-// its loss, -log of the label's probability.
+// A picture's row: label; prediction, the class of the largest logit, of equals the lowest, as accuracy has it; its
+// probability, by softmax in double, 0 where that is not a number; the label's place, the number of classes that are
+// likelier or as likely and lower; its loss, -log of the label's probability.
 #ifndef LS_TRAIN_OUTCOMES_H
 #define LS_TRAIN_OUTCOMES_H
 

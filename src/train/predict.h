@@ -1,5 +1,6 @@
 // predict.h - what a network says of pictures: its logits for each, by the program that evaluates it in training
-// (compile.h, training = 0) on whatever device cfg says, in fp32; with eval.tta the weighted mean over all views (views.h).
+// (compile.h, training = 0) on whatever device cfg says, in fp32; with eval.tta the weighted mean over all views
+// (views.h).
 #ifndef LS_TRAIN_PREDICT_H
 #define LS_TRAIN_PREDICT_H
 

@@ -185,7 +185,8 @@ static ls_status end_epoch(run_state *run, int last) {
     return LS_SUCCESS;
 }
 
-// Returns the update before which all updates must be completed: evaluation, checkpoints and comparisons need its weights.
+// Returns the update before which all updates must be completed: evaluation, checkpoints and comparisons need its
+// weights.
 static int64_t next_stop(const run_state *run) {
     const ls_run_plan *plan = run->session->plan;
     ls_run_session *session = run->session;
@@ -330,8 +331,8 @@ static ls_status summarise(run_state *run, ls_train_summary *s) {
     };
     if (plan->info.comm->rank == 0) s->verdict = find_verdict(run, &s->time);
     if (saving->files) s->best_update = ls_checkpoint_manager_best(saving->files, &s->best_accuracy);
-    const char *late = ls_stragglers_sum_up(run->stragglers, &s->stragglers_share);
-    if (late && plan->info.comm->rank == 0) snprintf(s->stragglers, sizeof s->stragglers, "%s", late);
+    const char *stragglers = ls_stragglers_sum_up(run->stragglers, &s->stragglers_share);
+    if (stragglers && plan->info.comm->rank == 0) snprintf(s->stragglers, sizeof s->stragglers, "%s", stragglers);
     LS_TRY(ls_gpu_records_sum(run->gpus, &s->gpus));
     const ls_gpu_sample *gpus;
     LS_TRY(ls_gpu_records_gather(run->gpus, &gpus));

@@ -41,8 +41,8 @@ static void read_computed(ls_run_clock *clock, const ls_run_time *now) {
     time->enqueue = NAN;
 }
 
-// The device computes while the host enqueues or waits for it. Where sums go through host memory, the host also waits for
-// gradients that are still computed, which is not seen from here.
+// The device computes while the host enqueues or waits for it. Where sums go through host memory, the host also waits
+// for gradients that are still computed, which is not seen from here.
 static void read_enqueued(ls_run_clock *clock, const ls_run_time *now, int host_sums) {
     ls_run_time *time = &clock->last;
     const double rest = fmax(0, clock->updates - time->loader_wait);

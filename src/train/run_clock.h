@@ -1,8 +1,9 @@
 // run_clock.h - where the time of a run goes on this rank, from the end of its first update on.
 //
-// The thread that drives a run does one thing after the other, and its phases add their time up here; loader and reducer
-// count for how long they made it wait, and on a device whose operators run at once every instruction is timed. So the
-// parts never overlap, and what they leave of the whole is what nobody claims: records, comparisons, bookkeeping.
+// The thread that drives a run does one thing after the other, and its phases add their time up here; loader and
+// reducer count for how long they made it wait, and on a device whose operators run at once every instruction is
+// timed. So the parts never overlap, and what they leave of the whole is what nobody claims: records, comparisons,
+// bookkeeping.
 #ifndef LS_TRAIN_RUN_CLOCK_H
 #define LS_TRAIN_RUN_CLOCK_H
 

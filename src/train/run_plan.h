@@ -1,11 +1,11 @@
-// run_plan.h - what is decided about a run before its first update: options, ranks, network, data, stages, batches, rules,
-// schedule.
+// run_plan.h - what is decided about a run before its first update: options, ranks, network, data, stages, batches,
+// rules, schedule.
 //
-// trainer.c opens it: ls_run_plan_begin, ls_run_plan_open_network, ls_run_plan_take_data, ls_run_plan_complete. Two steps need the
-// device of the session, too, and change the plan before it is final: opening the device fills in its facts, and
-// ls_run_choose_micro_batch (run_session.h) may make the batches smaller until the programs fit into every rank's device.
-// Until the first update, the caller may still set the run's identity, the file of the first weights and the checkpoint to
-// go on from. After that the plan does not change, and any thread may read it.
+// trainer.c opens it: ls_run_plan_begin, ls_run_plan_open_network, ls_run_plan_take_data, ls_run_plan_complete. Two
+// steps need the device of the session, too, and change the plan before it is final: opening the device fills in its
+// facts, and ls_run_choose_micro_batch (run_session.h) may make the batches smaller until the programs fit into every
+// rank's device. Until the first update, the caller may still set the run's identity, the file of the first weights
+// and the checkpoint to go on from. After that the plan does not change, and any thread may read it.
 #ifndef LS_TRAIN_RUN_PLAN_H
 #define LS_TRAIN_RUN_PLAN_H
 
@@ -65,8 +65,9 @@ const ls_graph *ls_run_plan_graph_of(const ls_run_plan *plan, int stage);
 // micro_batch.c: sets info.batches as the configuration says. LS_USAGE: the run cannot be trained in such batches.
 LS_CHECKED ls_status ls_run_plan_cut_batches(ls_run_plan *plan);
 
-// verify_pictures.c: reads and decodes every training picture of a set of files once, unless it is packed from an earlier
-// start. LS_DATA on all ranks if some cannot be read; with data.broken = skip, other pictures take their places. Collective.
+// verify_pictures.c: reads and decodes every training picture of a set of files once, unless it is packed from an
+// earlier start. LS_DATA on all ranks if some cannot be read; with data.broken = skip, other pictures take their
+// places. Collective.
 LS_CHECKED ls_status ls_run_plan_verify_pictures(ls_run_plan *plan);
 // The same for the test and validation pictures. Pictures that are left out reduce info.test_data->count.
 LS_CHECKED ls_status ls_run_plan_verify_test_pictures(ls_run_plan *plan);

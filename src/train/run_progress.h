@@ -1,10 +1,10 @@
-// run_progress.h - where a run stands: position, counters, sums of losses, results and times. Plain data, but for the two
-// reports that it owns.
+// run_progress.h - where a run stands: position, counters, sums of losses, results and times. Plain data, but for the
+// two reports that it owns.
 //
 // It starts as {0}. Enqueueing an update moves `next`; completing one moves `done` (advance.c). Records, epochs and
-// evaluations change the rest (run.c, evaluate.c), and a snapshot that is restored changes all of it (snapshots.c). Only
-// the thread that drives the run reads or writes it. All ranks have the same position, counters and results; times and
-// the sums of micro-batches are each rank's own.
+// evaluations change the rest (run.c, evaluate.c), and a snapshot that is restored changes all of it (snapshots.c).
+// Only the thread that drives the run reads or writes it. All ranks have the same position, counters and results;
+// times and the sums of micro-batches are each rank's own.
 #ifndef LS_TRAIN_RUN_PROGRESS_H
 #define LS_TRAIN_RUN_PROGRESS_H
 
@@ -16,7 +16,8 @@
 
 struct ls_nonfinite;
 
-// A place between two updates. `epoch` and `window` say which window comes next, `updates` and `samples` how much is done.
+// A place between two updates. `epoch` and `window` say which window comes next, `updates` and `samples` how much is
+// done.
 typedef struct {
     int64_t epoch, window, updates, samples;
 } ls_position;

@@ -45,8 +45,8 @@ static const char *describe_reason(const ls_run_saving *saving, const ls_run_pla
 
 // --- agreeing ------------------------------------------------------------------------------------
 
-// SLURM says when it will end the job. A time before this process began belongs to another job whose variable is still in the
-// environment, and 0 or a text that is no number to none.
+// SLURM says when it will end the job. A time before this process began belongs to another job whose variable is
+// still in the environment, and 0 or a text that is no number to none.
 static int scheduler_ends_soon(void) {
     const char *text = getenv("SLURM_JOB_END_TIME");
     if (!text || !*text) return 0;
@@ -200,7 +200,7 @@ static const char *describe_newest(const char *folder, char *dst, size_t bytes) 
 }
 
 // Rank 0: says that the run folder is no longer where its path leads. written: how writing the last checkpoint ended.
-static ls_status say_moved(const ls_run_saving *saving, const ls_run_progress *progress, ls_held_state state,
+static ls_status fail_moved(const ls_run_saving *saving, const ls_run_progress *progress, ls_held_state state,
     const char *where, ls_status written) {
     if (state == LS_HELD_REMOVED)
         return ls_fail(LS_STORAGE,
@@ -214,7 +214,8 @@ static ls_status say_moved(const ls_run_saving *saving, const ls_run_progress *p
         where[0] ? where : "the folder that was moved");
 }
 
-// Rank 0: waits until the last checkpoint is written; fails with the reason and the newest good checkpoint if it is not.
+// Rank 0: waits until the last checkpoint is written; fails with the reason and the newest good checkpoint if it is
+// not.
 static ls_status finish_last(ls_run_saving *saving, const ls_run_plan *plan, const ls_run_progress *progress,
     const listeners *l, char *path, size_t bytes) {
     const char *folder = ls_checkpoint_manager_folder(saving->files);
@@ -223,7 +224,7 @@ static ls_status finish_last(ls_run_saving *saving, const ls_run_plan *plan, con
     ls_checkpoint_manager_wait(saving->files, INFINITY);
     int written = ls_checkpoint_manager_written(saving->files, &event);
     ls_held_state state = ls_held_look(where);
-    if (state != LS_HELD_IN_PLACE) return say_moved(saving, progress, state, where, event.status);
+    if (state != LS_HELD_IN_PLACE) return fail_moved(saving, progress, state, where, event.status);
     if (ls_failed(event.status))
         return ls_fail(event.status.code,
             "stopped by %s after update %" PRId64 " of %" PRId64

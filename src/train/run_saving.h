@@ -1,12 +1,12 @@
 // run_saving.h - when a run saves and when it stops: agreed by all ranks, done between two updates.
 //
-// A signal, the scheduler's limit or a clock is seen by one rank, but all ranks must act at the same update. So ranks agree
-// about every tenth of a second, by one small all-reduce before an update is enqueued; rank 0 says after how many updates
-// they agree again. Checkpoints that are due by counting updates or epochs need no agreement.
+// A signal, the scheduler's limit or a clock is seen by one rank, but all ranks must act at the same update. So ranks
+// agree about every tenth of a second, by one small all-reduce before an update is enqueued; rank 0 says after how
+// many updates they agree again. Checkpoints that are due by counting updates or epochs need no agreement.
 //
 // It starts as {0}, which saves nothing and heeds no request; ls_run_saving_open turns it on. ls_run_saving_agree and
-// ls_run_saving_if_due change it between two updates. Only the thread that drives the run uses it; the checkpoint manager
-// writes files in a thread of its own.
+// ls_run_saving_if_due change it between two updates. Only the thread that drives the run uses it; the checkpoint
+// manager writes files in a thread of its own.
 #ifndef LS_TRAIN_RUN_SAVING_H
 #define LS_TRAIN_RUN_SAVING_H
 
@@ -40,8 +40,8 @@ LS_CHECKED ls_status ls_run_saving_agree(
     ls_run_saving *saving, const ls_run_plan *plan, const ls_run_progress *progress);
 // The next update after `done` at which a checkpoint is due by counting, or at which ranks are to meet.
 int64_t ls_run_saving_next(const ls_run_saving *saving, const ls_run_plan *plan, const ls_run_progress *progress);
-// Call when all enqueued updates are completed: saves if that is due, then fails with LS_STOPPED on all ranks if they have
-// agreed to stop. Rank 0 calls the observers for what was written. Collective.
+// Call when all enqueued updates are completed: saves if that is due, then fails with LS_STOPPED on all ranks if they
+// have agreed to stop. Rank 0 calls the observers for what was written. Collective.
 LS_CHECKED ls_status ls_run_saving_if_due(ls_run_saving *saving, ls_run_session *session,
     const ls_run_progress *progress, const ls_train_observer *observers, int observer_count);
 // Call after the last update: waits for the checkpoint that is being written. Collective.

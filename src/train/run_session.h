@@ -1,10 +1,11 @@
-// run_session.h - what runs the updates of a plan: the device with its weights and programs, the inputs, the sums over ranks,
-// and the update with the optimizer's state.
+// run_session.h - what runs the updates of a plan: the device with its weights and programs, the inputs, the sums
+// over ranks, and the update with the optimizer's state.
 //
 // It starts as {0}. trainer.c opens it step by step: ls_run_session_begin, _open_device, _place, _open_sums,
-// ls_run_choose_micro_batch, _allocate. After that only a trace and the weights of a file add anything. Updates and evaluations
-// change what lies in the device's memory. Only the thread that drives the run uses the session; loader threads work
-// behind the inputs. Work is enqueued: an error of the device comes from a later call that waits for it (LS_DEVICE).
+// ls_run_choose_micro_batch, _allocate. After that only a trace and the weights of a file add anything. Updates and
+// evaluations change what lies in the device's memory. Only the thread that drives the run uses the session; loader
+// threads work behind the inputs. Work is enqueued: an error of the device comes from a later call that waits for it
+// (LS_DEVICE).
 #ifndef LS_TRAIN_RUN_SESSION_H
 #define LS_TRAIN_RUN_SESSION_H
 

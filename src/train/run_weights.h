@@ -7,9 +7,9 @@
 
 // Weights from the seed, and filters that whiten the training pictures. This rank alone.
 LS_CHECKED ls_status ls_run_make_weights(ls_run_session *session);
-// With model.init: rank 0 reads that file, and all ranks get the weights that model.init_rules take from it; else nothing
-// is done. Without training, all of the network must be in the file. LS_USAGE: the file does not fit. Call before the first
-// update, and not if the run goes on from a checkpoint. Collective.
+// With model.init: rank 0 reads that file, and all ranks get the weights that model.init_rules take from it; else
+// nothing is done. Without training, all of the network must be in the file. LS_USAGE: the file does not fit. Call
+// before the first update, and not if the run goes on from a checkpoint. Collective.
 LS_CHECKED ls_status ls_run_init_weights(ls_run_plan *plan, ls_run_session *session);
 
 // Compares what the file says of itself with the plan's data and network. This rank alone; path: for messages.

@@ -1,6 +1,6 @@
-// stages.c - the stages of a plan: stretches of epochs that need programs of their own. A stage begins where train.resolution
-// changes the shapes of the network, and where a learning rate ends (optimizer.groups: end, frozen_after), because its
-// parameters have no gradient from the next epoch on.
+// stages.c - the stages of a plan: stretches of epochs that need programs of their own. A stage begins where
+// train.resolution changes the shapes of the network, and where a learning rate ends (optimizer.groups: end,
+// frozen_after), because its parameters have no gradient from the next epoch on.
 #include <math.h>
 #include "train/run_plan.h"
 

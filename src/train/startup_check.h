@@ -1,7 +1,7 @@
 // startup_check.h - what all ranks compare before the first update, each fact before anything depends on it.
 //
-// All are collective. LS_COMM on all ranks, with a table, if ranks differ where they must not; a difference that is allowed
-// becomes plan->info.warning.
+// All are collective. LS_COMM on all ranks, with a table, if ranks differ where they must not; a difference that is
+// allowed becomes plan->info.warning.
 #ifndef LS_TRAIN_STARTUP_CHECK_H
 #define LS_TRAIN_STARTUP_CHECK_H
 

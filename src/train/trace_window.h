@@ -1,7 +1,7 @@
 // trace_window.h - the trace of some updates of a run (--trace).
 //
-// The spans themselves are held by base/spans.h, once per process: of several runs in a process only one can be traced at a
-// time. Traced updates are enqueued one instruction after another, not as captured graphs.
+// The spans themselves are held by base/spans.h, once per process: of several runs in a process only one can be
+// traced at a time. Traced updates are enqueued one instruction after another, not as captured graphs.
 #ifndef LS_TRAIN_TRACE_WINDOW_H
 #define LS_TRAIN_TRACE_WINDOW_H
 
@@ -19,8 +19,8 @@ typedef struct {
     double start_s; // on the clock
 } ls_run_trace;
 
-// Traces updates [from, to); 0, 0: some 20 after some 10 that warm up, or as many as a short run has. Call once, before the
-// first update. LS_USAGE: the run has no such updates. Collective.
+// Traces updates [from, to); 0, 0: some 20 after some 10 that warm up, or as many as a short run has. Call once,
+// before the first update. LS_USAGE: the run has no such updates. Collective.
 LS_CHECKED ls_status ls_run_trace_open(
     struct ls_run_session *session, const ls_run_progress *progress, int64_t from, int64_t to);
 // Records what the host did for `update` from start_s (of ls_spans_clock; 0: not traced) until now.

@@ -1,5 +1,5 @@
-// trainer.c - opens and closes a run: everything that can fail before the first update. What a trainer does is done by its
-// parts.
+// trainer.c - opens and closes a run: everything that can fail before the first update. What a trainer does is done
+// by its parts.
 #include <math.h>
 #include "base/cpus.h"
 #include "base/memory.h"

@@ -42,8 +42,8 @@ LS_CHECKED ls_status ls_trainer_set_run(ls_trainer *trainer, const ls_run_identi
 // (with run.adopt = true it belongs to this one from now on), or what a run may not change has. Writes nothing. All
 // ranks; before the first update.
 LS_CHECKED ls_status ls_trainer_resume(ls_trainer *trainer, const char *folder, int *resumed);
-// Until the run's end, or LS_STOPPED on all ranks: it was asked to stop (base/signals.h, run.max_minutes, the scheduler's
-// limit), and a checkpoint holds all that was done.
+// Until the run's end, or LS_STOPPED on all ranks: it was asked to stop (base/signals.h, run.max_minutes, the
+// scheduler's limit), and a checkpoint holds all that was done.
 LS_CHECKED ls_status ls_trainer_run(
     ls_trainer *trainer, const ls_train_observer *observers, int observer_count, ls_train_summary *summary);
 // Runs `updates` further updates without evaluation, for benchmarks and tests; loss[i] (may be NULL) is the mean loss
@@ -65,21 +65,22 @@ LS_CHECKED ls_status ls_trainer_layer_times(ls_trainer *trainer, double seconds,
 LS_CHECKED ls_status ls_trainer_evaluate(ls_trainer *trainer, int in_detail, ls_train_evaluation *evaluation);
 // The same, without eval.tta, over what is held out for validation; there must be some (ls_train_info.val_data).
 LS_CHECKED ls_status ls_trainer_validate(ls_trainer *trainer, int in_detail, ls_train_evaluation *evaluation);
-// Rank 0: the last evaluation in detail, which a run's last one is; the trainer's. Its top1 is that of test-time augmentation where
-// that is on. NULL: there was none.
+// Rank 0: the last evaluation in detail, which a run's last one is; the trainer's. Its top1 is that of test-time
+// augmentation where that is on. NULL: there was none.
 const ls_evaluation *ls_trainer_details(const ls_trainer *trainer);
 // weights.safetensors: parameters and statistics under their names, canonical layout, fp32. Rank 0 writes; all ranks
 // read.
 LS_CHECKED ls_status ls_trainer_save_weights(ls_trainer *trainer, const char *path);
 LS_CHECKED ls_status ls_trainer_load_weights(ls_trainer *trainer, const char *path);
-// The run starts from the weights of model.init, by model.init_rules (files/weights_map.h), where it is set: else nothing is
-// done. Rank 0 reads the file, the others get what it has. To evaluate, all of the network has to be there. LS_USAGE: the
-// file does not fit. All ranks; before the first update, and not where a checkpoint is gone on from.
+// The run starts from the weights of model.init, by model.init_rules (files/weights_map.h), where it is set: else
+// nothing is done. Rank 0 reads the file, the others get what it has. To evaluate, all of the network has to be
+// there. LS_USAGE: the file does not fit. All ranks; before the first update, and not where a checkpoint is gone on
+// from.
 LS_CHECKED ls_status ls_trainer_init_from_file(ls_trainer *trainer);
 // Room for a snapshot of this trainer; ls_snapshot_free it.
 LS_CHECKED ls_status ls_trainer_snapshot_new(const ls_trainer *trainer, ls_snapshot **out);
-// Nothing is under way: every update that was enqueued is completed. All ranks call it; the tensors are this rank's own,
-// which are those of all ranks; snapshot may be NULL on ranks that do not want it.
+// Nothing is under way: every update that was enqueued is completed. All ranks call it; the tensors are this rank's
+// own, which are those of all ranks; snapshot may be NULL on ranks that do not want it.
 LS_CHECKED ls_status ls_trainer_snapshot(ls_trainer *trainer, ls_snapshot *snapshot);
 // One tensor of this rank's into tensor->values. An export that failed shows at the queue's next sync.
 void ls_trainer_export_tensor(ls_trainer *trainer, const ls_snapshot_tensor *tensor);

@@ -1,4 +1,5 @@
-// trainer_internal.h - what a trainer owns. trainer.c opens and closes the four; everything else gets only what it needs.
+// trainer_internal.h - what a trainer owns. trainer.c opens and closes the four; everything else gets only what it
+// needs.
 #ifndef LS_TRAIN_TRAINER_INTERNAL_H
 #define LS_TRAIN_TRAINER_INTERNAL_H
 

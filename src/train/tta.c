@@ -123,7 +123,7 @@ static ls_status find_last(const ls_tta *tta, int64_t wanted, candidate *last) {
     return status;
 }
 
-static ls_status choose(ls_tta *tta, int64_t *wanted) {
+static ls_status choose_pictures(ls_tta *tta, int64_t *wanted) {
     const ls_run_plan *plan = tta->session->plan;
     candidate last = { INFINITY, 0 };
     *wanted = count_wanted(plan);
@@ -147,7 +147,7 @@ static void add_view(ls_tta *tta, const ls_batch *batch, int64_t first, double w
             weight * (double)tta->batch_logits[i];
 }
 
-static ls_status look_at_batch(ls_tta *tta, ls_program_inputs *inputs) {
+static ls_status evaluate_batch(ls_tta *tta, ls_program_inputs *inputs) {
     ls_run_session *session = tta->session;
     const ls_run_plan *plan = session->plan;
     ls_batch batch;
@@ -161,7 +161,7 @@ static ls_status look_at_batch(ls_tta *tta, ls_program_inputs *inputs) {
     return ls_input_pipeline_done(session->eval_input);
 }
 
-static ls_status look_at_chosen(ls_tta *tta) {
+static ls_status evaluate_chosen(ls_tta *tta) {
     ls_run_session *session = tta->session;
     const ls_run_plan *plan = session->plan;
     const int classes = classes_of(tta), micro = plan->eval_batches.micro_batch;
@@ -183,14 +183,14 @@ static ls_status look_at_chosen(ls_tta *tta) {
     ls_program_inputs inputs = ls_session_inputs(&session->compute);
     ls_update_inputs(session->update, &inputs);
     ls_status status = LS_SUCCESS;
-    for (int64_t i = 0; i < windows; i++) LS_THEN(status, look_at_batch(tta, &inputs));
+    for (int64_t i = 0; i < windows; i++) LS_THEN(status, evaluate_batch(tta, &inputs));
     ls_input_pipeline_stop(session->eval_input);
     return status;
 }
 
-ls_status ls_tta_finish(ls_tta *tta, ls_outcomes *outcomes, int64_t *looked_at) {
-    LS_TRY(choose(tta, looked_at));
-    LS_TRY(look_at_chosen(tta));
+ls_status ls_tta_finish(ls_tta *tta, ls_outcomes *outcomes, int64_t *evaluated) {
+    LS_TRY(choose_pictures(tta, evaluated));
+    LS_TRY(evaluate_chosen(tta));
     for (int64_t i = 0; i < tta->count; i++)
         ls_outcomes_add(outcomes, tta->samples[i], tta->labels[i], tta->logits + i * classes_of(tta));
     return LS_SUCCESS;

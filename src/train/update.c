@@ -3,14 +3,10 @@
 #include <assert.h>
 #include <stddef.h>
 #include <string.h>
-#include "base/clock.h"
 #include "train/update_internal.h"
 
-static const double CLOCK_SHARE = 0.001; // of a micro-batch, that reading the clock may take
-enum { UNTIMED_MOST = 31 };
-
 void ls_update_trace(ls_update *u, ls_timeline *timeline) {
-    u->timeline = timeline;
+    u->clock.timeline = timeline;
     if (u->reducer) ls_reducer_trace(u->reducer, timeline);
 }
 
@@ -34,18 +30,6 @@ static ls_buffer fixed_range(const ls_update *u, const ls_planned_bucket *b) {
     return ls_param_store_range(u->store->fixed, b->range.first, b->range.count, sizeof(int64_t));
 }
 
-// What is computed beside the program's instructions: the clock counts it, a trace shows it.
-static void begin_part(ls_update *u, const char *name) {
-    if (u->timed) u->part_start_s = ls_clock_seconds();
-    ls_timeline_begin(u->timeline,
-        &(ls_span){ .lane = LS_SPANS_COMPUTE, .name = name, .number = -1, .update = LS_SPANS_NO_UPDATE }, u->queue);
-}
-
-static void end_part(ls_update *u, ls_op_kind kind) {
-    if (u->timed) u->timed[kind] += ls_clock_seconds() - u->part_start_s;
-    ls_timeline_end(u->timeline, LS_SPANS_COMPUTE, u->queue);
-}
-
 // The device takes this update's window; what adds up over the micro-batches begins at zero.
 static void start(ls_update *u) {
     ls_slab *sums = ls_update_sums(u);
@@ -54,9 +38,9 @@ static void start(ls_update *u) {
         [LS_UPDATE_BEGIN_WINDOW] = u->window,
         [LS_UPDATE_BEGIN_RESULT] = u->result,
         [LS_UPDATE_BEGIN_SUMS] = ls_buffer_at(sums, 0, sums->bytes) };
-    begin_part(u, "sums to zero");
+    ls_work_clock_begin_part(&u->clock, "sums to zero", u->queue);
     ls_plan_run(u->begin, args, workspace_of(u), u->queue);
-    end_part(u, LS_OP_KIND_GRADIENTS);
+    ls_work_clock_end_part(&u->clock, LS_OP_KIND_GRADIENTS, u->queue);
 }
 
 // Of a slab what the average is of: trained parameters and statistics.
@@ -79,10 +63,10 @@ static void take_average(ls_update *u) {
         [LS_AVERAGE_STATE] = u->state,
         [LS_AVERAGE_AVERAGE] = averaged(u, u->store->average),
         [LS_AVERAGE_WEIGHT] = averaged(u, u->store->weight) };
-    begin_part(u, "average");
+    ls_work_clock_begin_part(&u->clock, "average", u->queue);
     ls_plan_run(u->average, args, workspace_of(u), u->queue);
     if (u->average->desc.attr.flat.write_back) cast_weights(u);
-    end_part(u, LS_OP_KIND_OPTIMIZER);
+    ls_work_clock_end_part(&u->clock, LS_OP_KIND_OPTIMIZER, u->queue);
 }
 
 void ls_update_swap_average(ls_update *u) {
@@ -154,22 +138,22 @@ static void buckets_complete(ls_update *u, int up_to) {
         ls_planned_bucket *b = &u->buckets[u->launched];
         if (up_to >= 0 && (b->end_param < 0 || b->end_param > up_to)) return;
         if (b->widen && u->micros_left > 0) {
-            begin_part(u, "bucket from 16 bits");
+            ls_work_clock_begin_part(&u->clock, "bucket from 16 bits", u->queue);
             widen(u, b);
-            end_part(u, LS_OP_KIND_GRADIENTS);
+            ls_work_clock_end_part(&u->clock, LS_OP_KIND_GRADIENTS, u->queue);
         }
         if (u->ordered && u->micros_left > 0) {
             ls_buffer args[LS_TO_FIXED_POINT_ARGS] = { [LS_TO_FIXED_POINT_GRAD] = grad_range(u, b),
                 [LS_TO_FIXED_POINT_STATE] = u->state,
                 [LS_TO_FIXED_POINT_FIXED] = fixed_range(u, b) };
-            begin_part(u, "bucket to fixed point");
+            ls_work_clock_begin_part(&u->clock, "bucket to fixed point", u->queue);
             ls_plan_run(b->fix, args, workspace_of(u), u->queue);
-            end_part(u, LS_OP_KIND_GRADIENTS);
+            ls_work_clock_end_part(&u->clock, LS_OP_KIND_GRADIENTS, u->queue);
         }
         if (u->micros_left <= 1 && b->cast) {
-            begin_part(u, "bucket to bf16");
+            ls_work_clock_begin_part(&u->clock, "bucket to bf16", u->queue);
             narrow(u, b);
-            end_part(u, LS_OP_KIND_GRADIENTS);
+            ls_work_clock_end_part(&u->clock, LS_OP_KIND_GRADIENTS, u->queue);
         }
         if (u->micros_left <= 1 && u->reducer && b->sum >= 0) ls_reducer_launch(u->reducer, b->sum);
         u->launched++;
@@ -205,21 +189,21 @@ static void run_step_control(ls_update *u) {
 static void step(void *context) {
     ls_update *u = context;
     if (u->ordered) {
-        begin_part(u, "gradient from fixed point");
+        ls_work_clock_begin_part(&u->clock, "gradient from fixed point", u->queue);
         unfix_buckets(u);
-        end_part(u, LS_OP_KIND_GRADIENTS);
+        ls_work_clock_end_part(&u->clock, LS_OP_KIND_GRADIENTS, u->queue);
     }
     if (u->cast_to_f32) {
-        begin_part(u, "gradient from bf16");
+        ls_work_clock_begin_part(&u->clock, "gradient from bf16", u->queue);
         cast_gradients_to_f32(u);
-        end_part(u, LS_OP_KIND_GRADIENTS);
+        ls_work_clock_end_part(&u->clock, LS_OP_KIND_GRADIENTS, u->queue);
     }
-    begin_part(u, "gradient statistics");
+    ls_work_clock_begin_part(&u->clock, "gradient statistics", u->queue);
     run_step_control(u);
-    end_part(u, LS_OP_KIND_GRADIENTS);
-    begin_part(u, "optimizer");
+    ls_work_clock_end_part(&u->clock, LS_OP_KIND_GRADIENTS, u->queue);
+    ls_work_clock_begin_part(&u->clock, "optimizer", u->queue);
     ls_update_run_optimizer(u);
-    end_part(u, LS_OP_KIND_OPTIMIZER);
+    ls_work_clock_end_part(&u->clock, LS_OP_KIND_OPTIMIZER, u->queue);
 }
 
 // Sums over ranks that everything after this waits for. In ordered mode also: did any rank meet a gradient that fixed
@@ -249,33 +233,12 @@ typedef struct {
     const ls_program_inputs *inputs; // NULL: this rank only joins the others
 } micro_work;
 
-// So many micro-batches after the next one are not timed, by what reading the clock has taken of those that were: of this one
-// nothing is known yet, or one that lost its core would count less.
-static int count_untimed(const ls_update *u) {
-    const double cost = u->timed_s > 0 ? u->readings * u->clock_s / u->timed_s : 0;
-    return cost < CLOCK_SHARE * UNTIMED_MOST ? (int)(cost / CLOCK_SHARE) : UNTIMED_MOST;
-}
-
-// Adds up a timed micro-batch, for itself and those.
-static void count_micro(ls_update *u, const ls_program *program, const double kind_s[LS_OP_KIND_COUNT]) {
-    u->untimed = count_untimed(u);
-    for (int k = 0; k < LS_OP_KIND_COUNT; k++) {
-        u->timed[k] += (1 + u->untimed) * kind_s[k];
-        u->timed_s += kind_s[k];
-    }
-    u->readings += 2 * program->count;
-}
-
 static void run_program(ls_update *u, const ls_program *program, const ls_program_inputs *inputs) {
-    double kind_s[LS_OP_KIND_COUNT] = { 0 };
-    const int timed = u->timed && u->untimed-- == 0;
-    const ls_program_hooks hooks = { .context = u,
-        .complete = on_complete,
-        .reduce = on_reduce,
-        .timeline = u->timeline,
-        .kind_s = timed ? kind_s : NULL };
+    const ls_program_hooks hooks = {
+        .clock = ls_work_clock_begin_micro(&u->clock), .context = u, .complete = on_complete, .reduce = on_reduce
+    };
     ls_program_run(program, inputs, u->queue, &hooks);
-    if (timed) count_micro(u, program, kind_s);
+    ls_work_clock_end_micro(hooks.clock, program);
 }
 
 static void join_program(ls_update *u, const ls_program *program) {
@@ -288,9 +251,9 @@ static void enqueue_micro(void *context) {
     ls_update *u = work->update;
     if (u->micros_done == 0) start(u);
     if (u->ordered) {
-        begin_part(u, "gradient to zero");
+        ls_work_clock_begin_part(&u->clock, "gradient to zero", u->queue);
         zero_slab(u, u->store->grad);
-        end_part(u, LS_OP_KIND_GRADIENTS);
+        ls_work_clock_end_part(&u->clock, LS_OP_KIND_GRADIENTS, u->queue);
     }
     u->launched = 0;
     if (work->inputs)
@@ -300,9 +263,9 @@ static void enqueue_micro(void *context) {
     if (goes_by_buckets(u)) {
         buckets_complete(u, -1); // the statistics
     } else if (u->store->rounded && !(u->micros_left <= 1 && control_widens(u))) {
-        begin_part(u, "gradient from 16 bits");
+        ls_work_clock_begin_part(&u->clock, "gradient from 16 bits", u->queue);
         ls_param_store_widen(u->store, u->queue);
-        end_part(u, LS_OP_KIND_GRADIENTS);
+        ls_work_clock_end_part(&u->clock, LS_OP_KIND_GRADIENTS, u->queue);
     }
     if (u->micros_left == 1 && on_queue(u)) finish_on_queue(u);
 }
@@ -404,7 +367,7 @@ ls_status ls_update_sum_now(ls_update *u, ls_buffer sums, int64_t count) {
 }
 
 const double *ls_update_kind_seconds(const ls_update *u) {
-    return u->timed;
+    return u->clock.at_once ? u->clock.kind_s : NULL;
 }
 
 ls_reducer_counts ls_update_comm_counts(const ls_update *u) {

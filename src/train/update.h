@@ -4,9 +4,9 @@
 // With one rank a micro-batch and what ends the update are captured (graph_capture.h); with several ranks, too, where
 // their gradients are summed on the device's queues. All ranks then capture the same updates: those of whole windows.
 //
-// Fast mode: gradients accumulate in the parameter store in fp32; buckets are summed over ranks as the last micro-batch completes
-// them. Ordered mode: every micro-batch's gradient is rounded to 64-bit fixed point and added there; integers add
-// exactly in any order, so the sum is the same bits for any number of ranks.
+// Fast mode: gradients accumulate in the parameter store in fp32; buckets are summed over ranks as the last
+// micro-batch completes them. Ordered mode: every micro-batch's gradient is rounded to 64-bit fixed point and added
+// there; integers add exactly in any order, so the sum is the same bits for any number of ranks.
 #ifndef LS_TRAIN_UPDATE_H
 #define LS_TRAIN_UPDATE_H
 
@@ -55,8 +55,8 @@ LS_CHECKED ls_status ls_update_micro(ls_update *update, const ls_program *progra
 // the program, which is any of this rank's training programs.
 LS_CHECKED ls_status ls_update_join(ls_update *update, const ls_program *program);
 LS_CHECKED ls_status ls_update_end(ls_update *update);
-// Waits for the oldest update that is not yet completed. state: after it (skip, grad_norm, loss_scale); result: sums over
-// this rank's micro-batches of it.
+// Waits for the oldest update that is not yet completed. state: after it (skip, grad_norm, loss_scale); result: sums
+// over this rank's micro-batches of it.
 LS_CHECKED ls_status ls_update_complete(ls_update *update, ls_train_state *state, ls_micro_result *result);
 
 // An evaluation, outside of any update (all are completed), is evaluate_begin, evaluate for each micro-batch,
@@ -70,10 +70,11 @@ LS_CHECKED ls_status ls_update_take_result(ls_update *update, ls_micro_result *r
 // midst of a program. All ranks call it alike.
 LS_CHECKED ls_status ls_update_sum_now(ls_update *update, ls_buffer sums, int64_t count);
 ls_reducer_counts ls_update_comm_counts(const ls_update *update);
-// double[LS_OP_KIND_COUNT]: seconds that updates have computed, by kind of operator; NULL: the device runs what is enqueued
-// later, and captured work at one go.
+// double[LS_OP_KIND_COUNT]: seconds that updates have computed, by kind of operator; NULL: the device runs what is
+// enqueued later, and captured work at one go.
 const double *ls_update_kind_seconds(const ls_update *update);
-// Outside of any update: weights and statistics change places with their average, for which the gradients' memory is used.
+// Outside of any update: weights and statistics change places with their average, for which the gradients' memory is
+// used.
 void ls_update_swap_average(ls_update *update);
 // The optimizer's counters and the loss scale, outside of any update (all are completed). Writing also waits.
 LS_CHECKED ls_status ls_update_read_state(ls_update *update, ls_train_state *state);

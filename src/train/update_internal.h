@@ -3,6 +3,7 @@
 #define LS_TRAIN_UPDATE_INTERNAL_H
 
 #include "program/graph_capture.h"
+#include "program/work_clock.h"
 #include "train/update.h"
 
 _Static_assert(sizeof(ls_train_state) <= LS_RECORD_BYTES && sizeof(ls_micro_result) <= LS_RECORD_BYTES &&
@@ -40,16 +41,8 @@ struct ls_update {
     int depth;
     int64_t enqueued, completed; // updates
     size_t workspace_bytes;
-    ls_timeline *timeline;
+    ls_work_clock clock;
     ls_status status; // of what failed in the midst of a program
-    // What was computed, in seconds by kind, on a device whose operators run at once. Where reading the clock around each
-    // instruction would be noticed, one micro-batch stands for several.
-    double kind_s[LS_OP_KIND_COUNT];
-    double *timed;            // kind_s there, else NULL
-    double timed_s, readings; // of micro-batches that were timed: their seconds, and how often the clock was read
-    double clock_s;           // that reading it takes
-    double part_start_s;      // of what begin_part has begun
-    int untimed;              // micro-batches that the last timed one stands for, still to come
     // of the update in progress
     int micros_left, micros_done, launched, whole, average_due;
 };

@@ -1,5 +1,4 @@
 // update_plan.c - everything that an update needs, made before the first: buckets, plans, records, the reducer.
-#include "base/clock.h"
 #include "base/memory.h"
 #include "program/compile.h"
 #include "train/update_internal.h"
@@ -114,8 +113,8 @@ static int reduces(const ls_update *u) {
     return ls_comm_get_info(u->comm)->world_size > 1 || u->collective;
 }
 
-// Control looks at the whole gradient at once: what it finds must not depend on how that was cut for the reduction. With
-// nothing between the last backward pass and control, that pass's 16-bit gradients are added there.
+// Control looks at the whole gradient at once: what it finds must not depend on how that was cut for the reduction.
+// With nothing between the last backward pass and control, that pass's 16-bit gradients are added there.
 static ls_status plan_step_control(ls_update *u, const ls_config *cfg) {
     const ls_param_store *store = u->store;
     const int widens = store->rounded && !store->wire && !u->ordered && !reduces(u);
@@ -154,8 +153,8 @@ static ls_status plan_average(ls_update *u) {
     return a->copy ? new_plan(u, &cast, &u->cast_weights) : LS_SUCCESS;
 }
 
-// What ranks sum: fixed point in ordered mode, else gradients in bf16 or fp32; statistics are never in bf16. index: of a
-// bucket that has a sum, which begins with what it carries.
+// What ranks sum: fixed point in ordered mode, else gradients in bf16 or fp32; statistics are never in bf16. index:
+// of a bucket that has a sum, which begins with what it carries.
 static ls_bucket summed(const ls_update *u, int index) {
     const ls_planned_bucket *b = &u->buckets[index];
     const ls_range *from = index > 0 && b[-1].sum < 0 ? &b[-1].range : &b->range;
@@ -225,14 +224,6 @@ static ls_status make(ls_update *u, const ls_config *cfg) {
     return start_state(u, cfg);
 }
 
-// What reading the clock takes.
-static double clock_seconds(void) {
-    enum { READINGS = 100 };
-    const double start_s = ls_clock_seconds();
-    for (int i = 2; i < READINGS; i++) (void)ls_clock_seconds();
-    return (ls_clock_seconds() - start_s) / READINGS;
-}
-
 ls_status ls_update_new(const ls_config *cfg, ls_param_store *store, ls_comm *comm, ls_collective *collective,
     ls_queue *queue, int depth, ls_update **out) {
     assert(depth >= 1 && depth <= LS_UPDATE_DEPTH_MAX);
@@ -248,8 +239,7 @@ ls_status ls_update_new(const ls_config *cfg, ls_param_store *store, ls_comm *co
         .ordered = cfg->run_deterministic,
         .meets_in_pass = ls_config_syncs_norm(cfg, ls_comm_get_info(comm)->world_size),
         .loss_is_sum = cfg->train_loss_reduction == LS_LOSS_SUM };
-    if (!u->device->api->capture_begin) u->timed = u->kind_s;
-    u->clock_s = clock_seconds();
+    ls_work_clock_begin(&u->clock, u->device);
     status = make(u, cfg);
     return LS_GIVE(status, u, out, ls_update_free);
 }

@@ -23,11 +23,11 @@ typedef struct {
     int64_t *sums;     // by group: of what its files contain
     int64_t *contents; // by sample: its file's content
     double told_s;
-    int64_t looked; // by this rank
-    int64_t count;  // that are broken
+    int64_t read;  // by this rank
+    int64_t count; // that are broken
 } verification;
 
-static void show_life(void *context, int64_t done, int64_t all) {
+static void report_reading(void *context, int64_t done, int64_t all) {
     verification *v = context;
     const double now = ls_clock_seconds();
     ls_comm_phase(v->plan->comm, "start-up: verifying pictures", -1);
@@ -90,18 +90,18 @@ static ls_verify_options share_out(verification *v) {
         .group = packs ? 0 : v->group,
         .groups = packs ? 1 : v->groups,
         .workers = workers > v->plan->info.threads ? workers : v->plan->info.threads,
-        .alive = show_life,
+        .alive = report_reading,
         .context = v };
 }
 
-static ls_status look(verification *v) {
+static ls_status read_pictures(verification *v) {
     const int64_t count = ls_dataset_get_info(v->dataset)->count;
     LS_TRY(LS_NEW(v->broken, count, "list of %lld pictures", (long long)count));
     LS_TRY(LS_NEW(v->contents, count, "list of %lld pictures", (long long)count));
     LS_TRY(LS_NEW(v->sums, v->groups, "sums of %d groups of ranks", v->groups));
     v->options = share_out(v);
     v->told_s = ls_clock_seconds();
-    return ls_verify_read(v->dataset, &v->options, v->broken, &v->looked);
+    return ls_verify_read(v->dataset, &v->options, v->broken, &v->read);
 }
 
 // Each group has read all its files. Where they contain the same everywhere, each rank gets what the first group has
@@ -152,13 +152,13 @@ static ls_status verify(verification *v) {
     if (extremes[0] != -extremes[1]) return LS_SUCCESS;
     LS_TRY(group_ranks(v));
     LS_TRY(ls_comm_agree(comm, pack(v), NULL));
-    ls_status status = look(v);
+    ls_status status = read_pictures(v);
     LS_TRY(ls_comm_barrier_napping(comm)); // others may have more to do
     LS_TRY(ls_comm_agree(comm, status, NULL));
     LS_TRY(ls_comm_allreduce(comm, v->broken, all, LS_U8, LS_REDUCE_MAX));
     LS_TRY(share_contents(v));
     ls_dataset_settle(v->dataset);
-    if (v->looked > 0 && ls_dataset_packed_at(v->dataset)[0])
+    if (v->read > 0 && ls_dataset_packed_at(v->dataset)[0])
         ls_info("data      %s pictures are packed in %s", v->split, ls_dataset_packed_at(v->dataset));
     for (int64_t i = 0; i < all; i++) v->count += v->broken[i];
     if (v->count > 0 && v->plan->info.comm->rank == 0) name_broken(v);

@@ -38,39 +38,39 @@ static void put(writer *w, const char *format, ...) {
     if (wanted > 0) w->used += (size_t)wanted;
 }
 
-char *ls_nonfinite_origin(const ls_tensor_stats *look, char *dst, size_t bytes) {
+char *ls_nonfinite_origin(const ls_tensor_stats *stats, char *dst, size_t bytes) {
     writer w = { dst, bytes, 0 };
     char place[96];
-    int of_input = strncmp(look->tensor, "gradient of its", 15) == 0;
-    int own = of_input || look->kind == LS_TENSOR_STATS_ACTIVATION; // else the tensor has a name
-    if (look->layer[0]) put(&w, "layer '%s' (%s), ", look->layer, look->op);
+    int of_input = strncmp(stats->tensor, "gradient of its", 15) == 0;
+    int own = of_input || stats->kind == LS_TENSOR_STATS_ACTIVATION; // else the tensor has a name
+    if (stats->layer[0]) put(&w, "layer '%s' (%s), ", stats->layer, stats->op);
     put(&w, "%s: ",
-        look->instruction < 0 ? "in the sums over micro-batches and ranks"
-        : look->backward      ? "backward"
-                              : "forward");
-    if (look->kind == LS_TENSOR_STATS_LOSS) {
+        stats->instruction < 0 ? "in the sums over micro-batches and ranks"
+        : stats->backward      ? "backward"
+                               : "forward");
+    if (stats->kind == LS_TENSOR_STATS_LOSS) {
         put(&w, "the loss of %lld of %lld samples is %s, though the logits are finite",
-            (long long)(look->nans + look->infs), (long long)look->count, look->nans ? "NaN" : "infinite");
+            (long long)(stats->nans + stats->infs), (long long)stats->count, stats->nans ? "NaN" : "infinite");
         return dst;
     }
-    int64_t bad = look->nans + look->infs + look->beyond;
-    const char *whose = look->kind == LS_TENSOR_STATS_WEIGHT ? "the weight "
-                        : own                                ? "its "
-                        : strstr(look->tensor, "running_")   ? ""
-                                                             : "the ";
-    put(&w, "%lld of %lld elements of %s%s are ", (long long)bad, (long long)look->count, whose,
-        of_input ? "input's gradient" : look->tensor);
-    if (look->beyond)
+    int64_t bad = stats->nans + stats->infs + stats->beyond;
+    const char *whose = stats->kind == LS_TENSOR_STATS_WEIGHT ? "the weight "
+                        : own                                 ? "its "
+                        : strstr(stats->tensor, "running_")   ? ""
+                                                              : "the ";
+    put(&w, "%lld of %lld elements of %s%s are ", (long long)bad, (long long)stats->count, whose,
+        of_input ? "input's gradient" : stats->tensor);
+    if (stats->beyond)
         put(&w, "finite, but more than fixed point holds (largest: %g)",
-            look->max > -look->min ? look->max : look->min);
+            stats->max > -stats->min ? stats->max : stats->min);
     else
-        put(&w, "not finite (%lld NaN, %lld infinite)", (long long)look->nans, (long long)look->infs);
-    put(&w, ", the first at %s", ls_tensor_stats_place(look, place));
+        put(&w, "not finite (%lld NaN, %lld infinite)", (long long)stats->nans, (long long)stats->infs);
+    put(&w, ", the first at %s", ls_tensor_stats_place(stats, place));
     return dst;
 }
 
 char *ls_nonfinite_advice(
-    ls_nonfinite_cause cause, const ls_tensor_stats *look, float loss_scale, char *dst, size_t bytes) {
+    ls_nonfinite_cause cause, const ls_tensor_stats *stats, float loss_scale, char *dst, size_t bytes) {
     writer w = { dst, bytes, 0 };
     switch (cause) {
     case LS_CAUSE_INPUT:
@@ -82,9 +82,9 @@ char *ls_nonfinite_advice(
         break;
     case LS_CAUSE_F16:
         put(&w, "its operands are finite, fp16 holds up to 65504: an overflow of fp16, ");
-        if (look->kind == LS_TENSOR_STATS_WEIGHT)
+        if (stats->kind == LS_TENSOR_STATS_WEIGHT)
             put(&w, "of the weight itself; try train.precision = bf16 or fp32");
-        else if (look->backward)
+        else if (stats->backward)
             put(&w,
                 "at loss scale %g; try a lower loss_scale.minimum or loss_scale.initial, train.precision = bf16 or "
                 "fp32, or a lower optimizer.lr",
@@ -99,9 +99,9 @@ char *ls_nonfinite_advice(
         break;
     case LS_CAUSE_SUMS:
         put(&w, "every micro-batch's own gradient is finite: their sum is more than %s holds; %s",
-            look->storage == LS_BF16 ? "bf16" : "fp32",
-            look->storage == LS_BF16 ? "try dist.reduce_dtype = fp32, or a lower optimizer.lr"
-                                     : "lower optimizer.lr, or set train.clip_norm or a warm-up");
+            stats->storage == LS_BF16 ? "bf16" : "fp32",
+            stats->storage == LS_BF16 ? "try dist.reduce_dtype = fp32, or a lower optimizer.lr"
+                                      : "lower optimizer.lr, or set train.clip_norm or a warm-up");
         break;
     case LS_CAUSE_FIXED_POINT:
         put(&w,
@@ -116,8 +116,8 @@ char *ls_nonfinite_advice(
 }
 
 static void put_samples(writer *w, const ls_nonfinite *r) {
-    int told = r->look.bad_samples >= 0; // by sample
-    int all = told ? r->look.bad_samples : r->count, shown = r->sample_count < 4 ? r->sample_count : 4;
+    int told = r->bad.bad_samples >= 0; // by sample
+    int all = told ? r->bad.bad_samples : r->count, shown = r->sample_count < 4 ? r->sample_count : 4;
     if (!shown) return;
     put(w, "; %s%s ", told ? "in sample" : "the micro-batch's sample", all == 1 ? "" : "s");
     for (int i = 0; i < shown; i++)
@@ -145,10 +145,10 @@ ls_status ls_nonfinite_failure(const ls_nonfinite *r, const ls_config *cfg) {
             r->micro_batches);
     else
         put(&w, "; ");
-    if (ls_tensor_stats_is_bad(&r->look)) put(&w, "%s", ls_nonfinite_origin(&r->look, part, sizeof part));
+    if (ls_tensor_stats_is_bad(&r->bad)) put(&w, "%s", ls_nonfinite_origin(&r->bad, part, sizeof part));
     put_samples(&w, r);
-    put(&w, "%s%s", ls_tensor_stats_is_bad(&r->look) ? "; " : "",
-        ls_nonfinite_advice(r->cause, &r->look, r->loss_scale, part, sizeof part));
+    put(&w, "%s%s", ls_tensor_stats_is_bad(&r->bad) ? "; " : "",
+        ls_nonfinite_advice(r->cause, &r->bad, r->loss_scale, part, sizeof part));
     if (r->later)
         put(&w,
             "; by the time the host knew, %lld more update%s had been applied, and this was found with the weights of "
@@ -161,22 +161,22 @@ ls_status ls_nonfinite_failure(const ls_nonfinite *r, const ls_config *cfg) {
 
 // --- for programs --------------------------------------------------------------------------------
 
-static void add_look(const ls_tensor_stats *look, cJSON *object) {
-    const char *direction = look->instruction < 0 ? "sums" : look->backward ? "backward" : "forward";
+static void add_bad_tensor(const ls_tensor_stats *stats, cJSON *object) {
+    const char *direction = stats->instruction < 0 ? "sums" : stats->backward ? "backward" : "forward";
     ls_json_add_text(object, "direction", direction);
-    ls_json_add_text(object, "layer", look->layer);
-    ls_json_add_text(object, "operator", look->op);
-    ls_json_add_int(object, "instruction", look->instruction);
-    ls_json_add_text(object, "tensor", look->tensor);
-    ls_json_add_text(object, "kind", ls_tensor_stats_kind_name((ls_tensor_stats_kind)look->kind));
-    ls_json_add_text(object, "dtype", ls_dtype_name((ls_dtype)look->storage));
+    ls_json_add_text(object, "layer", stats->layer);
+    ls_json_add_text(object, "operator", stats->op);
+    ls_json_add_int(object, "instruction", stats->instruction);
+    ls_json_add_text(object, "tensor", stats->tensor);
+    ls_json_add_text(object, "kind", ls_tensor_stats_kind_name((ls_tensor_stats_kind)stats->kind));
+    ls_json_add_text(object, "dtype", ls_dtype_name((ls_dtype)stats->storage));
     cJSON *shape = ls_json_add_array(object, "shape");
-    for (int d = 0; d < look->rank; d++) ls_json_append(shape, cJSON_CreateNumber((double)look->dim[d]));
-    ls_json_add_int(object, "elements", look->count);
-    ls_json_add_int(object, "nan", look->nans);
-    ls_json_add_int(object, "infinite", look->infs);
-    ls_json_add_int(object, "beyond_fixed_point", look->beyond);
-    ls_json_add_int(object, "first", look->first);
+    for (int d = 0; d < stats->rank; d++) ls_json_append(shape, cJSON_CreateNumber((double)stats->dim[d]));
+    ls_json_add_int(object, "elements", stats->count);
+    ls_json_add_int(object, "nan", stats->nans);
+    ls_json_add_int(object, "infinite", stats->infs);
+    ls_json_add_int(object, "beyond_fixed_point", stats->beyond);
+    ls_json_add_int(object, "first", stats->first);
 }
 
 static void add_samples(const ls_nonfinite *r, cJSON *object) {
@@ -187,7 +187,7 @@ static void add_samples(const ls_nonfinite *r, cJSON *object) {
         ls_json_append(names, ls_json_string(r->names[i]));
     }
     ls_json_add_int(object, "samples_of_micro_batch", r->count);
-    if (r->look.bad_samples >= 0) ls_json_add_int(object, "bad_samples", r->look.bad_samples);
+    if (r->bad.bad_samples >= 0) ls_json_add_int(object, "bad_samples", r->bad.bad_samples);
 }
 
 void ls_nonfinite_json(const ls_nonfinite *r, cJSON *object) {
@@ -208,7 +208,7 @@ void ls_nonfinite_json(const ls_nonfinite *r, cJSON *object) {
         ls_json_add_int(object, "position", (int64_t)r->position);
         add_samples(r, object);
     }
-    if (ls_tensor_stats_is_bad(&r->look)) add_look(&r->look, object);
+    if (ls_tensor_stats_is_bad(&r->bad)) add_bad_tensor(&r->bad, object);
     if (r->folder[0]) {
         const char *slash = strrchr(r->folder, '/');
         ls_json_add_text(object, "folder", slash ? slash + 1 : r->folder);

@@ -32,8 +32,8 @@ typedef struct ls_nonfinite {
     int32_t micro, micro_batches; // number of the micro-batch in its window
     uint64_t position;            // of its first sample in the window
     int32_t count;                // its samples
-    ls_tensor_stats look;         // the first bad tensor
-    int32_t sample_count; // of samples[]: those with bad elements, or the micro-batch's first where look cannot tell
+    ls_tensor_stats bad;          // the first bad tensor
+    int32_t sample_count; // of samples[]: those with bad elements, or the micro-batch's first where `bad` cannot tell
     int64_t samples[LS_NONFINITE_SAMPLES_MAX];                     // their numbers in the data set
     char names[LS_NONFINITE_SAMPLES_MAX][LS_NONFINITE_NAME_BYTES]; // their files; "": they are none
     char folder[LS_TEXT_BYTES];                                    // with all that `train replay` needs; "": none

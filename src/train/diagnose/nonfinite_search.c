@@ -100,7 +100,7 @@ static ls_status agree_on_first(search *s, int step, ls_tensor_stats *first, int
     r->rank = (int32_t)(key % comm->world_size);
     LS_TRY(ls_comm_broadcast(s->session->plan->comm, first, sizeof *first, r->rank));
     const ls_batches *b = &s->session->plan->info.batches;
-    r->look = *first;
+    r->bad = *first;
     r->micro = r->rank * b->per_rank + step;
     r->position = (uint64_t)r->micro * (uint64_t)b->micro_batch;
     r->count = ls_batches_micro_samples(b, r->window, r->micro);
@@ -109,7 +109,7 @@ static ls_status agree_on_first(search *s, int step, ls_tensor_stats *first, int
 }
 
 // Where no micro-batch's gradient was bad: an element whose terms may add up to more than the sum's type holds.
-static ls_status look_at_sums(search *s) {
+static ls_status measure_sums(search *s) {
     const ls_param_store *a = s->session->compute.store;
     ls_nonfinite *r = s->report;
     double limit = a->options.wire ? 0x1.FFp127 : (double)FLT_MAX;
@@ -118,25 +118,25 @@ static ls_status look_at_sums(search *s) {
     for (int p = 0; p < a->graph->param_count; p++) {
         const ls_param *param = &a->graph->params[p];
         if (ls_role_is_statistic(param->role)) continue;
-        ls_tensor_stats look = { .instruction = -1,
+        ls_tensor_stats stats = { .instruction = -1,
             .kind = LS_TENSOR_STATS_WEIGHT_GRADIENT,
             .storage = a->options.wire ? LS_BF16 : LS_F32,
             .rank = param->rank,
             .count = ls_param_count(&param->shape),
             .first = -1,
             .bad_samples = -1 };
-        snprintf(look.layer, sizeof look.layer, "%s", a->graph->layers[param->layer].name);
-        snprintf(look.op, sizeof look.op, "sum of gradients");
-        snprintf(look.tensor, sizeof look.tensor, "gradient of %.100s", param->name);
-        for (int d = 0; d < param->rank; d++) look.dim[d] = param->file_dim[d];
-        for (int64_t i = 0; i < look.count; i++) {
+        snprintf(stats.layer, sizeof stats.layer, "%s", a->graph->layers[param->layer].name);
+        snprintf(stats.op, sizeof stats.op, "sum of gradients");
+        snprintf(stats.tensor, sizeof stats.tensor, "gradient of %.100s", param->name);
+        for (int d = 0; d < param->rank; d++) stats.dim[d] = param->file_dim[d];
+        for (int64_t i = 0; i < stats.count; i++) {
             if (at[i] < limit) continue;
-            look.infs++;
-            if (look.first < 0) look.first = i;
+            stats.infs++;
+            if (stats.first < 0) stats.first = i;
         }
-        at += look.count;
-        if (!ls_tensor_stats_is_bad(&look)) continue;
-        r->look = look;
+        at += stats.count;
+        if (!ls_tensor_stats_is_bad(&stats)) continue;
+        r->bad = stats;
         r->cause = LS_CAUSE_SUMS;
         return LS_SUCCESS;
     }
@@ -166,7 +166,7 @@ static ls_status find_first(search *s) {
         if (!found && has_micro(&plan->info.batches, s->report->window, plan->info.comm->rank, step))
             add_magnitudes(s, values);
     }
-    if (!found) status = look_at_sums(s);
+    if (!found) status = measure_sums(s);
 done:
     free(values);
     return status;
@@ -195,17 +195,17 @@ static ls_status rewind_input(const search *s) {
 
 static void name_samples(search *s, const int64_t *samples) {
     ls_nonfinite *r = s->report;
-    int known = r->look.bad_samples >= 0;
-    int all = known ? r->look.bad_samples : r->count;
+    int known = r->bad.bad_samples >= 0;
+    int all = known ? r->bad.bad_samples : r->count;
     r->sample_count = all < LS_NONFINITE_SAMPLES_MAX ? all : LS_NONFINITE_SAMPLES_MAX;
     for (int i = 0; i < r->sample_count; i++) {
-        r->samples[i] = samples[known ? r->look.bad_sample[i] : i];
+        r->samples[i] = samples[known ? r->bad.bad_sample[i] : i];
         ls_dataset_sample_name(s->session->plan->train_data, r->samples[i], r->names[i], sizeof r->names[i]);
     }
 }
 
-// *out: the micro-batch's samples, by their numbers in the data set; a pure function of seed, epoch and place. The caller
-// frees it.
+// *out: the micro-batch's samples, by their numbers in the data set; a pure function of seed, epoch and place. The
+// caller frees it.
 static ls_status list_samples(const search *s, int64_t **out) {
     const ls_run_plan *plan = s->session->plan;
     const ls_nonfinite *r = s->report;
@@ -246,8 +246,8 @@ static ls_status investigate(search *s, const ls_train_state *state) {
     return LS_SUCCESS;
 }
 
-// The search failed: says what the reduced gradient shows. The parameter store begins with the network's last layer, so the
-// highest element that is not finite belongs to the first bad layer.
+// The search failed: says what the reduced gradient shows. The parameter store begins with the network's last layer,
+// so the highest element that is not finite belongs to the first bad layer.
 static ls_status fail_without_place(
     const ls_run_session *session, const ls_nonfinite *r, int64_t element, ls_status why) {
     const ls_param_store *a = session->compute.store;
@@ -276,7 +276,7 @@ static ls_status end_run(search *s, ls_run_progress *progress, const ls_train_st
         .rank = -1,
         .world_size = plan->info.comm->world_size,
         .micro_batches = plan->info.batches.micro_batches,
-        .look = { .first = -1 } };
+        .bad = { .first = -1 } };
     ls_status found = investigate(s, state);
     ls_norm_sums_free(&s->sums);
     free(s->magnitude);

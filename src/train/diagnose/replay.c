@@ -30,7 +30,8 @@ static ls_status open_resolution(replay *r) {
 static ls_status open_session(replay *r) {
     ls_session *s = &r->session;
     const char *why_not_gpu;
-    // What is frozen, or has come to its end, has no gradient in the run's program, and its buckets are cut accordingly.
+    // What is frozen, or has come to its end, has no gradient in the run's program, and its buckets are cut
+    // accordingly.
     LS_TRY(ls_param_rules_new(r->cfg, r->batch.graph, &r->rules));
     const ls_param_store_options store = { .storage = ls_config_storage(r->cfg), .rules = r->rules };
     LS_TRY(ls_session_open_device(s, r->cfg, &why_not_gpu));
@@ -92,15 +93,15 @@ static ls_status check_augmentation(const replay *r) {
 
 // --- the table -----------------------------------------------------------------------------------
 
-static void print_look(void *context, const ls_tensor_stats *look) {
+static void print_stats(void *context, const ls_tensor_stats *stats) {
     replay *r = context;
-    int first = ls_tensor_stats_is_bad(look) && !look->inert && !r->marked;
+    int first = ls_tensor_stats_is_bad(stats) && !stats->inert && !r->marked;
     char bad[32];
-    snprintf(bad, sizeof bad, look->beyond ? "%lld beyond" : "%lld",
-        (long long)(look->beyond ? look->beyond : look->nans + look->infs));
+    snprintf(bad, sizeof bad, stats->beyond ? "%lld beyond" : "%lld",
+        (long long)(stats->beyond ? stats->beyond : stats->nans + stats->infs));
     fprintf(r->file, "%c %4d %-8s %-16s %-25s %-32s %9lld %12.4g %12.4g %12.4g %10s\n", first ? '>' : ' ',
-        look->instruction, look->backward ? "backward" : "forward", look->layer, look->op, look->tensor,
-        (long long)look->count, look->min, look->max, look->mean, bad);
+        stats->instruction, stats->backward ? "backward" : "forward", stats->layer, stats->op, stats->tensor,
+        (long long)stats->count, stats->min, stats->max, stats->mean, bad);
     if (first) r->marked = 1;
 }
 
@@ -161,7 +162,7 @@ static ls_status run(replay *r, const char *folder) {
         .loss_scale = ls_config_storage(r->cfg) == LS_F16 ? r->batch.loss_scale : 1.0f,
         .ordered = r->cfg->run_deterministic,
         .reduce = r->batch.sums.count ? put_sums : NULL,
-        .seen = print_look,
+        .seen = print_stats,
         .context = r };
     ls_tensor_stats first;
     int harmed;

@@ -25,8 +25,8 @@ void ls_replicas_free(ls_replicas *replicas); // NULL is allowed
 // The next update after progress->done after which dist.check_replicas asks for a check; INT64_MAX: none.
 int64_t ls_replicas_next_check(const ls_run_session *session, const ls_run_progress *progress);
 int ls_replicas_due(const ls_run_session *session, const ls_run_progress *progress); // now
-// Compares, once after each update, however often it is called; all enqueued updates are completed. LS_NUMERIC on all ranks
-// if replicas differ; the report goes into the run's folder. Collective.
+// Compares, once after each update, however often it is called; all enqueued updates are completed. LS_NUMERIC on all
+// ranks if replicas differ; the report goes into the run's folder. Collective.
 LS_CHECKED ls_status ls_replicas_check(
     ls_run_session *session, const ls_run_progress *progress, const ls_run_saving *saving);
 // All ranks have taken over the same state after so many updates: that counts as a comparison. NULL is allowed.

@@ -104,14 +104,14 @@ const char *ls_tensor_stats_kind_name(ls_tensor_stats_kind kind) {
     return names[kind];
 }
 
-char *ls_tensor_stats_place(const ls_tensor_stats *look, char *dst) {
-    int64_t at[4] = { 0 }, rest = look->first;
-    for (int d = look->rank - 1; d >= 0; d--) {
-        at[d] = rest % look->dim[d];
-        rest /= look->dim[d];
+char *ls_tensor_stats_place(const ls_tensor_stats *stats, char *dst) {
+    int64_t at[4] = { 0 }, rest = stats->first;
+    for (int d = stats->rank - 1; d >= 0; d--) {
+        at[d] = rest % stats->dim[d];
+        rest /= stats->dim[d];
     }
     int used = snprintf(dst, 96, "[");
-    for (int d = 0; d < look->rank; d++)
+    for (int d = 0; d < stats->rank; d++)
         used += snprintf(dst + used, 96 - (size_t)used, "%s%lld", d ? ", " : "", (long long)at[d]);
     snprintf(dst + used, 96 - (size_t)used, "]");
     return dst;
@@ -119,45 +119,45 @@ char *ls_tensor_stats_place(const ls_tensor_stats *look, char *dst) {
 
 // --- counting ------------------------------------------------------------------------------------
 
-static void count_values(ls_tensor_stats *look, const float *values) {
+static void count_values(ls_tensor_stats *stats, const float *values) {
     double sum = 0;
     int64_t finite = 0, last_sample = -1;
-    look->first = -1;
-    look->bad_samples = look->samples ? 0 : -1;
-    look->min = INFINITY;
-    look->max = -INFINITY;
-    for (int64_t i = 0; i < look->count; i++) {
+    stats->first = -1;
+    stats->bad_samples = stats->samples ? 0 : -1;
+    stats->min = INFINITY;
+    stats->max = -INFINITY;
+    for (int64_t i = 0; i < stats->count; i++) {
         double v = (double)values[i];
         if (isfinite(v)) {
             finite++;
             sum += v;
-            if (v < look->min) look->min = v;
-            if (v > look->max) look->max = v;
+            if (v < stats->min) stats->min = v;
+            if (v > stats->max) stats->max = v;
             continue;
         }
         if (isnan(v))
-            look->nans++;
+            stats->nans++;
         else
-            look->infs++;
-        if (look->first < 0) look->first = i;
-        if (!look->samples) continue;
-        int64_t sample = i / (look->count / look->dim[0]);
+            stats->infs++;
+        if (stats->first < 0) stats->first = i;
+        if (!stats->samples) continue;
+        int64_t sample = i / (stats->count / stats->dim[0]);
         if (sample == last_sample) continue; // elements come sample by sample
         last_sample = sample;
-        if (look->bad_samples < LS_TENSOR_STATS_SAMPLES_MAX) look->bad_sample[look->bad_samples] = (int32_t)sample;
-        look->bad_samples++;
+        if (stats->bad_samples < LS_TENSOR_STATS_SAMPLES_MAX) stats->bad_sample[stats->bad_samples] = (int32_t)sample;
+        stats->bad_samples++;
     }
-    if (!finite) look->min = look->max = 0;
-    look->mean = finite ? sum / (double)finite : 0;
+    if (!finite) stats->min = stats->max = 0;
+    stats->mean = finite ? sum / (double)finite : 0;
 }
 
-static void report(inspector *in, const ls_tensor_stats *look) {
-    if (in->o->seen) in->o->seen(in->o->context, look);
-    if (!ls_tensor_stats_is_bad(look) || look->inert) return;
-    if (!ls_tensor_stats_is_bad(in->first)) *in->first = *look;
-    if (look->beyond || look->kind == LS_TENSOR_STATS_LOSS || look->kind == LS_TENSOR_STATS_WEIGHT_GRADIENT)
+static void report(inspector *in, const ls_tensor_stats *stats) {
+    if (in->o->seen) in->o->seen(in->o->context, stats);
+    if (!ls_tensor_stats_is_bad(stats) || stats->inert) return;
+    if (!ls_tensor_stats_is_bad(in->first)) *in->first = *stats;
+    if (stats->beyond || stats->kind == LS_TENSOR_STATS_LOSS || stats->kind == LS_TENSOR_STATS_WEIGHT_GRADIENT)
         in->harmed = 1;
-    if (look->kind == LS_TENSOR_STATS_STATISTIC && in->o->ordered)
+    if (stats->kind == LS_TENSOR_STATS_STATISTIC && in->o->ordered)
         in->harmed = 1; // rounded to fixed point like gradients
 }
 
@@ -168,126 +168,126 @@ static const char *layer_of(const ls_op_desc *desc, ls_tensor_stats_kind kind, c
 }
 
 // A look at the tensor of an instruction, still without shape and counts.
-static ls_tensor_stats new_look(const inspector *in, int number, ls_tensor_stats_kind kind, const char *tensor) {
+static ls_tensor_stats new_stats(const inspector *in, int number, ls_tensor_stats_kind kind, const char *tensor) {
     const ls_program *program = in->o->program;
     int behind = number == program->count; // the rounding to fixed point
     const ls_op_desc *desc = behind ? NULL : &program->instructions[number].plan->desc;
-    ls_tensor_stats look = { .instruction = number,
+    ls_tensor_stats stats = { .instruction = number,
         .backward = number > in->loss_at || (number == in->loss_at && kind == LS_TENSOR_STATS_GRADIENT),
         .kind = (int32_t)kind,
         .storage =
             kind == LS_TENSOR_STATS_ACTIVATION || kind == LS_TENSOR_STATS_GRADIENT ? (int32_t)program->storage : LS_F32,
         .first = -1,
         .bad_samples = -1 };
-    snprintf(look.layer, sizeof look.layer, "%s", behind ? "" : layer_of(desc, kind, tensor));
-    snprintf(look.op, sizeof look.op, "%s", behind ? ls_op_name(LS_OP_TO_FIXED_POINT) : ls_op_name(desc->op));
-    snprintf(look.tensor, sizeof look.tensor, "%s", tensor);
-    return look;
+    snprintf(stats.layer, sizeof stats.layer, "%s", behind ? "" : layer_of(desc, kind, tensor));
+    snprintf(stats.op, sizeof stats.op, "%s", behind ? ls_op_name(LS_OP_TO_FIXED_POINT) : ls_op_name(desc->op));
+    snprintf(stats.tensor, sizeof stats.tensor, "%s", tensor);
+    return stats;
 }
 
-static void shape_activation(ls_tensor_stats *look, ls_nchw s) {
-    look->samples = 1;
-    look->rank = s.h == 1 && s.w == 1 ? 2 : 4;
-    look->dim[0] = s.n;
-    look->dim[1] = s.c;
-    look->dim[2] = s.h;
-    look->dim[3] = s.w;
-    look->count = ls_nchw_count(s);
+static void shape_activation(ls_tensor_stats *stats, ls_nchw s) {
+    stats->samples = 1;
+    stats->rank = s.h == 1 && s.w == 1 ? 2 : 4;
+    stats->dim[0] = s.n;
+    stats->dim[1] = s.c;
+    stats->dim[2] = s.h;
+    stats->dim[3] = s.w;
+    stats->count = ls_nchw_count(s);
 }
 
-static void shape_param(ls_tensor_stats *look, const ls_param *param) {
-    look->rank = param->rank;
-    for (int d = 0; d < param->rank; d++) look->dim[d] = param->file_dim[d];
-    look->count = ls_param_count(&param->shape);
+static void shape_param(ls_tensor_stats *stats, const ls_param *param) {
+    stats->rank = param->rank;
+    for (int d = 0; d < param->rank; d++) stats->dim[d] = param->file_dim[d];
+    stats->count = ls_param_count(&param->shape);
 }
 
-static void shape_vectors(ls_tensor_stats *look, int vectors, int channels) {
-    look->rank = 2;
-    look->dim[0] = vectors;
-    look->dim[1] = channels;
-    look->count = (int64_t)vectors * channels;
+static void shape_vectors(ls_tensor_stats *stats, int vectors, int channels) {
+    stats->rank = 2;
+    stats->dim[0] = vectors;
+    stats->dim[1] = channels;
+    stats->count = (int64_t)vectors * channels;
 }
 
 // --- weights, before the first instruction that reads them ---------------------------------------
 
-static void look_at_weight(inspector *in, int number, const ls_ref *ref) {
+static void measure_weight(inspector *in, int number, const ls_ref *ref) {
     const ls_param_store *store = in->o->program->store;
     const ls_param *param = &store->graph->params[ref->index];
     if (in->weight_seen[ref->index]) return;
     in->weight_seen[ref->index] = 1;
-    ls_tensor_stats look = new_look(in, number, LS_TENSOR_STATS_WEIGHT, param->name);
-    shape_param(&look, param);
+    ls_tensor_stats stats = new_stats(in, number, LS_TENSOR_STATS_WEIGHT, param->name);
+    shape_param(&stats, param);
     in->api->param_export(in->device, &param->shape, ls_param_store_weight(store, ref->index), in->values);
-    count_values(&look, in->values);
-    if (!ls_tensor_stats_is_bad(&look) && ref->copy == LS_PARAM_WORKING && store->storage != LS_F32) {
-        look.storage = (int32_t)store->storage; // the master is good, but what operators read is rounded
-        for (int64_t i = 0; i < look.count; i++)
+    count_values(&stats, in->values);
+    if (!ls_tensor_stats_is_bad(&stats) && ref->copy == LS_PARAM_WORKING && store->storage != LS_F32) {
+        stats.storage = (int32_t)store->storage; // the master is good, but what operators read is rounded
+        for (int64_t i = 0; i < stats.count; i++)
             ls_store_float(in->values, LS_F32, i,
                 store->storage == LS_F16 ? ls_float_from_f16(ls_f16_from_float(in->values[i]))
                                          : ls_float_from_bf16(ls_bf16_from_float(in->values[i])));
-        count_values(&look, in->values);
+        count_values(&stats, in->values);
     }
-    report(in, &look);
+    report(in, &stats);
 }
 
-static void look_at_weights(inspector *in, int number) {
+static void measure_weights(inspector *in, int number) {
     const ls_instruction *instruction = &in->o->program->instructions[number];
     for (int a = 0; a < instruction->arg_count; a++)
         if (instruction->refs[a].kind == LS_REF_PARAM && instruction->refs[a].copy < LS_PARAM_GRAD)
-            look_at_weight(in, number, &instruction->refs[a]);
+            measure_weight(in, number, &instruction->refs[a]);
 }
 
 // --- what an instruction wrote -------------------------------------------------------------------
 
-static void look_at_param(inspector *in, int number, const ls_ref *ref) {
+static void measure_param(inspector *in, int number, const ls_ref *ref) {
     const ls_param_store *store = in->o->program->store;
     const ls_param *param = &store->graph->params[ref->index];
     int statistic = ls_role_is_statistic(param->role);
     char name[LS_TENSOR_STATS_NAME_BYTES + 16];
     snprintf(name, sizeof name, statistic ? "%s of this micro-batch" : "gradient of %s", param->name);
-    ls_tensor_stats look =
-        new_look(in, number, statistic ? LS_TENSOR_STATS_STATISTIC : LS_TENSOR_STATS_WEIGHT_GRADIENT, name);
-    look.inert = statistic && !in->o->ordered;
-    shape_param(&look, param);
+    ls_tensor_stats stats =
+        new_stats(in, number, statistic ? LS_TENSOR_STATS_STATISTIC : LS_TENSOR_STATS_WEIGHT_GRADIENT, name);
+    stats.inert = statistic && !in->o->ordered;
+    shape_param(&stats, param);
     in->api->param_export(in->device, &param->shape, ls_param_store_grad(store, ref->index), in->values);
-    count_values(&look, in->values);
-    report(in, &look);
+    count_values(&stats, in->values);
+    report(in, &stats);
 }
 
-static void look_at_activation(inspector *in, int number, int row, ls_nchw shape, ls_buffer buffer) {
+static void measure_activation(inspector *in, int number, int row, ls_nchw shape, ls_buffer buffer) {
     int gradient = outputs[row].kind == OUT_GRADIENT || outputs[row].kind == OUT_GATE;
-    ls_tensor_stats look =
-        new_look(in, number, gradient ? LS_TENSOR_STATS_GRADIENT : LS_TENSOR_STATS_ACTIVATION, outputs[row].name);
+    ls_tensor_stats stats =
+        new_stats(in, number, gradient ? LS_TENSOR_STATS_GRADIENT : LS_TENSOR_STATS_ACTIVATION, outputs[row].name);
     // Behind the loss `add` and the maps work on gradients; what is computed a second time are activations again.
     if (number > in->loss_at && !gradient && !in->o->program->instructions[number].plan_is_shared) {
         int sum = in->o->program->instructions[number].plan->desc.op == LS_OP_ADD;
-        look.kind = LS_TENSOR_STATS_GRADIENT;
-        snprintf(look.tensor, sizeof look.tensor, sum ? "sum of its two gradients" : "gradient of its input");
+        stats.kind = LS_TENSOR_STATS_GRADIENT;
+        snprintf(stats.tensor, sizeof stats.tensor, sum ? "sum of its two gradients" : "gradient of its input");
     }
-    shape_activation(&look, shape);
+    shape_activation(&stats, shape);
     in->api->activation_export(in->device, shape, in->o->program->storage, buffer, in->values);
-    count_values(&look, in->values);
-    report(in, &look);
+    count_values(&stats, in->values);
+    report(in, &stats);
 }
 
-static void look_at_saved(inspector *in, int number, int row, ls_nchw shape, ls_buffer buffer) {
+static void measure_saved(inspector *in, int number, int row, ls_nchw shape, ls_buffer buffer) {
     ls_param_shape vector = { LS_PARAM_VECTOR, { shape.c, 1, 1, 1 }, 1 };
     size_t half = in->api->param_elements(in->device, &vector) * sizeof(float);
-    ls_tensor_stats look = new_look(in, number, LS_TENSOR_STATS_STATISTIC, outputs[row].name);
-    shape_vectors(&look, 2, shape.c);
+    ls_tensor_stats stats = new_stats(in, number, LS_TENSOR_STATS_STATISTIC, outputs[row].name);
+    shape_vectors(&stats, 2, shape.c);
     for (int i = 0; i < 2; i++)
         in->api->param_export(in->device, &vector, ls_buffer_at(buffer.slab, buffer.offset + (size_t)i * half, half),
             in->values + (size_t)i * (size_t)shape.c);
-    count_values(&look, in->values);
-    report(in, &look);
+    count_values(&stats, in->values);
+    report(in, &stats);
 }
 
-static ls_status look_at_sums(inspector *in, int number, int row, ls_nchw shape, ls_buffer buffer) {
+static ls_status measure_sums(inspector *in, int number, int row, ls_nchw shape, ls_buffer buffer) {
     ls_param_shape vector = { LS_PARAM_VECTOR, { shape.c, 1, 1, 1 }, 1 };
     size_t elements = in->api->param_elements(in->device, &vector), bytes = 2 * elements * sizeof(double);
     ls_buffer host = ls_buffer_at(in->host, SUMS_AT, bytes);
-    ls_tensor_stats look = new_look(in, number, LS_TENSOR_STATS_STATISTIC, outputs[row].name);
-    shape_vectors(&look, 2, shape.c);
+    ls_tensor_stats stats = new_stats(in, number, LS_TENSOR_STATS_STATISTIC, outputs[row].name);
+    shape_vectors(&stats, 2, shape.c);
     in->api->copy(host, ls_buffer_at(buffer.slab, buffer.offset, bytes), bytes, in->o->queue);
     LS_TRY(in->api->queue_sync(in->o->queue));
     const double *sums = ls_buffer_host(host);
@@ -296,32 +296,32 @@ static ls_status look_at_sums(inspector *in, int number, int row, ls_nchw shape,
             double sum = sums[(size_t)i * elements + (size_t)c]; // may be more than a float holds, and finite
             in->values[i * shape.c + c] = (float)(isfinite(sum) ? fmax(fmin(sum, FLT_MAX), -FLT_MAX) : sum);
         }
-    count_values(&look, in->values);
-    report(in, &look);
+    count_values(&stats, in->values);
+    report(in, &stats);
     return LS_SUCCESS;
 }
 
-static ls_status look_at_loss(inspector *in, int number) {
+static ls_status measure_loss(inspector *in, int number) {
     ls_buffer host = ls_buffer_at(in->host, RESULT_AT, sizeof(ls_micro_result));
     in->api->copy(
         host, ls_buffer_at(in->records, RESULT_AT, sizeof(ls_micro_result)), sizeof(ls_micro_result), in->o->queue);
     LS_TRY(in->api->queue_sync(in->o->queue));
     const ls_micro_result *result = ls_buffer_host(host);
-    ls_tensor_stats look = new_look(in, number, LS_TENSOR_STATS_LOSS, "loss");
-    look.rank = 1;
-    look.count = look.dim[0] = result->count;
+    ls_tensor_stats stats = new_stats(in, number, LS_TENSOR_STATS_LOSS, "loss");
+    stats.rank = 1;
+    stats.count = stats.dim[0] = result->count;
     double mean = result->count ? result->loss_sum / (double)result->count : 0;
-    look.min = look.max = look.mean = isfinite(mean) ? mean : 0;
+    stats.min = stats.max = stats.mean = isfinite(mean) ? mean : 0;
     if (isnan(result->loss_sum))
-        look.nans = result->bad;
+        stats.nans = result->bad;
     else
-        look.infs = result->bad;
-    if (result->bad) look.first = 0;
-    report(in, &look);
+        stats.infs = result->bad;
+    if (result->bad) stats.first = 0;
+    report(in, &stats);
     return LS_SUCCESS;
 }
 
-static ls_status look_at_output(inspector *in, int number, int row, ls_buffer buffer) {
+static ls_status measure_output(inspector *in, int number, int row, ls_buffer buffer) {
     const ls_instruction *instruction = &in->o->program->instructions[number];
     const ls_op_desc *desc = &instruction->plan->desc;
     const char *at = (const char *)desc + outputs[row].shape;
@@ -332,34 +332,34 @@ static ls_status look_at_output(inspector *in, int number, int row, ls_buffer bu
     int pooled = desc->op == LS_OP_NORM_FORWARD || desc->op == LS_OP_NORM_APPLY;
     switch (outputs[row].kind) {
     case OUT_PARAM:
-        look_at_param(in, number, &instruction->refs[outputs[row].arg]);
+        measure_param(in, number, &instruction->refs[outputs[row].arg]);
         return LS_SUCCESS;
     case OUT_SAVED:
-        look_at_saved(in, number, row, shape, buffer);
+        measure_saved(in, number, row, shape, buffer);
         return LS_SUCCESS;
     case OUT_SUMS:
-        return look_at_sums(in, number, row, shape, buffer);
+        return measure_sums(in, number, row, shape, buffer);
     default:
         if (pooled && desc->attr.norm.pool_kernel) shape = desc->attr.norm.pooled;
-        look_at_activation(in, number, row, shape, buffer);
+        measure_activation(in, number, row, shape, buffer);
         return LS_SUCCESS;
     }
 }
 
-static ls_status look_at_outputs(inspector *in, int number, const ls_buffer *args) {
+static ls_status measure_outputs(inspector *in, int number, const ls_buffer *args) {
     ls_op op = in->o->program->instructions[number].plan->desc.op;
     LS_TRY(in->api->queue_sync(in->o->queue));
-    if (op == LS_OP_LOSS) LS_TRY(look_at_loss(in, number));
+    if (op == LS_OP_LOSS) LS_TRY(measure_loss(in, number));
     for (int row = 0; row < OUTPUTS; row++) {
         if (outputs[row].op != op || !args[outputs[row].arg].slab) continue;
-        LS_TRY(look_at_output(in, number, row, args[outputs[row].arg]));
-        if (op == LS_OP_HEAD && outputs[row].arg == LS_LOSS_LOGITS) LS_TRY(look_at_loss(in, number));
+        LS_TRY(measure_output(in, number, row, args[outputs[row].arg]));
+        if (op == LS_OP_HEAD && outputs[row].arg == LS_LOSS_LOGITS) LS_TRY(measure_loss(in, number));
     }
     return LS_SUCCESS;
 }
 
 // Ordered mode: what TO_FIXED_POINT of op_update.h would refuse.
-static void look_at_fixed(inspector *in, int p) {
+static void measure_fixed(inspector *in, int p) {
     const ls_param_store *store = in->o->program->store;
     const ls_param *param = &store->graph->params[p];
     int statistic = ls_role_is_statistic(param->role);
@@ -368,19 +368,19 @@ static void look_at_fixed(inspector *in, int p) {
     int bits = statistic ? LS_STATISTIC_FRACTION_BITS : LS_GRADIENT_FRACTION_BITS;
     char name[LS_TENSOR_STATS_NAME_BYTES + 16];
     snprintf(name, sizeof name, statistic ? "%s of this micro-batch" : "gradient of %s", param->name);
-    ls_tensor_stats look = new_look(
+    ls_tensor_stats stats = new_stats(
         in, in->o->program->count, statistic ? LS_TENSOR_STATS_STATISTIC : LS_TENSOR_STATS_WEIGHT_GRADIENT, name);
-    snprintf(look.layer, sizeof look.layer, "%s", store->graph->layers[param->layer].name);
-    shape_param(&look, param);
+    snprintf(stats.layer, sizeof stats.layer, "%s", store->graph->layers[param->layer].name);
+    shape_param(&stats, param);
     in->api->param_export(in->device, &param->shape, ls_param_store_grad(store, p), in->values);
-    count_values(&look, in->values);
-    if (ls_tensor_stats_is_bad(&look)) return; // reported at the instruction that wrote it
-    for (int64_t i = 0; i < look.count; i++) {
+    count_values(&stats, in->values);
+    if (ls_tensor_stats_is_bad(&stats)) return; // reported at the instruction that wrote it
+    for (int64_t i = 0; i < stats.count; i++) {
         if (fabs(nearbyint(ldexp((double)in->values[i], bits) / scale)) < limit) continue;
-        look.beyond++;
-        if (look.first < 0) look.first = i;
+        stats.beyond++;
+        if (stats.first < 0) stats.first = i;
     }
-    if (look.beyond) report(in, &look);
+    if (stats.beyond) report(in, &stats);
 }
 
 // --- the whole -----------------------------------------------------------------------------------
@@ -431,14 +431,14 @@ static ls_status prepare(inspector *in) {
 static ls_status run_instruction(inspector *in, const ls_program_inputs *inputs, int number) {
     const ls_program *program = in->o->program;
     const ls_instruction *instruction = &program->instructions[number];
-    int looking = in->o->seen || !in->harmed;
+    int measures = in->o->seen || !in->harmed;
     ls_buffer args[LS_OP_ARGS_MAX];
     if (in->o->comm) ls_comm_phase(in->o->comm, "looking for what is not finite", -1); // alive
     ls_instruction_args(instruction, inputs, args);
-    if (looking) look_at_weights(in, number);
+    if (measures) measure_weights(in, number);
     ls_plan_run(instruction->plan, args, program->workspace, in->o->queue);
     if (instruction->plan->desc.op == LS_OP_CONV_BACKWARD_WEIGHT) ls_param_store_widen(program->store, in->o->queue);
-    if (looking) LS_TRY(look_at_outputs(in, number, args));
+    if (measures) LS_TRY(measure_outputs(in, number, args));
     if (!instruction->reduce_count || !in->o->reduce) return LS_SUCCESS;
     return in->o->reduce(in->o->context, args[instruction->reduce_arg], instruction->reduce_count,
         instruction->plan->desc.attr.norm.shape.c);
@@ -451,7 +451,7 @@ static ls_status run_program(inspector *in) {
     inputs.buffer[LS_INPUT_RESULT] = ls_buffer_at(in->records, RESULT_AT, sizeof(ls_micro_result));
     for (int i = 0; i < program->count; i++) LS_TRY(run_instruction(in, &inputs, i));
     LS_TRY(in->api->queue_sync(in->o->queue));
-    for (int p = 0; in->o->ordered && p < program->store->graph->param_count; p++) look_at_fixed(in, p);
+    for (int p = 0; in->o->ordered && p < program->store->graph->param_count; p++) measure_fixed(in, p);
     return in->api->queue_sync(in->o->queue);
 }
 

@@ -1,8 +1,9 @@
-// tensor_stats.h - runs a training program instruction by instruction and looks at every tensor that it reads of the network
-// or writes: how many of its elements are not finite, and which instruction wrote the first of them.
+// tensor_stats.h - runs a training program instruction by instruction and looks at every tensor that it reads of the
+// network or writes: how many of its elements are not finite, and which instruction wrote the first of them.
 //
-// Slow (every tensor comes to the host), and never part of a healthy run: nonfinite_search.h uses it after a failure, replay.h
-// on a saved micro-batch. What it runs is the program of the training, with the same plans, so the bits are the same.
+// Slow (every tensor comes to the host), and never part of a healthy run: nonfinite_search.h uses it after a failure,
+// replay.h on a saved micro-batch. What it runs is the program of the training, with the same plans, so the bits are
+// the same.
 #ifndef LS_TRAIN_DIAGNOSE_TENSOR_STATS_H
 #define LS_TRAIN_DIAGNOSE_TENSOR_STATS_H
 
@@ -40,11 +41,11 @@ typedef struct {                   // one tensor; plain data, to be sent between
     int32_t bad_sample[LS_TENSOR_STATS_SAMPLES_MAX]; // the first of them, by place in the micro-batch
 } ls_tensor_stats;
 
-static inline int ls_tensor_stats_is_bad(const ls_tensor_stats *look) {
-    return look->first >= 0;
+static inline int ls_tensor_stats_is_bad(const ls_tensor_stats *stats) {
+    return stats->first >= 0;
 }
 // "[3, 0, 7, 7]": where element look->first is. dst: at least 96 bytes; returns dst.
-char *ls_tensor_stats_place(const ls_tensor_stats *look, char *dst);
+char *ls_tensor_stats_place(const ls_tensor_stats *stats, char *dst);
 
 typedef struct {
     const ls_program *program;       // of training, bound
@@ -57,14 +58,14 @@ typedef struct {
     // channels: of the layer. NULL: the sums stay as they are.
     ls_status (*reduce)(void *context, ls_buffer sums, int64_t count, int channels);
     void (*seen)(
-        void *context, const ls_tensor_stats *look); // every tensor, in order; NULL: only the first bad one is kept
+        void *context, const ls_tensor_stats *stats); // every tensor, in order; NULL: only the first bad one is kept
     void *context;
 } ls_tensor_stats_list;
 
-// Runs the whole program on one micro-batch whose gradients start from zero, even after the first bad tensor,
-// so that ranks meet in their sums. *first: the first bad tensor that is not inert; its `first` is -1 where there
-// is none. *harmed: whether the loss or a weight's gradient was bad; else nothing came of it (a relu made 0
-// of -inf, say). The parameter store's gradients are then those of this micro-batch. LS_DEVICE: no memory, or the device failed.
+// Runs the whole program on one micro-batch whose gradients start from zero, even after the first bad tensor, so that
+// ranks meet in their sums. *first: the first bad tensor that is not inert; its `first` is -1 where there is none.
+// *harmed: whether the loss or a weight's gradient was bad; else nothing came of it (a relu made 0 of -inf, say). The
+// parameter store's gradients are then those of this micro-batch. LS_DEVICE: no memory, or the device failed.
 LS_CHECKED ls_status ls_tensor_stats_run(const ls_tensor_stats_list *inspection, ls_tensor_stats *first, int *harmed);
 
 #endif

@@ -293,21 +293,21 @@ static void expect_number(const row *r, const char *device, const char *what, in
 }
 
 static void check_report(const row *r, const char *device, const ls_nonfinite *n, ls_status status) {
-    const ls_tensor_stats *look = &n->look;
+    const ls_tensor_stats *stats = &n->bad;
     if (n->cause != r->cause)
         fail_msg("%s, %s: the cause is %s, expected %s: %s", r->name, device, ls_nonfinite_cause_name(n->cause),
             ls_nonfinite_cause_name(r->cause), status.text);
     expect_number(r, device, "rank", n->rank, 0);
-    if (look->kind != LS_TENSOR_STATS_STATISTIC)
-        expect_number(r, device, "backward", look->backward, r->direction == BACKWARD);
-    if (r->layer) expect_text(r, device, "the layer", look->layer, r->layer);
+    if (stats->kind != LS_TENSOR_STATS_STATISTIC)
+        expect_number(r, device, "backward", stats->backward, r->direction == BACKWARD);
+    if (r->layer) expect_text(r, device, "the layer", stats->layer, r->layer);
     if (r->layer)
-        expect_number(r, device, "the layer's length", (int64_t)strlen(look->layer), (int64_t)strlen(r->layer));
-    if (r->tensor) expect_text(r, device, "the tensor", look->tensor, r->tensor);
-    if (r->bad) expect_number(r, device, "bad elements", look->nans + look->infs, r->bad);
-    if (r->element >= 0 && look->kind == LS_TENSOR_STATS_WEIGHT)
-        expect_number(r, device, "the first element", look->first, r->element);
-    expect_text(r, device, "the message", status.text, look->layer);
+        expect_number(r, device, "the layer's length", (int64_t)strlen(stats->layer), (int64_t)strlen(r->layer));
+    if (r->tensor) expect_text(r, device, "the tensor", stats->tensor, r->tensor);
+    if (r->bad) expect_number(r, device, "bad elements", stats->nans + stats->infs, r->bad);
+    if (r->element >= 0 && stats->kind == LS_TENSOR_STATS_WEIGHT)
+        expect_number(r, device, "the first element", stats->first, r->element);
+    expect_text(r, device, "the message", status.text, stats->layer);
     expect_text(r, device, "the message", status.text, "sample");
     if (strchr(status.text, '\n')) fail_msg("%s: more than one line: %s", r->name, status.text);
     for (int i = 0; i < n->sample_count; i++)
