@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# scaling.sh - how training scales over CPU ranks of one thread, measured and predicted, on this machine: it must have nothing else
-# to do.
+# scaling.sh - measures how training scales over CPU ranks of one thread on this machine, which must be idle otherwise.
 #
 #   bench/scaling.sh [PART...]          all parts by default:
 #     ranks      1 and 2 ranks on cores of their own: efficiency of strong and weak scaling, lenet and resnet9

@@ -10,8 +10,8 @@
 #include "cli/commands.h"
 
 static const double PEAK_SECONDS = 0.2;
-static const double WARM_UP_SHARE = 0.25;   // of a measurement's seconds, at least
-static const double MEMORY_HEADROOM = 1.25; // of host memory over what the plans say
+static const double WARM_UP_SHARE = 0.25;   // warming up takes at least this share of a measurement's seconds
+static const double MEMORY_HEADROOM = 1.25; // host memory that is needed, over the bytes of the plans
 
 // --- setting up ----------------------------------------------------------------------------------
 
@@ -26,8 +26,8 @@ static ls_status find_gpus(const ls_config *cfg, ls_comm *comm, const char **typ
     return LS_SUCCESS;
 }
 
-// A rank keeps its number of threads in every arrangement: alone on its host,
-// it would otherwise take its neighbours' cores too.
+// A rank has the same number of threads in every arrangement. Otherwise it would take its neighbours' cores, too, when
+// it is alone on its host.
 static ls_status agree_on_threads(ls_bench *bench) {
     ls_cpus cpus;
     ls_cpus_detect(&cpus);
@@ -114,7 +114,7 @@ void ls_bench_close(ls_bench *bench) {
     ls_bench_plan_free(&bench->plan);
 }
 
-// This rank's share by itself. A GPU is not shared, and its neighbours do not slow it down.
+// Opens this rank's share by itself. A GPU needs none: it is not shared, and its neighbours do not slow it down.
 static ls_status open_alone(ls_bench *bench, ls_bench_arrangement *a, const ls_train_info *info) {
     if (info->comm->world_size == 1 || info->memory->own_memory) return LS_SUCCESS;
     a->alone_cfg = *info->cfg;
@@ -139,10 +139,10 @@ static size_t bytes_of(const ls_bench_arrangement *a) {
 
 // --- failures ------------------------------------------------------------------------------------
 
-// What became of a step of arrangement `index`; the ranks that take no part sleep until then. A rank that fails in the
-// midst of training leaves others of the arrangement waiting, so that nothing can be agreed: the job ends. Numerical
-// failures are decided alike on all of them, no rank waits for one that runs alone, and failures at opening are agreed
-// by the trainer itself (`agreed`).
+// Agrees on the status of a step of arrangement `index`. The ranks that take no part sleep until then. If a rank fails
+// during training, other ranks of the arrangement still wait for it, so they cannot agree: the job ends. This does not
+// apply to numerical failures, which all ranks see alike, to a rank that runs alone, and to failures at opening, which
+// the trainer has agreed on (`agreed`).
 static ls_status settle(ls_bench *bench, int index, ls_status status, int agreed) {
     const char *name = bench->plan.row[index].name;
     if (ls_failed(status)) status = ls_fail(status.code, "arrangement %s: %s", name, status.text);
@@ -153,7 +153,7 @@ static ls_status settle(ls_bench *bench, int index, ls_status status, int agreed
     return ls_comm_agree(bench->comm, status, &failed_rank);
 }
 
-// A failure ends the benchmark unless other arrangements may do better: then this one is left out.
+// Leaves an arrangement out after a failure, if other arrangements may succeed. Otherwise the failure is returned.
 static ls_status leave_out(ls_bench *bench, int index, ls_status status) {
     if (bench->rank == 0) ls_log_status(status);
     close_arrangement(&bench->arrangement[index]);
@@ -246,8 +246,8 @@ static void read_counters(const ls_trainer *trainer, double sign, double counter
     counters[2] += sign * sums.busy_seconds;
 }
 
-// One update outside the measurement, where it is short against it: the arrangement before has
-// taken the caches, and the ring is refilled.
+// One update goes before the measurement, unless the measurement itself is a single update: it fills the caches, which
+// the previous arrangement has used, and the ring of batches.
 static ls_status measure(const ls_bench *bench, const ls_bench_arrangement *a, ls_bench_sample *s) {
     const int ranks = ls_comm_get_info(a->comm)->world_size;
     double unused, counters[3] = { 0 };
@@ -290,13 +290,13 @@ static int close_all(ls_bench *bench) {
     return closed;
 }
 
-// Whether there is room for another one like the largest so far.
+// Opens arrangements in turns from now on if memory does not hold another one of this size.
 static ls_status look_at_memory(ls_bench *bench, int index) {
     const ls_bench_arrangement *a = &bench->arrangement[index];
     const ls_train_info *info = a->trainer ? ls_trainer_get_info(a->trainer) : NULL;
     int32_t full = 0;
     if (info && info->memory->own_memory) {
-        full = info->cfg->train_micro_batch == LS_AUTO; // it is chosen by what is free: all must find the same
+        full = info->cfg->train_micro_batch == LS_AUTO; // chosen by free memory, which must be alike for all
     } else if (info) {
         double wanted = (double)bytes_of(a) * info->comm->local_size * MEMORY_HEADROOM;
         size_t unused = ls_bench_place_free_bytes();
@@ -307,7 +307,7 @@ static ls_status look_at_memory(ls_bench *bench, int index) {
     return LS_SUCCESS;
 }
 
-// Opens it beside the others, or, where that is too much for the device, alone.
+// Opens it beside the others, or alone if the device's memory does not hold them together.
 static ls_status open_or_make_room(ls_bench *bench, int index, double *opened) {
     ls_status status = open_and_settle(bench, index, opened);
     if (status.code != LS_DEVICE || close_all(bench) == 0) return status;
@@ -333,7 +333,6 @@ static void name_results(ls_bench *bench) {
         memcpy(r->settings, row->settings, sizeof r->settings);
         r->ranks = row->ranks;
         r->weak = row->weak;
-        r->setting = row->setting;
         r->base = row->base;
     }
 }

@@ -1,8 +1,9 @@
-// bench.h - measures training throughput of the arrangements of a plan (plan.h), in turns: every round measures
-// every arrangement once, beginning with another one each time. Ranks that take no part in one sleep.
+// bench.h - measures the training throughput of the arrangements of a plan (plan.h) in turns. Every round measures
+// every arrangement once, and each round begins with another arrangement. Ranks that take no part sleep.
 //
-// An arrangement on CPU ranks is measured twice a round: as it is, and with every rank training its share by itself at
-// the same time. The second has the same computation on the same shared cores, caches and memory, but no communication.
+// An arrangement on CPU ranks is measured twice per round: as it is, and with every rank training its share by itself
+// at the same time. The second measurement has the same computation on the same shared cores, caches and memory, but no
+// communication.
 #ifndef LS_CLI_BENCH_BENCH_H
 #define LS_CLI_BENCH_BENCH_H
 
@@ -11,8 +12,6 @@
 #include "cli/bench/plan.h"
 #include "dist/comm.h"
 #include "train/trainer.h"
-
-enum { LS_BENCH_REPEATS_MAX = 1000 };
 
 typedef struct {
     int takes_part; // this rank
@@ -38,13 +37,12 @@ typedef struct {
     ls_bench_link *link;               // plan.count at most, by number of ranks
     int link_count;
     int threads;  // of a rank in every arrangement, where the configuration does not say
-    int in_turns; // they do not fit into memory together: each is opened anew for every round
+    int in_turns; // the arrangements do not fit into memory together: each is opened for every measurement
     int rounds;   // done
 } ls_bench;
 
-// Plans, finds out what the ranks have, and makes the communicators of fewer ranks.
-// All ranks call all of these; the statuses are agreed, and their messages printed, as those of commands.h.
-// The request's world_size and gpu are filled in here.
+// Plans, collects the places of the ranks, and makes the communicators of fewer ranks. Fills in the request's
+// world_size and gpu. All ranks call all functions of this file. Their statuses are agreed and printed (commands.h).
 LS_CHECKED ls_status ls_bench_open(
     ls_bench *bench, ls_bench_request request, ls_comm *comm, double seconds, int repeats);
 void ls_bench_close(ls_bench *bench);

@@ -42,7 +42,7 @@ ls_bench_spread ls_bench_spread_of(const double *values, int count) {
     return s;
 }
 
-// One figure of every sample, by its place in ls_bench_sample.
+// Of the field at `offset` in all samples.
 static ls_bench_spread spread_of(const ls_bench_result *r, size_t offset) {
     double *values = r->count > 0 ? malloc(sizeof *values * (size_t)r->count) : NULL;
     for (int i = 0; values && i < r->count; i++)
@@ -64,7 +64,7 @@ static double median_rate(const ls_bench_result *r) {
     return r->failure[0] ? NAN : spread_of(r, offsetof(ls_bench_sample, images_per_second)).median;
 }
 
-// Where computation was measured without communication, both at the same load of the machine, round by round.
+// Compares updates without communication with those of the same round, at the same load of the machine.
 static void add_alone(const ls_bench_result *r, ls_bench_figures *f) {
     f->alone_s = f->comm_cost = NAN;
     double alone = sum_of(r, offsetof(ls_bench_sample, alone_s));

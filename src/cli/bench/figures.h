@@ -1,5 +1,5 @@
-// figures.h - what was measured of each arrangement, as plain data, and what is computed
-// from it. docs/benchmarks.md has the formulas.
+// figures.h - the measurements of each arrangement, as plain data, and the figures computed from them.
+// docs/benchmarks.md has the formulas.
 #ifndef LS_CLI_BENCH_FIGURES_H
 #define LS_CLI_BENCH_FIGURES_H
 
@@ -8,7 +8,7 @@
 #include "cli/bench/plan.h"
 #include "dist/allreduce_times.h"
 
-// One measurement: so many updates, timed by the slowest rank.
+// One measurement: a number of updates, timed by the slowest rank.
 typedef struct {
     double seconds, images_per_second;
     double loader_wait_s, comm_exposed_s; // means over ranks
@@ -17,12 +17,12 @@ typedef struct {
     double alone_s; // the same computation without communication: every rank by itself, at the same time; 0: not taken
 } ls_bench_sample;
 
-// An arrangement, measured. Complete on rank 0.
+// A measured arrangement. Complete on rank 0.
 typedef struct {
     char name[LS_BENCH_NAME_BYTES], settings[LS_BENCH_NAME_BYTES];
     char device[16], device_name[96], precision[8];
     char model[1024], dataset[64];
-    int ranks, weak, setting, base; // as in ls_bench_case
+    int ranks, weak, base; // as in ls_bench_case
     int hosts;
     int threads;  // of a rank
     double units; // processor cores, or GPUs, that the ranks have together
@@ -36,7 +36,7 @@ typedef struct {
     double first_update_s; // from the beginning of opening to the end of the first update
     int count;
     ls_bench_sample *sample; // count; in the order of the rounds
-    char failure[256];       // "": none; else its samples count for nothing
+    char failure[256];       // "": none; otherwise its samples are ignored
     ls_code failure_code;
 } ls_bench_result;
 
@@ -50,12 +50,12 @@ typedef struct {
 
 typedef struct {
     double median, lowest, highest;
-    // Bounds of an interval that holds the true median with at least 95 % probability, whatever the distribution:
-    // order statistics. NAN with fewer than six values, where there is none.
+    // Bounds of an interval that holds the true median with at least 95 % probability, for every distribution, by order
+    // statistics. NAN with fewer than six values, as there is no such interval.
     double low_95, high_95;
 } ls_bench_spread;
 
-ls_bench_spread ls_bench_spread_of(const double *values, int count); // all NAN with none
+ls_bench_spread ls_bench_spread_of(const double *values, int count); // all NAN for count == 0
 
 typedef struct {
     ls_bench_spread images_per_second;
@@ -70,7 +70,7 @@ typedef struct {
     double alone_s;  // median; NAN: not taken
 } ls_bench_figures;
 
-// Of a row of the results; NAN where there is nothing to compute from.
+// The figures of results[index]; NAN if there is no measurement to compute them from.
 ls_bench_figures ls_bench_figures_of(const ls_bench_result *results, int index);
 
 #endif

@@ -110,7 +110,7 @@ static ls_status write_json(const layers *l, const char *folder) {
 
 static ls_status measure_limits(layers *l, ls_bench_peak *peak) {
     LS_TRY(ls_bench_peak_measure(peak, PEAK_SECONDS, &l->limits.gflops));
-    return ls_bench_peak_bandwidth(peak, LS_BENCH_LARGE, PEAK_SECONDS, &l->limits.gbytes);
+    return ls_bench_peak_bandwidth(peak, PEAK_SECONDS, &l->limits.gbytes);
 }
 
 static int compare_reals(const void *a, const void *b) {
@@ -156,7 +156,7 @@ ls_status ls_bench_layers(const ls_config *cfg, ls_comm *comm, double seconds, c
     if (!ls_failed(status)) status = ls_trainer_layer_times(trainer, seconds, &l.rows, &l.count);
     for (int i = 0; !ls_failed(status) && i < l.count; i++) l.total += l.rows[i].seconds;
     if (!ls_failed(status)) status = measure_updates(&l, trainer, peak);
-    if (!ls_failed(status)) { // either is there where the other cannot be
+    if (!ls_failed(status)) { // the table is printed even where the file cannot be written
         status = folder ? write_json(&l, folder) : LS_SUCCESS;
         ls_keep_first(&status, print_table(&l, stdout));
     }

@@ -6,7 +6,8 @@
 
 enum { SIZE_FIRST = 128, SIZE = 1024, SIZE_GPU = 8192, BURST = 4 };
 static const double LONGEST_SECONDS = 0.2; // of one product
-enum { CHANNELS = 64, SIDE = 64 };         // of the arrays that are added: 1 MiB of fp32 a sample
+// The arrays that are added: 64 MiB of fp32 each.
+static const ls_nchw array_shape = { 64, 64, 64, 64 };
 enum { SRC, WEIGHT, DST, WORKSPACE, BUFFERS };
 
 struct ls_bench_peak {
@@ -24,8 +25,9 @@ static ls_status new_buffer(ls_bench_peak *peak, int which, size_t bytes, const 
     return LS_SUCCESS;
 }
 
-// Numbers in [-1, 1): on a GPU ones and zeros take less power and run faster than anything in training. A weight in 16
-// bits has no import of its own; where a GPU is (whose layouts of a square matrix are the same) it is an activation's.
+// Fills in numbers in [-1, 1): on a GPU, ones and zeros take less power and run faster than the numbers of training.
+// Weights in 16 bits have no import function. On a GPU the layouts of a square matrix are the same, so the import of an
+// activation serves.
 static ls_status fill(ls_bench_peak *peak, ls_nchw shape, const ls_param_shape *weight, ls_dtype storage) {
     const ls_device_api *api = peak->device->api;
     int64_t count = ls_nchw_count(shape);
@@ -62,7 +64,7 @@ static ls_status plan(ls_bench_peak *peak, ls_dtype storage, int size) {
     return fill(peak, shape, &weight, storage);
 }
 
-// Runs of the plan a second.
+// rate: runs of the plan per second.
 static ls_status rate_of(ls_bench_peak *peak, const ls_plan *plan, const ls_buffer *args, ls_buffer workspace,
     double seconds, double *rate) {
     const ls_device_api *api = peak->device->api;
@@ -70,7 +72,7 @@ static ls_status rate_of(ls_bench_peak *peak, const ls_plan *plan, const ls_buff
     LS_TRY(api->queue_sync(peak->queue));
     double start = ls_clock_seconds(), elapsed = 0;
     int64_t runs = 0;
-    for (int64_t burst = BURST; elapsed < seconds; burst *= 2) { // so that waiting for the device costs ever less
+    for (int64_t burst = BURST; elapsed < seconds; burst *= 2) { // longer bursts wait less often for the device
         for (int64_t i = 0; i < burst; i++) ls_plan_run(plan, args, workspace, peak->queue);
         LS_TRY(api->queue_sync(peak->queue));
         runs += burst;
@@ -91,7 +93,7 @@ static void drop_plan(ls_bench_peak *peak) {
     peak->workspace = (ls_buffer){ 0 };
 }
 
-// The largest product that does not take too long: of the plain loops of ref, and of an emulated GPU, a small one.
+// Takes the largest product that is not too slow. The plain loops of ref and an emulated GPU get a small one.
 static ls_status choose_size(ls_bench_peak *peak, ls_dtype storage) {
     const ls_device_api *api = peak->device->api;
     const int largest = api->memory ? SIZE_GPU : SIZE;
@@ -115,12 +117,7 @@ ls_status ls_bench_peak_new(ls_device *device, ls_dtype storage, ls_bench_peak *
     LS_TRY(LS_NEW(peak, 1, "matmul peak"));
     peak->device = device;
     ls_status status = choose_size(peak, storage);
-    if (ls_failed(status)) {
-        ls_bench_peak_free(peak);
-        return status;
-    }
-    *out = peak;
-    return LS_SUCCESS;
+    return LS_GIVE(status, peak, out, ls_bench_peak_free);
 }
 
 void ls_bench_peak_free(ls_bench_peak *peak) {
@@ -136,14 +133,12 @@ ls_status ls_bench_peak_measure(ls_bench_peak *peak, double seconds, double *gfl
     return LS_SUCCESS;
 }
 
-ls_status ls_bench_peak_bandwidth(ls_bench_peak *peak, double all, double seconds, double *gbytes) {
+ls_status ls_bench_peak_bandwidth(ls_bench_peak *peak, double seconds, double *gbytes) {
     const ls_device_api *api = peak->device->api;
-    const int samples = (int)(all / (LS_ADD_ARGS * sizeof(float) * CHANNELS * SIDE * SIDE));
-    const ls_nchw shape = { samples > 0 ? samples : 1, CHANNELS, SIDE, SIDE };
     ls_op_desc desc = {
-        .op = LS_OP_ADD, .layer = "bandwidth", .attr.elementwise = { .shape = shape, .storage = LS_F32 }
+        .op = LS_OP_ADD, .layer = "bandwidth", .attr.elementwise = { .shape = array_shape, .storage = LS_F32 }
     };
-    size_t bytes = api->activation_bytes(peak->device, shape, LS_F32);
+    size_t bytes = api->activation_bytes(peak->device, array_shape, LS_F32);
     ls_slab *slab;
     ls_plan *plan;
     LS_TRY(api->slab_new(peak->device, LS_MEMORY_DEVICE, LS_ADD_ARGS * bytes, "bandwidth", &slab));

@@ -1,11 +1,10 @@
 #include "cli/bench/place.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/cpus.h"
 
-// The kernel's number of its start; where it has none, the host.
+// Names the machine by the kernel's boot id, or by the host if there is none.
 static void name_machine(ls_bench_place *place) {
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
     if (!file || fscanf(file, "%63s", place->machine) != 1)
@@ -21,25 +20,20 @@ void ls_bench_place_look(const char *host, ls_bench_place *place) {
     ls_cpus_detect(&cpus);
     place->quota = cpus.quota_cpus;
     if (cpus.mask_cpus > 0 && cpus.mask_cores > 0) place->cores_of_cpu = (double)cpus.mask_cores / cpus.mask_cpus;
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) != 0) return; // a machine with more processors than a set has bits
-    for (int i = 0; i < LS_BENCH_MASK_BYTES * 8 && i < CPU_SETSIZE; i++)
-        if (CPU_ISSET((size_t)i, &set)) place->mask[i / 8] |= (uint8_t)(1u << i % 8);
+    (void)ls_cpu_mask_of_thread(&place->mask); // empty if the system does not say
 }
 
-// Of the ranks on the machine of rank `first`, which is the first there:
-// cores in any of their masks, and how many ranks.
+// The cores in the masks of all ranks on the machine of rank `first`, which is the lowest rank there. *here: how many
+// ranks that are.
 static double cores_of_machine(const ls_bench_place *places, int ranks, int first, int *here) {
-    uint8_t mask[LS_BENCH_MASK_BYTES] = { 0 };
-    int cpus = 0;
+    ls_cpu_mask mask = { 0 };
     *here = 0;
     for (int r = first; r < ranks; r++) {
         if (strcmp(places[r].machine, places[first].machine) != 0) continue;
-        for (int i = 0; i < LS_BENCH_MASK_BYTES; i++) mask[i] |= places[r].mask[i];
+        for (int i = 0; i < LS_CPU_MASK_CPUS / 64; i++) mask.bits[i] |= places[r].mask.bits[i];
         ++*here;
     }
-    for (int i = 0; i < LS_BENCH_MASK_BYTES * 8; i++) cpus += mask[i / 8] >> i % 8 & 1;
-    double cores = cpus * places[first].cores_of_cpu, quota = places[first].quota;
+    double cores = ls_cpu_mask_count(&mask) * places[first].cores_of_cpu, quota = places[first].quota;
     return quota > 0 && quota < cores ? quota : cores;
 }
 

@@ -7,7 +7,7 @@
 
 // Both on rank 0. The tables have "-" where a figure is unknown.
 LS_CHECKED ls_status ls_bench_print(const ls_bench *bench, FILE *file);
-// bench.json and bench.html into folder ("" or a path); docs/benchmarks.md has the fields. cfg: as set, before the sweeps.
+// Writes bench.json and bench.html into folder ("" or a path); docs/benchmarks.md has the fields. cfg: before sweeps.
 LS_CHECKED ls_status ls_bench_write(const ls_bench *bench, const ls_config *cfg, const char *folder);
 
 #endif

@@ -209,7 +209,7 @@ static void kinds(void **state) {
 
 #define AT(host_name, machine_name, ...) \
     { \
-        .host = host_name, .machine = machine_name, .cores_of_cpu = 1, .mask = { __VA_ARGS__ } \
+        .host = host_name, .machine = machine_name, .cores_of_cpu = 1, .mask = { { __VA_ARGS__ } } \
     }
 #define ON(host_name, ...) AT(host_name, host_name, __VA_ARGS__)
 
@@ -230,12 +230,12 @@ static const struct {
     { "one host is short", { ON("a", 1), ON("a", 1), ON("b", 3) }, 3, 1, 2, 1, 2 },
     { "two hosts on one machine", { AT("a", "m", 3), AT("b", "m", 3), AT("a", "m", 3) }, 3, 1, 2, 1, 2 },
     { "siblings share cores",
-        { { .machine = "a", .cores_of_cpu = 0.5, .mask = { 15 } },
-            { .machine = "a", .cores_of_cpu = 0.5, .mask = { 15 } } },
+        { { .machine = "a", .cores_of_cpu = 0.5, .mask = { { 15 } } },
+            { .machine = "a", .cores_of_cpu = 0.5, .mask = { { 15 } } } },
         2, 2, 2, 1, 1 },
     { "a quota",
-        { { .machine = "a", .cores_of_cpu = 1, .quota = 1.5, .mask = { 15 } },
-            { .machine = "a", .cores_of_cpu = 1, .quota = 1.5, .mask = { 15 } } },
+        { { .machine = "a", .cores_of_cpu = 1, .quota = 1.5, .mask = { { 15 } } },
+            { .machine = "a", .cores_of_cpu = 1, .quota = 1.5, .mask = { { 15 } } } },
         2, 1, 1.5, 1, 1 },
     { "mask unknown", { ON("a", 0), ON("a", 0) }, 2, 4, 8, 0, 1 },
 };
