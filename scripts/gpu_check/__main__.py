@@ -32,7 +32,7 @@ USAGE = f"""
   pack             the program and its libraries into carry/program.tar.gz, to be carried to a machine with a card (scripts/carry.sh);
                    --architecture 90 builds it for one kind of card, which is a third of the size
   pack-cifar FOLDER 1|2   a part of CIFAR-10's binary files into carry/cifar-1 or carry/cifar-2
-  report           the table again, and into bench/results/gpu-CARD.{{json,md}}
+  report           the table again, and into bench/results/gpu-CARD.md
   list             all items
 """
 
@@ -174,7 +174,7 @@ def check_card(a):
     finally:
         close(check, a)
     if not check.emulated and "OUT" not in os.environ:
-        print(f"{report.publish(check.record, ROOT / 'bench/results')}.json and .md")
+        print(f"{report.publish(check.record, ROOT / 'bench/results')}")
     return 1 if failed else 0
 
 
@@ -197,7 +197,7 @@ def main(argv):
         elif a.what == ["report"]:
             record = Record(a.results.resolve(), a.earlier.resolve())
             report.write(record)
-            print(f"{report.publish(record, ROOT / 'bench/results')}.json and .md")
+            print(f"{report.publish(record, ROOT / 'bench/results')}")
         else:
             return check_card(a)
     except driver.Ended as signalled:

@@ -54,10 +54,9 @@ def write(record):
 
 
 def publish(record, folder):
-    """Into a repository's folder of results, by the card's name."""
+    """Writes the table into a repository's folder of results, named after the card."""
     report = collect(record)
-    stem = folder / ("gpu-" + (re.sub(r"[^a-z0-9]+", "-", report["card"].lower()).strip("-") or "unknown"))
+    page = folder / ("gpu-" + (re.sub(r"[^a-z0-9]+", "-", report["card"].lower()).strip("-") or "unknown") + ".md")
     folder.mkdir(parents=True, exist_ok=True)
-    stem.with_suffix(".json").write_text(json.dumps(report, indent=1) + "\n")
-    stem.with_suffix(".md").write_text(table(report))
-    return stem
+    page.write_text(table(report))
+    return page

@@ -42,7 +42,7 @@ static ls_cuda_norm_grid two_launches(const ls_op_desc *desc, int multiprocessor
 // --- one launch -----------------------------------------------------------------------------------
 
 // Clusters are faster than two launches if there are few of them and their threads keep few pixels
-// (bench/results/2026-11-26-gpu-norms.txt).
+// (bench/results/2026-11-26-gpu-norms.md).
 enum { CLUSTER_BLOCKS = 64, CLUSTER_PIXELS = 2 };
 enum { GRID_LANES = 2 }; // a sector of memory; with few channels a block has few sums to read
 
