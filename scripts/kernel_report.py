@@ -4,7 +4,7 @@
   scripts/kernel_report.py [--nvcc PATH] [--update]
 
 Compiles each file of src/device/cuda/kernels for every architecture with warnings as errors. A kernel that spills, one that is not
-in the record (src/device/cuda/kernels/registers.txt), or one that needs more registers than recorded, fails the check: --update
+in the record (tests/device/cuda/registers.txt), or one that needs more registers than recorded, fails the check: --update
 renews the record, and the difference shows in the change that brings it. With another compiler than the record's, eight registers
 more are allowed.
 """
@@ -18,7 +18,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 KERNELS = ROOT / "src/device/cuda/kernels"
-RECORD = KERNELS / "registers.txt"
+RECORD = ROOT / "tests/device/cuda/registers.txt"
 ARCHITECTURES = ["sm_80", "sm_90", "sm_100"]
 OTHER_COMPILER = 8
 

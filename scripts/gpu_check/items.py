@@ -322,7 +322,7 @@ PEERS_END_S = 5  # to end the processes
 
 def own_kernels():
     """Filters for compute-sanitizer: names of the device's own kernels as the compiler mangles them, so none of NVIDIA's libraries."""
-    rows = [line.split() for line in open(f"{machine.ROOT}/src/device/cuda/kernels/registers.txt") if not line.startswith("#")]
+    rows = [line.split() for line in open(f"{machine.ROOT}/tests/device/cuda/registers.txt") if not line.startswith("#")]
     names = sorted({re.sub("<.*", "", row[1]) for row in rows if len(row) > 2})
     return [word for name in names for word in ("--kernel-name", f"kns={len(name)}{name}")]
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Plants faults in the CUDA device and in what drives it, one at a time, and runs the tests of the emulated device on each.
 
-  tests/emulation/planted_faults.py [--list] [--check] [--only NAME ...] [--new] [--out docs/planted-faults.md] [--folder FOLDER] [--jobs N]
+  tests/emulation/planted_faults.py [--list] [--check] [--only NAME ...] [--new] [--out tests/results/planted-faults.md] [--folder FOLDER] [--jobs N]
 
 A fault is a piece of source text and what replaces it; the text must be there exactly once. The tracked files are copied to a folder
 (a temporary one, or --folder, which is kept, so that the next run builds less), built without the fault, which must pass, and then
@@ -725,8 +725,8 @@ def write_page(path, page):
         "Each fault below was put into the source, alone, and the tests of the emulated CUDA device, or those of the cpu device, were run, at the",
         "commit that its row names:",
         f"{caught} of {len(rows)} are caught; {len(FAULTS) - len(rows)} more stand in the script's table and were not run yet.", "",
-        "    tests/emulation/planted_faults.py --out docs/planted-faults.md            # all again",
-        "    tests/emulation/planted_faults.py --out docs/planted-faults.md --new      # those without a row", "",
+        "    tests/emulation/planted_faults.py --out tests/results/planted-faults.md            # all again",
+        "    tests/emulation/planted_faults.py --out tests/results/planted-faults.md --new      # those without a row", "",
         "The texts that were replaced are in the table of that script.", "",
         *("| " + " | ".join(cells) + " |" for cells in (HEAD, *rows)),
     ]
