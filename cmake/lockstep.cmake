@@ -1,11 +1,12 @@
 # lockstep_rooms(FILE)
-#   Reads the list of rooms, a line each ("data base config": data includes base and config): sets lockstep_uses_NAME.
+#   Reads the list of rooms, a line each: "data 5400 base config" has a budget of lines and the rooms that data includes. Sets
+#   lockstep_uses_NAME.
 macro(lockstep_rooms file)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${file}")
   file(STRINGS "${file}" lockstep_rooms REGEX "^[a-z]")
   foreach(row ${lockstep_rooms})
-    string(REPLACE " " ";" row "${row}")
-    list(POP_FRONT row room)
+    string(REGEX REPLACE " +" ";" row "${row}")
+    list(POP_FRONT row room budget)
     list(TRANSFORM row PREPEND lockstep_ OUTPUT_VARIABLE lockstep_uses_${room})
   endforeach()
 endmacro()

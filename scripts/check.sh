@@ -7,7 +7,7 @@
 #   cuda   registers and spills of every CUDA kernel
 #   asan   the tests, but a few of scripts, under the address and undefined-behaviour sanitizers
 #   tsan   what has threads of its own (pool, loader, reducer, watchdog) under the thread sanitizer
-#   lint   formatting, includes, shell scripts, cppcheck
+#   lint   formatting, includes, lines of each room, words of comments, shell scripts, cppcheck
 #
 # Installs the packages that it needs. No GPU is needed: the CUDA device is tested on an emulated one. Where no CUDA toolkit is
 # installed, scripts/fetch-cuda.sh fetches one, to compile the kernels and to ask cuDNN for its plans; LOCKSTEP_CHECK_CUDA=off leaves
@@ -207,6 +207,7 @@ stage_lint() {
     skip "clang-format" "version 14 decides (others format differently); here is ${version:-none}"
   fi
   check "includes" scripts/check_includes.sh
+  check "lines and comments" scripts/check_house.sh
   local scripts
   mapfile -t scripts < <(git ls-files '*.sh' '*.sbatch' .ci/run)
   check "shellcheck" shellcheck --severity=warning --shell=bash --external-sources --source-path=SCRIPTDIR "${scripts[@]}"

@@ -1,5 +1,5 @@
-// collective_monitor.h - polls the state of a device's collectives, in a thread of its own: a library that hangs in the call
-// does not hold up the watchdog. Private to dist/.
+// collective_monitor.h - polls the state of a device's collectives in a thread of its own, so that a library that hangs
+// in the call does not stop the watchdog. Private to dist/.
 #ifndef LS_DIST_WATCH_COLLECTIVE_MONITOR_H
 #define LS_DIST_WATCH_COLLECTIVE_MONITOR_H
 

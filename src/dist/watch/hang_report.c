@@ -36,7 +36,7 @@ static const char *seconds_text(char text[16], double seconds) {
 
 // --- what is wrong with a rank -----------------------------------------------------------------------
 
-// It waits for what the rank that is furthest has behind it.
+// The rank waits for a collective that the furthest rank has completed.
 static int is_stuck(const report *rep, const ls_heartbeat_row *row) {
     return row->last.state == LS_RANK_WAITS && row->last.begun < rep->table->row[rep->waiting].last.begun;
 }

@@ -12,11 +12,13 @@ typedef struct {
     double silent_s;  // a rank without a record for so long counts as silent
 } ls_hang_report_limits;
 
-// Writes the line and the table, with its final newline, and returns its bytes. The culprit is, in this order:
-// a rank whose process has ended; one whose device's collectives report an error; one that is silent, or that is alive
-// but computes while the others wait for it; one that waits for what the others have behind them. Of several, the one
-// that has been so for longest. The table has it first, then those in trouble, then the ranks by how many are alike:
-// those that differ from the others come before them.
+// Writes the line and the table, with its final newline, and returns its bytes. The culprit is the first of these ranks
+// that exists; of several alike, the one in trouble for longest:
+//   1. a rank whose process has ended
+//   2. a rank whose device's collectives report an error
+//   3. a rank that is silent, or that computes while the others wait for it
+//   4. a rank that waits for a collective that the others have completed
+// The table begins with the culprit. Other ranks in trouble follow, then groups of equal ranks, the smallest first.
 int ls_hang_report_write(
     const ls_heartbeat_table *table, ls_hang_report_limits limits, char text[LS_HANG_REPORT_BYTES]);
 

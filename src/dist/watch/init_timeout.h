@@ -1,8 +1,8 @@
 // init_timeout.h - ends a rank whose peers never come, while MPI starts: the watchdog needs MPI, and cannot watch that.
 // Private to dist/.
 //
-// Where one rank hangs, or its host does, all others wait in MPI_Init for ever. After LOCKSTEP_START_TIMEOUT seconds
-// (an environment variable; default 300, 0: no limit) this one prints that and ends with LS_COMM; the launcher then ends
+// If one rank or its host hangs, all other ranks wait in MPI_Init for ever. After LOCKSTEP_START_TIMEOUT seconds (an
+// environment variable; default 300, 0: no limit) this rank prints that and ends with LS_COMM; the launcher then ends
 // the job. Time is counted in ticks, as the watchdog does: a job that was stopped as a whole is not late.
 #ifndef LS_DIST_WATCH_INIT_TIMEOUT_H
 #define LS_DIST_WATCH_INIT_TIMEOUT_H

@@ -1,7 +1,8 @@
 // watchdog.h - ends the job when its ranks have waited for each other for longer than the timeout,
 // and names the rank at fault. Private to dist/.
 //
-// Every rank has a watchdog thread. On every tick it sends its rank's state to the two monitors (heartbeat.h), and it fires
+// Every rank has a watchdog thread. On every tick it sends its rank's state to the two monitors (heartbeat.h).
+// It fires
 //
 //   on a monitor   when a rank has waited for longer than the timeout without progress, when a rank's device reports a
 //                  failed collective, when a rank is silent for the timeout while this one waits or naps, and, without
