@@ -3,9 +3,10 @@
 #
 #   scripts/fuzz.sh [TARGET]... [--minutes N] [--jobs N]     default: all targets (tests/fuzz/fuzz_*.c), 10 minutes each, one at a time
 #
-# Starts from tests/fuzz/corpus/TARGET and from what earlier runs found worth keeping (build/fuzz/corpus/TARGET). An input that crashes,
-# hangs, leaks or takes too much memory ends that target and stays as build/fuzz/findings/TARGET-*; the exit status is then 1. The last
-# lines, one a target, say executions, branches reached ("edges", of the whole program) and findings. docs/testing.md says more.
+# Starts from tests/fuzz/corpus/TARGET, from inputs that the build makes from the table of options, and from inputs that earlier runs
+# kept (build/fuzz/corpus/TARGET). An input that crashes, hangs, leaks or takes too much memory ends that target and stays as
+# build/fuzz/findings/TARGET-*; the exit status is then 1. The last lines, one for each target, say executions, branches reached
+# ("edges", of the whole program) and findings. docs/testing.md says more.
 set -euo pipefail
 case ${1-} in
 -h | --help)
@@ -28,7 +29,7 @@ while [ $# -gt 0 ]; do
     shift 2
     ;;
   -*)
-    sed -n '2,9s/^# \{0,1\}//p' "$0" >&2
+    sed -n '2,10s/^# \{0,1\}//p' "$0" >&2
     exit 2
     ;;
   *)
@@ -87,14 +88,17 @@ longest() {
 
 # Fuzzes one target; its line of the summary goes to $work/TARGET.line.
 fuzz() {
-  local target=$1 log=$work/$1.log status=0 executions edges line input options
+  local target=$1 log=$work/$1.log status=0 executions edges line input inputs options
   mkdir -p "$folder/corpus/$target"
   # The timeout is of the clock: a busy machine may stand still for longer than any input takes.
   options=(-max_total_time="$seconds" -max_len="$(longest "$target")" -timeout=120 -rss_limit_mb=2048 -print_final_stats=1
     -artifact_prefix="$folder/findings/$target-")
-  [ ! -e "tests/fuzz/$target.dict" ] || options+=(-dict="tests/fuzz/$target.dict")
+  cat "tests/fuzz/$target.dict" "$folder/generated/fuzz/$target.dict" >"$work/$target.dict" 2>/dev/null || true
+  [ ! -s "$work/$target.dict" ] || options+=(-dict="$work/$target.dict")
+  inputs=("$folder/corpus/$target" "tests/fuzz/corpus/$target") # new inputs go into the first
+  [ ! -d "$folder/generated/fuzz/corpus/$target" ] || inputs+=("$folder/generated/fuzz/corpus/$target")
   echo "-- $target: $minutes minutes"
-  nice -n 10 "$folder/bin/fuzz_$target" "${options[@]}" "$folder/corpus/$target" "tests/fuzz/corpus/$target" >"$log" 2>&1 || status=$?
+  nice -n 10 "$folder/bin/fuzz_$target" "${options[@]}" "${inputs[@]}" >"$log" 2>&1 || status=$?
   executions=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log" | tail -n 1)
   edges=$(grep -aoE ' cov: [0-9]+' "$log" | tail -n 1 | grep -oE '[0-9]+' || true)
   line=$(printf '%-12s %10s executions  %6s edges  %3s minutes' "$target" "${executions:-?}" "${edges:-?}" "$minutes")
