@@ -12,15 +12,6 @@ include(GNUInstallDirs)
 set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
 set(CMAKE_BUILD_WITH_INSTALL_RPATH ON)
 
-# lockstep_generate(FILE TOPIC...): FILE below build/generated, printed by `train help TOPIC...`.
-function(lockstep_generate file)
-  get_filename_component(folder "${file}" DIRECTORY)
-  file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/generated/${folder}")
-  add_custom_command(OUTPUT "${CMAKE_BINARY_DIR}/generated/${file}" DEPENDS train VERBATIM COMMENT ""
-    COMMAND train help ${ARGN} > "${CMAKE_BINARY_DIR}/generated/${file}")
-  set_property(GLOBAL APPEND PROPERTY lockstep_generated "${CMAKE_BINARY_DIR}/generated/${file}")
-endfunction()
-
 # lockstep_install()
 #   The program, what it reads and what is said of it.
 function(lockstep_install)
@@ -33,15 +24,13 @@ function(lockstep_install)
   install(PROGRAMS scripts/fetch-data.sh scripts/fetch-cuda.sh scripts/launch.sh scripts/torch_to_safetensors.py scripts/import_runs.py
     DESTINATION share/lockstep/scripts COMPONENT program)
   install(DIRECTORY scripts/slurm DESTINATION share/lockstep/scripts COMPONENT program)
-  lockstep_generate(man1/lockstep-train.1 man lockstep-train)
-  lockstep_generate(bash-completion/lockstep-train completion bash lockstep-train)
-  lockstep_generate(zsh-completion/_lockstep-train completion zsh lockstep-train)
-  get_property(generated GLOBAL PROPERTY lockstep_generated)
-  add_custom_target(lockstep_help ALL DEPENDS ${generated})
-  set(from "${CMAKE_BINARY_DIR}/generated")
-  install(FILES "${from}/man1/lockstep-train.1" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1" COMPONENT program)
-  install(FILES "${from}/bash-completion/lockstep-train" DESTINATION share/bash-completion/completions COMPONENT program)
-  install(FILES "${from}/zsh-completion/_lockstep-train" DESTINATION share/zsh/vendor-completions COMPONENT program)
+  set(page "${CMAKE_BINARY_DIR}/generated/lockstep-train.1")
+  add_custom_command(OUTPUT "${page}" DEPENDS train "${CMAKE_SOURCE_DIR}/cmake/man_page.sh" VERBATIM COMMENT ""
+    COMMAND sh "${CMAKE_SOURCE_DIR}/cmake/man_page.sh" $<TARGET_FILE:train> lockstep-train > "${page}")
+  add_custom_target(lockstep_help ALL DEPENDS "${page}")
+  install(FILES "${page}" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1" COMPONENT program)
+  install(FILES scripts/completion/lockstep-train.bash DESTINATION share/bash-completion/completions RENAME lockstep-train COMPONENT program)
+  install(FILES scripts/completion/_lockstep-train DESTINATION share/zsh/vendor-completions COMPONENT program)
   install(FILES README.md CONTRIBUTING.md DESTINATION share/doc/lockstep COMPONENT doc)
   install(DIRECTORY docs DESTINATION share/doc/lockstep COMPONENT doc)
 endfunction()

@@ -1,15 +1,15 @@
-# Completion, exercised by the shells themselves, and the man page, checked by its readers: as `train help` prints them.
+# Completion (scripts/completion), exercised by the shells themselves, and the man page (cmake/man_page.sh), checked by its readers.
+root=$PWD
 . "$(dirname "$0")/common.sh" "$1"
 mkdir bin pictures runs
 ln -s "$train" bin/lockstep-train
 export PATH=$here/bin:$PATH
 touch a.ini weights.safetensors boot.png notes.txt
 
-lockstep-train help completion bash lockstep-train >completion.bash
-# shellcheck source=/dev/null
-. ./completion.bash
+# shellcheck source=scripts/completion/lockstep-train.bash
+. "$root/scripts/completion/lockstep-train.bash"
 if command -v shellcheck >/dev/null; then
-    shellcheck -s bash -e SC2207 completion.bash || failures=$((failures + 1))
+    shellcheck -s bash -e SC2207 "$root/scripts/completion/lockstep-train.bash" || failures=$((failures + 1))
 fi
 
 # offers WHAT EXPECTED WORD...: what bash would show behind these words, in a line; words as bash cuts them, at = too
@@ -42,17 +42,11 @@ offers "an action" "show verify " ckpt ""
 offers "a topic" "exit-codes " help exi
 offers "a section" "optimizer " help options opt
 offers "a kind of layer" "batchnorm2d " help layers b
-offers "a shell" "bash zsh " help completion ""
 offers "nothing behind what is whole" "" devices x
 check "a name with a space goes whole" "$(touch 'my run.ini'; COMP_WORDS=(lockstep-train my) COMP_CWORD=1; _lockstep-train; echo "${COMPREPLY[*]}")" "my run.ini"
 
-refused "another shell" 2 "no completion for 'fish': there are bash and zsh" "$train" help completion fish
-# shellcheck disable=SC2016 # as it is
-refused "a name that is code" 2 "is no name of a program" "$train" help completion bash '$(rm x)'
-refused "a name that is a request" 2 "is no name of a program" "$train" help man '.so x'
-
 if command -v zsh >/dev/null; then
-    lockstep-train help completion zsh lockstep-train >_lockstep-train
+    cp "$root/scripts/completion/_lockstep-train" .
     check "zsh: syntax" "$(zsh -n _lockstep-train 2>&1)" ""
     # zsh completes in a terminal of its own: there it makes of the words up to a tab what is expected, or the time runs out.
     cat >ask.zsh <<'END'
@@ -67,7 +61,7 @@ for words expected in "$@"; do
     print -r -- ${${text%>*}##*<lockstep-train }
 done
 END
-    for pair in "be|bench" "bench a|bench a.ini" "help completion z|help completion zsh" "a.ini --set optimizer.ki|a.ini --set optimizer.kind=" \
+    for pair in "be|bench" "bench a|bench a.ini" "help exi|help exit-codes" "a.ini --set optimizer.ki|a.ini --set optimizer.kind=" \
         "a.ini --set optimizer.kind=ad|a.ini --set optimizer.kind=adamw" "a.ini --dr|a.ini --dry-run" "predict we|predict weights.safetensors"; do
         pairs+=("${pair%|*}" "${pair#*|}")
     done
@@ -80,7 +74,7 @@ else
 fi
 
 # The man page: no reader has anything to object, and every command and option is in it.
-"$train" help man lockstep-train >lockstep-train.1
+sh "$root/cmake/man_page.sh" "$train" lockstep-train >lockstep-train.1
 check "man: its name" "$(head -n 1 lockstep-train.1 | cut -d ' ' -f 1-3)" ".TH LOCKSTEP-TRAIN 1"
 readers=0
 if command -v man >/dev/null && command -v groff >/dev/null; then

@@ -131,13 +131,6 @@ static void topics(void **state) {
         { { "config" }, "INI file", NULL },
         { { "stopping" }, "\n  --resume ", NULL },
         { { "environment" }, "  NO_COLOR ", NULL },
-        { { "man", "lockstep-train" }, ".TH LOCKSTEP-TRAIN 1", "./train" },
-        { { "completion", "bash" }, "complete -F _train train", "~" },
-        { {
-              "completion",
-              "zsh",
-          },
-            "#compdef train", "~" },
         { { "version" }, "compiler", NULL },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -149,7 +142,7 @@ static void topics(void **state) {
     }
 }
 
-// What is prose is on a screen; `options` has lines of its own width, man page and scripts are for programs.
+// What is prose is on a screen; `options` has lines of its own width.
 static void topics_are_on_screens(void **state) {
     (void)state;
     int count;
@@ -196,8 +189,6 @@ static void refusals(void **state) {
         { { "options", "xyzzy" }, "no option or section 'xyzzy'; 'train help options' lists all" },
         { { "layers", "conv2" }, "no kind of layer 'conv2'; did you mean 'conv2d'?" },
         { { "layers", "xyzzy" }, "no kind of layer 'xyzzy'; 'train help layers' lists all" },
-        { { "completion" }, "no completion for '': there are bash and zsh" },
-        { { "man", "a b" }, "'a b' is no name of a program: letters, digits, '.', '_' and '-' are allowed" },
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         ls_status status = ls_help_print("./train", rows[i].words, rows[i].words[1] ? 2 : 1, stdout);

@@ -1,5 +1,5 @@
-// completion.c - what a shell offers behind the words of a command line, and the scripts for bash and zsh that ask the program for it:
-// so there is one list, and the one of the program that is installed.
+// completion.c - what a shell offers as the next word of a command line. The scripts for the shells (scripts/completion) ask the
+// program, so there is one list, that of the installed program.
 #include <ctype.h>
 #include <string.h>
 #include "base/text.h"
@@ -7,8 +7,6 @@
 #include "config/config.h"
 
 enum { WORD_BYTES = 256, WORDS_BYTES = 4096 };
-
-// ---- offers: a line each, "word" or "word<TAB>what it is"; ":files ini /" or ":nospace" ----
 
 typedef struct {
     FILE *file;
@@ -102,7 +100,7 @@ static void offer_value(const offers *o, const ls_command_option *option) {
     }
 }
 
-// Behind `train help`: commands and topics, then what the topic takes.
+// After `train help`: commands and topics, then the words that the topic takes.
 static void offer_topics(const offers *o, const char *topic, int place) {
     int count;
     const ls_help_topic *topics = ls_help_topics(&count);
@@ -111,8 +109,6 @@ static void offer_topics(const offers *o, const char *topic, int place) {
         for (int i = 0; i < count; i++) offer(o, topics[i].word, "", topics[i].purpose);
     } else if (place == 1 && strcmp(topic, "options") == 0) {
         offer_config(o, "", strchr(o->current, '.') == NULL);
-    } else if (place == 1 && strcmp(topic, "completion") == 0) {
-        offer_words(o, "bash zsh", " ");
     } else if (place == 1 && strcmp(topic, "layers") == 0) {
 #define X(NAME, name, type, field) offer(o, #name, "", "");
 #include "model/layers.def"
@@ -170,92 +166,4 @@ void ls_help_complete(FILE *file, const char *const *words, int count) {
         offer_options(&o, command);
     else
         offer_place(&o, command, place, before);
-}
-
-// ---- scripts; ~ is the program's name ----
-
-static const char bash[] =
-    "# Completion of ~ for bash, which `~ help completion bash ~` prints.\n"
-    "\n"
-    "# Files of the suffixes $1 (/: none; *: all) that begin as $2, and folders.\n"
-    "_~_files() {\n"
-    "  local suffix IFS=' '\n"
-    "  compgen -d -- \"$2\"\n"
-    "  set -f\n"
-    "  for suffix in $1; do\n"
-    "    case $suffix in\n"
-    "    /) ;;\n"
-    "    '*') compgen -f -- \"$2\" ;;\n"
-    "    *) compgen -f -X \"!*.$suffix\" -- \"$2\" ;;\n"
-    "    esac\n"
-    "  done\n"
-    "}\n"
-    "\n"
-    "_~() {\n"
-    "  local words=() word line i\n"
-    "  for ((i = 1; i <= COMP_CWORD; i++)); do # bash has cut them at =\n"
-    "    word=${COMP_WORDS[i]}\n"
-    "    if ((${#words[@]})) && [[ $word == '='* || ${words[-1]} == *= ]]; then\n"
-    "      words[-1]+=$word\n"
-    "    else\n"
-    "      words+=(\"$word\")\n"
-    "    fi\n"
-    "  done\n"
-    "  word=${words[-1]}\n"
-    "  COMPREPLY=()\n"
-    "  while IFS= read -r line; do\n"
-    "    case $line in\n"
-    "    :nospace) compopt -o nospace 2>/dev/null ;;\n"
-    "    ':files '*)\n"
-    "      compopt -o filenames 2>/dev/null\n"
-    "      [[ $word == -*=* ]] && word=${word#*=}\n"
-    "      mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(_~_files \"${line#:files }\" \"$word\" | sort -u) ;;\n"
-    "    *)\n"
-    "      line=${line%%$'\\t'*}\n"
-    "      [[ $COMP_WORDBREAKS == *=* && $word == *=* ]] && line=${line#\"${word%=*}=\"}\n"
-    "      COMPREPLY+=(\"$line\") ;;\n"
-    "    esac\n"
-    "  done < <(\"${COMP_WORDS[0]}\" help complete -- \"${words[@]}\" 2>/dev/null)\n"
-    "}\n"
-    "complete -F _~ ~\n";
-
-static const char zsh[] =
-    "#compdef ~\n"
-    "# Completion of ~ for zsh, which `~ help completion zsh ~` prints: the file _~ in a folder of $fpath.\n"
-    "\n"
-    "_~() {\n"
-    "  local line suffix\n"
-    "  local -a found shown behind\n"
-    "  for line in \"${(@f)$(${words[1]} help complete -- \"${(@)words[2,CURRENT]}\" 2>/dev/null)}\"; do\n"
-    "    case $line in\n"
-    "    '') ;;\n"
-    "    :nospace) behind=(-S '') ;;\n"
-    "    ':files '*)\n"
-    "      [[ $PREFIX == -*=* ]] && compset -P 1 '*='\n"
-    "      for suffix in ${=line#:files }; do\n"
-    "        case $suffix in\n"
-    "        /) _files -/ ;;\n"
-    "        '*') _files ;;\n"
-    "        *) _files -g \"*.$suffix\" ;;\n"
-    "        esac\n"
-    "      done ;;\n"
-    "    *)\n"
-    "      found+=(\"${line%%$'\\t'*}\")\n"
-    "      shown+=(\"${line/$'\\t'/  -- }\") ;;\n"
-    "    esac\n"
-    "  done\n"
-    "  (( $#found )) && compadd \"${behind[@]}\" -l -d shown -a found\n"
-    "}\n"
-    "if [[ $funcstack[1] == _~ ]]; then _~ \"$@\"; else compdef _~ ~; fi\n";
-
-ls_status ls_help_completion(FILE *file, const char *shell, const char *name) {
-    const char *script = strcmp(shell, "bash") == 0 ? bash : strcmp(shell, "zsh") == 0 ? zsh : NULL;
-    if (!script) return ls_fail(LS_USAGE, "no completion for '%s': there are bash and zsh", shell);
-    for (; *script; script++) {
-        if (*script == '~')
-            fputs(name, file);
-        else
-            fputc(*script, file);
-    }
-    return LS_SUCCESS;
 }

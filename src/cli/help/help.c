@@ -9,11 +9,13 @@
 #include "config/config.h"
 #include "model/graph.h"
 
+enum { TEXT_BYTES = 512, NAMED_BYTES = 4096 };
 enum { INDENT = 2, OPTION_COLUMNS = 26, COMMAND_COLUMNS = 15, CODE_COLUMNS = 4, TOPIC_COLUMNS = 24 };
 
 // ---- parts ----
 
-const char *ls_help_option_text(const ls_command_option *option, char *dst, size_t bytes) {
+// The option's help with its default.
+static const char *option_text(const ls_command_option *option, char *dst, size_t bytes) {
     ls_text_room room = { dst, bytes };
     ls_text_put(&room, "%s", option->help);
     if (option->kind == LS_VALUE_WHOLE || option->kind == LS_VALUE_REAL)
@@ -23,21 +25,24 @@ const char *ls_help_option_text(const ls_command_option *option, char *dst, size
     return dst;
 }
 
-const char *ls_help_option_left(const ls_command_option *option, char *dst, size_t bytes) {
+// The option with its argument.
+static const char *option_left(const ls_command_option *option, char *dst, size_t bytes) {
     snprintf(dst, bytes, "%s%s%s", option->name, option->argument[0] ? " " : "", option->argument);
     return dst;
 }
 
-const char *ls_help_purpose(const ls_command_row *row, char *dst, size_t bytes) {
+// A command's purpose as a sentence.
+static const char *purpose_of(const ls_command_row *row, char *dst, size_t bytes) {
     const size_t length = strlen(row->purpose);
     snprintf(dst, bytes, "%s%s", row->purpose, length && row->purpose[length - 1] == '?' ? "" : ".");
     dst[0] = (char)toupper((unsigned char)dst[0]);
     return dst;
 }
 
-const char *ls_help_named(const char *text, const char *program, char *dst) {
+// A text of the tables, which call the program "./train", with `program` instead. dst has NAMED_BYTES.
+static const char *named_text(const char *text, const char *program, char *dst) {
     static const char own[] = "./train";
-    ls_text_room room = { dst, LS_HELP_NAMED_BYTES };
+    ls_text_room room = { dst, NAMED_BYTES };
     dst[0] = '\0';
     for (const char *next; (next = strstr(text, own)); text = next + strlen(own))
         ls_text_put(&room, "%.*s%s", (int)(next - text), text, program);
@@ -45,11 +50,12 @@ const char *ls_help_named(const char *text, const char *program, char *dst) {
     return dst;
 }
 
-int ls_help_next_exit(const char **at, char code[16], char text[LS_HELP_TEXT_BYTES]) {
+// The next line of `exits` (commands.def), cut after its code; moves *at on. 0: there is no further line.
+static int next_exit(const char **at, char code[16], char text[TEXT_BYTES]) {
     if (!**at) return 0;
     const size_t digits = strcspn(*at, " "), length = strcspn(*at, "\n");
     snprintf(code, 16, "%2.*s", (int)digits, *at);
-    snprintf(text, LS_HELP_TEXT_BYTES, "%.*s", (int)(length - digits - 1), *at + digits + 1);
+    snprintf(text, TEXT_BYTES, "%.*s", (int)(length - digits - 1), *at + digits + 1);
     *at += length + ((*at)[length] != '\0');
     return 1;
 }
@@ -57,21 +63,21 @@ int ls_help_next_exit(const char **at, char code[16], char text[LS_HELP_TEXT_BYT
 static void print_options(FILE *file, ls_command command, int of_all) {
     for (int i = 0; i < ls_command_option_count(); i++) {
         const ls_command_option *option = ls_command_option_at(i);
-        char left[LS_HELP_TEXT_BYTES], text[LS_HELP_TEXT_BYTES];
+        char left[TEXT_BYTES], text[TEXT_BYTES];
         if (!ls_command_takes(command, option) || (option->kind == LS_VALUE_TOPIC) != of_all) continue;
-        ls_help_option_left(option, left, sizeof left);
-        ls_paragraph_row(file, left, ls_help_option_text(option, text, sizeof text), INDENT, OPTION_COLUMNS);
+        option_left(option, left, sizeof left);
+        ls_paragraph_row(file, left, option_text(option, text, sizeof text), INDENT, OPTION_COLUMNS);
     }
 }
 
 static void print_exits(FILE *file, const char *exits) {
-    char code[16], text[LS_HELP_TEXT_BYTES];
-    while (ls_help_next_exit(&exits, code, text)) ls_paragraph_row(file, code, text, INDENT, CODE_COLUMNS);
+    char code[16], text[TEXT_BYTES];
+    while (next_exit(&exits, code, text)) ls_paragraph_row(file, code, text, INDENT, CODE_COLUMNS);
 }
 
 static void print_examples(FILE *file, const char *text, const char *program) {
-    char named[LS_HELP_NAMED_BYTES];
-    const char *lines = ls_help_named(text, program, named);
+    char named[NAMED_BYTES];
+    const char *lines = named_text(text, program, named);
     fputs(strchr(lines, '\n') ? "\nExamples\n" : "\nExample\n", file);
     for (; *lines; lines += strcspn(lines, "\n"), lines += *lines != '\0')
         fprintf(file, "%*s%.*s\n", INDENT, "", (int)strcspn(lines, "\n"), lines);
@@ -87,8 +93,8 @@ static void print_command(FILE *file, ls_command command, const char *program) {
     const char *name = program + 2 * (strncmp(program, "./", 2) == 0);
     fprintf(file, "%s%s%s%s%s [OPTION]...\n\n", name, command ? " " : "", command ? row->word : "",
         row->usage[0] ? " " : "", row->usage);
-    char purpose[LS_HELP_TEXT_BYTES];
-    fprintf(file, "%s\n", ls_help_purpose(row, purpose, sizeof purpose));
+    char purpose[TEXT_BYTES];
+    fprintf(file, "%s\n", purpose_of(row, purpose, sizeof purpose));
     ls_paragraph(file, row->more, 0, 0);
     fprintf(file, "%s\n\nOptions\n", ranks[row->ranks]);
     print_options(file, command, 0);
@@ -112,7 +118,7 @@ static void print_overview(FILE *file, const char *program) {
     }
     fputs("\nOptions of a training run\n", file);
     print_options(file, LS_COMMAND_TRAIN, 0);
-    char line[LS_HELP_TEXT_BYTES];
+    char line[TEXT_BYTES];
     fprintf(file, "\n%s COMMAND --help is about a command, help TOPIC about a topic:\n", program);
     ls_text_room room = { line, sizeof line };
     int count;
@@ -130,23 +136,23 @@ static void print_topics(FILE *file) {
     const ls_help_topic *topics = ls_help_topics(&count);
     fputs("\nTopics\n", file);
     for (int i = 0; i < count; i++) {
-        char left[LS_HELP_TEXT_BYTES];
+        char left[TEXT_BYTES];
         snprintf(left, sizeof left, "%s%s%s", topics[i].word, topics[i].usage[0] ? " " : "", topics[i].usage);
         ls_paragraph_row(file, left, topics[i].purpose, INDENT, TOPIC_COLUMNS);
     }
 }
 
 static void print_prose(FILE *file, const ls_help_topic *topic, const char *program) {
-    char left[LS_HELP_NAMED_BYTES];
+    char left[NAMED_BYTES];
     int columns = 0;
     if (topic->text) ls_paragraph(file, topic->text, 0, 0);
     if (topic->text && topic->rows) fputc('\n', file);
     for (const ls_help_row *row = topic->rows; row && row->left; row++) {
-        const int length = (int)strlen(ls_help_named(row->left, program, left));
+        const int length = (int)strlen(named_text(row->left, program, left));
         if (length > columns) columns = length;
     }
     for (const ls_help_row *row = topic->rows; row && row->left; row++)
-        ls_paragraph_row(file, ls_help_named(row->left, program, left), row->right, INDENT, columns + 2);
+        ls_paragraph_row(file, named_text(row->left, program, left), row->right, INDENT, columns + 2);
 }
 
 static int is_section(const char *word) {

@@ -1,5 +1,4 @@
 // topics.c - what `train help` is about besides the commands.
-#include <ctype.h>
 #include <string.h>
 #include "base/version.h"
 #include "cli/help/help.h"
@@ -7,8 +6,6 @@
 #include "config/config.h"
 #include "dist/comm.h"
 #include "model/layers_help.h"
-
-static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
 
 static const ls_help_row config_rows[] = {
     { "./train help options", "every option, with default and range" },
@@ -75,25 +72,6 @@ static ls_status print_version(FILE *file, const char *const *words, int count) 
     return LS_SUCCESS;
 }
 
-// The name that the program is installed by, which goes into scripts.
-static ls_status check_name(const char *name) {
-    if (isalpha((unsigned char)name[0]) && strspn(name, letters) == strlen(name)) return LS_SUCCESS;
-    return ls_fail(LS_USAGE, "'%s' is no name of a program: letters, digits, '.', '_' and '-' are allowed", name);
-}
-
-static ls_status print_man(FILE *file, const char *const *words, int count) {
-    const char *name = count ? words[0] : "train";
-    LS_TRY(check_name(name));
-    ls_help_man(file, name);
-    return LS_SUCCESS;
-}
-
-static ls_status print_completion(FILE *file, const char *const *words, int count) {
-    const char *name = count > 1 ? words[1] : "train";
-    LS_TRY(check_name(name));
-    return ls_help_completion(file, count ? words[0] : "", name);
-}
-
 static ls_status print_offers(FILE *file, const char *const *words, int count) {
     ls_help_complete(file, words, count);
     return LS_SUCCESS;
@@ -103,7 +81,6 @@ static const ls_help_topic topics[] = {
     { .word = "config",
         .usage = "",
         .purpose = "how a configuration is written",
-        .heading = "CONFIGURATION",
         .text = "An INI file describes a run, and a second one, which its model.file names, the network: [section] "
                 "lines with key = value lines "
                 "behind them; a comment begins with ; or # at the start of a line or behind a space. Options that are "
@@ -120,26 +97,9 @@ static const ls_help_topic topics[] = {
         .purpose = "options of a configuration",
         .print = print_config_options },
     { .word = "layers", .usage = "[KIND]", .purpose = "network files, and kinds of layers", .print = print_layers },
-    { .word = "stopping",
-        .usage = "",
-        .purpose = "how a run is stopped, and goes on",
-        .heading = "STOPPING A RUN",
-        .rows = stopping_rows },
-    { .word = "exit-codes",
-        .usage = "",
-        .purpose = "what the program ends with",
-        .heading = "EXIT STATUS",
-        .rows = exit_rows },
-    { .word = "environment",
-        .usage = "",
-        .purpose = "variables that it reads",
-        .heading = "ENVIRONMENT",
-        .rows = environment_rows },
-    { .word = "man", .usage = "[NAME]", .purpose = "the man page, of a program of that name", .print = print_man },
-    { .word = "completion",
-        .usage = "bash|zsh [NAME]",
-        .purpose = "a script for the shell, of a program of that name",
-        .print = print_completion },
+    { .word = "stopping", .usage = "", .purpose = "how a run is stopped, and goes on", .rows = stopping_rows },
+    { .word = "exit-codes", .usage = "", .purpose = "what the program ends with", .rows = exit_rows },
+    { .word = "environment", .usage = "", .purpose = "variables that it reads", .rows = environment_rows },
     { .word = "complete",
         .usage = "-- WORD...",
         .purpose = "what a shell offers for the last of these words",
