@@ -91,10 +91,14 @@ macro(lockstep_cuda_plugin)
     enable_language(CUDA)
     lockstep_cuda_add_plugin()
     add_dependencies(train lockstep_cuda) # loaded, not linked: who builds the program wants both
-    lockstep_cuda_add_plans()
+    if(BUILD_TESTING)
+      lockstep_cuda_add_plans()
+    endif()
   endif()
   lockstep_cuda_versions(device)
-  lockstep_cuda_emulation()
+  if(BUILD_TESTING)
+    lockstep_cuda_emulation()
+  endif()
 endmacro()
 
 function(lockstep_cuda_add_plugin)
@@ -178,7 +182,8 @@ endfunction()
 
 # lockstep_cuda_emulation()
 #   bin/emulated/lockstep_cuda.so: the plugin's own files, without NVIDIA's libraries, against tests/emulation; and the emulation's
-#   tests. Needs a C++ compiler, no CUDA.
+#   tests. Needs a C++ compiler, no CUDA. The program does not depend on it: before tests/.../test_NAME.sh runs by hand, build `train`
+#   and `lockstep_cuda_emulated`. Test programs that open it depend on it (lockstep_tests).
 macro(lockstep_cuda_emulation)
   file(GLOB lockstep_emulation CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/emulation/*.cc")
   if(lockstep_emulation AND LOCKSTEP_EMULATED_CUDA)
@@ -234,5 +239,4 @@ function(lockstep_cuda_add_emulation)
   lockstep_cuda_link(lockstep_cuda_emulated)
   lockstep_cuda_emulated(lockstep_cuda_emulated)
   set_target_properties(lockstep_cuda_emulated PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin/emulated")
-  add_dependencies(train lockstep_cuda_emulated) # tests open it: built with everything else
 endfunction()

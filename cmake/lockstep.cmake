@@ -66,12 +66,15 @@ function(lockstep_version room)
 endfunction()
 
 # lockstep_vector_kernels(ROOM FOLDER)
-#   Every .c file of FOLDER is compiled several times into the room; LS_VL is the number of floats in a vector and LS_KERNEL(name) in
-#   kernels.h appends it to the symbol. v8: AVX2. v16: AVX-512. v16e: 16 floats on AVX2 (LS_EMULATED), so that tests cover the
-#   layouts of AVX-512 on any machine; at -O1, as -O3 takes two minutes over what has twice the registers' width. v1: tensors of few
-#   channels. The processor decides at run time. With _bf16 (LS_STORED_BF16) each once more, for activations that are bfloat16 in memory;
-#   v16n_bf16: where the processor rounds to it.
-#   winograd*.c are left out of v1: few channels have no Winograd kernels; from _bf16 what knows no activations.
+#   Compiles every .c file of FOLDER several times into the room. LS_VL is the number of floats in a vector, and LS_KERNEL(name) in
+#   kernels.h appends it to the symbol. The processor decides at run time which are used:
+#     v1          tensors of few channels; without Winograd kernels, which need more
+#     v8          AVX2
+#     v16         AVX-512
+#     v16n_bf16   AVX-512 that rounds to bfloat16
+#   _bf16 (LS_STORED_BF16): activations are bfloat16 in memory; without the files that know no activations.
+#   v16e (LS_EMULATED) has 16 floats on AVX2, so that tests cover the layouts of AVX-512 on any machine. Only tests are linked with
+#   it (lockstep_tests). It is compiled at -O1: -O3 takes two minutes over vectors of twice the registers' width.
 function(lockstep_vector_kernels room folder)
   file(GLOB sources CONFIGURE_DEPENDS "${folder}/*.c")
   if(NOT sources)
@@ -82,7 +85,11 @@ function(lockstep_vector_kernels room folder)
   set(options_16 LS_VL=16 -march=skylake-avx512 -mprefer-vector-width=512)
   set(options_16e LS_VL=16 -march=haswell -DLS_EMULATED=1 -O1)
   set(options_16n LS_VL=16 -march=skylake-avx512 -mavx512bf16 -mprefer-vector-width=512 -DLS_NATIVE_BF16=1)
-  foreach(width 1 8 16 16n 16e)
+  set(widths 1 8 16 16n)
+  if(BUILD_TESTING)
+    list(APPEND widths 16e)
+  endif()
+  foreach(width IN LISTS widths)
     list(POP_FRONT options_${width} definition)
     set(width_sources ${sources})
     if(width EQUAL 1)
@@ -103,7 +110,9 @@ function(lockstep_vector_kernels room folder)
       target_compile_definitions(${target} PRIVATE ${definition} $<$<BOOL:${storage}>:LS_STORED_BF16=1>)
       # ISO mode turns contraction off; the kernels want fused multiply-add
       target_compile_options(${target} PRIVATE -O3 -ffp-contract=fast -Wno-psabi ${options_${width}})
-      target_sources(lockstep_${room} PRIVATE $<TARGET_OBJECTS:${target}>)
+      if(NOT width STREQUAL 16e)
+        target_sources(lockstep_${room} PRIVATE $<TARGET_OBJECTS:${target}>)
+      endif()
     endforeach()
   endforeach()
 endfunction()
@@ -224,6 +233,13 @@ function(lockstep_tests folder)
     add_executable(${target} "${source}")
     target_include_directories(${target} PRIVATE "${folder}")
     target_link_libraries(${target} PRIVATE lockstep_cli PkgConfig::CMOCKA)
+    if(test MATCHES "^device\\.") # they set the width of vectors
+      target_sources(${target} PRIVATE $<TARGET_OBJECTS:lockstep_kernels_v16e> $<TARGET_OBJECTS:lockstep_kernels_v16e_bf16>)
+    endif()
+    file(STRINGS "${source}" opens_emulated REGEX "cuda_(device|ranks)\\.h\"" LIMIT_COUNT 1)
+    if(opens_emulated AND TARGET lockstep_cuda_emulated)
+      add_dependencies(${target} lockstep_cuda_emulated)
+    endif()
     add_test(NAME ${test} COMMAND ${target} WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}")
     set_tests_properties(${test} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 1800)
   endforeach()

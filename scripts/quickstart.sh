@@ -121,14 +121,36 @@ write_pictures() {
   rm -f "$work"
 }
 
+# --- the CUDA plugin: built for this machine's GPUs, and only if there are any or the options ask for one
+
+has_gpu() { compgen -G '/dev/nvidia[0-9]*' >/dev/null || nvidia-smi -L 2>/dev/null | grep -q '^GPU'; }
+has_nvcc() { command -v nvcc >/dev/null || [ -x "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" ]; }
+cuda_is_on() { grep -qix 'LOCKSTEP_CUDA:STRING=on' build/release/CMakeCache.txt 2>/dev/null; } # the user's choice, by cmake
+
+# Sets cuda: options for cmake.
+cuda=()
+choose_cuda() {
+  local capabilities
+  ! cuda_is_on || return 0
+  if ! has_gpu && [[ " $* " != *" device.type=cuda "* && " $* " != *"=device.type=cuda "* ]]; then
+    ! has_nvcc || echo "no GPU here: without the CUDA plugin ('cmake --preset release -G Ninja -DLOCKSTEP_CUDA=on' before this builds it)"
+    cuda=(-DLOCKSTEP_CUDA=off)
+    return
+  fi
+  cuda=(-DLOCKSTEP_CUDA=auto)
+  capabilities=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | sort -u | tr -d . | paste -sd ';') || capabilities=''
+  [[ ! $capabilities =~ ^[0-9]+(;[0-9]+)*$ ]] || cuda+=(-DLOCKSTEP_CUDA_ARCHITECTURES="${capabilities//;/-real;}-real")
+}
+
 cores=$(usable_cores)
 step packages "about a minute if none of them is there"
 command_line scripts/install-packages.sh run
 scripts/install-packages.sh run
 
 step build "$(about $build_work "$cores")"
-command_line cmake --preset release -G Ninja
-cmake --preset release -G Ninja -Wno-dev >/dev/null
+choose_cuda "$@"
+command_line cmake --preset release -G Ninja "${cuda[@]}"
+cmake --preset release -G Ninja -Wno-dev "${cuda[@]}" >/dev/null
 command_line cmake --build --preset release --target train lockstep_help
 if [ -t 1 ]; then
   cmake --build --preset release --target train lockstep_help

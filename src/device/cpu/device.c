@@ -13,6 +13,13 @@ static void cpu_close(ls_device *device) {
     free(cpu);
 }
 
+// Only tests are linked with the 16-wide kernels for AVX2. In other programs these addresses are NULL.
+#pragma weak ls_kernels_v16e
+#pragma weak ls_kernels_v16e_bf16
+static int has_emulated_kernels(void) {
+    return &ls_kernels_v16e != NULL;
+}
+
 // Chooses the compiled kernels: those for this processor, or for the vector width that a test sets.
 static ls_status choose_kernels(ls_cpu *cpu, int width) {
     if (!cpu->cpus.has_avx2)
@@ -24,6 +31,9 @@ static ls_status choose_kernels(ls_cpu *cpu, int width) {
         return ls_fail(LS_USAGE, "vector width %d: the cpu device has kernels for 8 and 16 floats", width);
     cpu->plain = &ls_kernels_v1;
     cpu->plain_bf16 = &ls_kernels_v1_bf16;
+    if (width == 16 && !cpu->cpus.has_avx512 && !has_emulated_kernels())
+        return ls_fail(
+            LS_USAGE, "vector width 16: this processor has no AVX-512; kernels that do without are in tests only");
     if (width == 8)
         cpu->kernels = &ls_kernels_v8, cpu->kernels_bf16 = &ls_kernels_v8_bf16;
     else if (!cpu->cpus.has_avx512)
