@@ -104,10 +104,7 @@ static ls_status open_temporary(ls_atomic_file *file) {
         char more[16] = "";
         if (number) snprintf(more, sizeof more, "-%d", number);
         free(file->temporary);
-        if (asprintf(&file->temporary, "%s.tmp-%ld%s", file->target, (long)getpid(), more) < 0) {
-            file->temporary = NULL;
-            return ls_no_memory(0, "%s", file->path);
-        }
+        file->temporary = ls_new_textf("%s.tmp-%ld%s", file->target, (long)getpid(), more);
         file->fd = ls_held_open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
         if (file->fd >= 0) return LS_SUCCESS;
         if (errno != EEXIST) break;
@@ -115,13 +112,17 @@ static ls_status open_temporary(ls_atomic_file *file) {
     return ls_fail_io("create", file->path, "open");
 }
 
+static ls_atomic_file *new_file(const char *path) {
+    ls_atomic_file *file = ls_new(1, sizeof *file, "%s", path);
+    file->path = ls_new_text(path);
+    file->hasher = ls_hasher_new();
+    return file;
+}
+
 ls_status ls_atomic_file_open(const char *path, ls_atomic_file **out) {
-    ls_atomic_file *file;
-    LS_TRY(LS_NEW(file, 1, "%s", path));
+    ls_atomic_file *file = new_file(path);
     int direct = 0;
-    ls_status status = LS_NEW_TEXT(file->path, path, "%s", path);
-    LS_THEN(status, (file->hasher = ls_hasher_new()) ? LS_SUCCESS : ls_no_memory(0, "%s", path));
-    LS_THEN(status, find_target(path, file->target, &direct));
+    ls_status status = find_target(path, file->target, &direct);
     LS_THEN(status, direct ? open_direct(file) : open_temporary(file));
     return LS_GIVE(status, file, out, free_file);
 }
@@ -138,8 +139,8 @@ static int is_temporary_of(const char *entry, const char *name) {
 // clock).
 static void clean(const char *path, time_t before) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    char *folder = slash ? strndup(path, (size_t)(slash - path + (slash == path))) : strdup(".");
-    DIR *dir = folder ? ls_held_opendir(folder) : NULL;
+    char *folder = slash ? ls_new_textf("%.*s", (int)(slash - path + (slash == path)), path) : ls_new_text(".");
+    DIR *dir = ls_held_opendir(folder);
     for (struct dirent *entry; dir && (entry = readdir(dir));) {
         struct stat info;
         if (is_temporary_of(entry->d_name, name) &&
@@ -161,12 +162,9 @@ static void clean_left_over(const ls_atomic_file *file) {
 }
 
 ls_status ls_atomic_file_open_cache(const char *path, ls_atomic_file **out) {
-    ls_atomic_file *file;
-    LS_TRY(LS_NEW(file, 1, "%s", path));
+    ls_atomic_file *file = new_file(path);
     file->may_be_lost = 1;
-    ls_status status = LS_NEW_TEXT(file->path, path, "%s", path);
-    LS_THEN(status, (file->hasher = ls_hasher_new()) ? LS_SUCCESS : ls_no_memory(0, "%s", path));
-    LS_THEN(status, ls_path_join(file->target, sizeof file->target, "", path));
+    ls_status status = ls_path_join(file->target, sizeof file->target, "", path);
     LS_THEN(status, open_temporary(file));
     if (!ls_failed(status)) clean_left_over(file);
     return LS_GIVE(status, file, out, free_file);

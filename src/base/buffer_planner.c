@@ -18,8 +18,8 @@ struct ls_buffer_planner {
     size_t bytes, unshared_bytes;
 };
 
-ls_status ls_buffer_planner_new(ls_buffer_planner **out) {
-    return LS_NEW(*out, 1, "plan of buffers");
+ls_buffer_planner *ls_buffer_planner_new(void) {
+    return ls_new(1, sizeof(ls_buffer_planner), "plan of buffers");
 }
 
 void ls_buffer_planner_free(ls_buffer_planner *arena) {
@@ -30,10 +30,11 @@ void ls_buffer_planner_free(ls_buffer_planner *arena) {
     free(arena);
 }
 
-static ls_status grow(ls_buffer_planner *arena) {
-    LS_TRY(LS_GROW(arena->slots, arena->count, "plan of %d buffers", arena->count));
-    LS_TRY(LS_GROW(arena->by_size, arena->count, "plan of %d buffers", arena->count));
-    return LS_GROW(arena->by_offset, arena->count, "plan of %d buffers", arena->count);
+static void grow(ls_buffer_planner *arena) {
+    const int count = arena->count;
+    arena->slots = ls_grow(arena->slots, count, sizeof *arena->slots, "plan of %d buffers", count);
+    arena->by_size = ls_grow(arena->by_size, count, sizeof *arena->by_size, "plan of %d buffers", count);
+    arena->by_offset = ls_grow(arena->by_offset, count, sizeof *arena->by_offset, "plan of %d buffers", count);
 }
 
 ls_status ls_buffer_planner_book(
@@ -42,7 +43,7 @@ ls_status ls_buffer_planner_book(
     size_t rounded = (bytes + LS_BUFFER_PLANNER_ALIGN - 1) / LS_BUFFER_PLANNER_ALIGN * LS_BUFFER_PLANNER_ALIGN;
     if (rounded < bytes || arena->unshared_bytes + rounded < rounded)
         return ls_fail(LS_DEVICE, "%s: %zu bytes are more than can be addressed", name, bytes);
-    LS_TRY(grow(arena));
+    grow(arena);
     arena->slots[arena->count] = (slot){ .name = name, .bytes = rounded, .first_use = first_use, .last_use = last_use };
     arena->unshared_bytes += rounded;
     *out = arena->count++;
@@ -80,23 +81,23 @@ static void sort_by_size(ls_buffer_planner *arena) {
     if (arena->count) qsort_r(arena->by_size, (size_t)arena->count, sizeof *arena->by_size, by_bytes, arena->slots);
 }
 
-ls_status ls_buffer_planner_peak(const ls_buffer_planner *arena, size_t *bytes) {
+size_t ls_buffer_planner_peak(const ls_buffer_planner *arena) {
     int uses = 0;
     for (int i = 0; i < arena->count; i++)
         if (arena->slots[i].last_use >= uses) uses = arena->slots[i].last_use + 1;
-    size_t *change, alive = 0; // change: of what is alive, by use; it wraps around where more ends than begins
-    LS_TRY(LS_NEW(change, (size_t)uses + 1, "plan of %d buffers", arena->count));
+    // By use: the bytes that begin to live less those that end; the difference may wrap around.
+    size_t *change = ls_new(uses + 1, sizeof *change, "plan of %d buffers", arena->count);
     for (int i = 0; i < arena->count; i++) {
         change[arena->slots[i].first_use] += arena->slots[i].bytes;
         change[arena->slots[i].last_use + 1] -= arena->slots[i].bytes;
     }
-    *bytes = 0;
+    size_t alive = 0, most = 0;
     for (int use = 0; use < uses; use++) {
         alive += change[use];
-        if (alive > *bytes) *bytes = alive;
+        if (alive > most) most = alive;
     }
     free(change);
-    return LS_SUCCESS;
+    return most;
 }
 
 void ls_buffer_planner_fix(ls_buffer_planner *arena) {

@@ -66,7 +66,7 @@ static ls_status read_whole(ls_input *input, char **text) {
     input->bytes = (size_t)info.st_size;
     if (input->bytes > LS_READ_BYTES_MAX)
         return ls_fail(LS_STORAGE, "%s: cannot read: has more than %d bytes", input->path, LS_READ_BYTES_MAX);
-    LS_TRY(LS_NEW(*text, input->bytes + 1, "%s", input->path));
+    LS_TRY(ls_try_new(text, input->bytes + 1, 1, "%s", input->path));
     ls_status status = ls_input_read(input, 0, *text, input->bytes);
     if (ls_failed(status)) free(*text);
     return status;

@@ -202,9 +202,7 @@ ls_status ls_sync_folder(const char *path) {
 }
 
 ls_status ls_sync_folder_of(const char *path) {
-    char *folder;
-    LS_TRY(LS_NEW_TEXT(folder, path, "%s", path));
-    char *slash = strrchr(folder, '/');
+    char *folder = ls_new_text(path), *slash = strrchr(folder, '/');
     if (slash) slash[slash == folder] = 0; // "/name" is in "/"
     ls_status status = sync_folder_for(path, slash ? folder : ".");
     free(folder);
@@ -212,8 +210,7 @@ ls_status ls_sync_folder_of(const char *path) {
 }
 
 ls_status ls_make_folders(const char *path) {
-    char *partial;
-    LS_TRY(LS_NEW_TEXT(partial, path, "%s", path));
+    char *partial = ls_new_text(path);
     ls_status status = LS_SUCCESS;
     for (char *end = partial + ls_held_length(path); !ls_failed(status) && *end;) {
         end += strspn(end, "/");

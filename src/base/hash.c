@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <xxhash.h>
+#include "base/memory.h"
 
 uint64_t ls_hash(const void *data, size_t bytes) {
     return XXH3_64bits(data, bytes);
@@ -18,7 +19,8 @@ void ls_hash_text(uint64_t hash, char text[17]) {
 
 ls_hasher *ls_hasher_new(void) {
     XXH3_state_t *state = XXH3_createState();
-    if (state) XXH3_64bits_reset(state);
+    if (!state) ls_out_of_memory(0, "a hash");
+    XXH3_64bits_reset(state);
     return (ls_hasher *)state;
 }
 

@@ -9,7 +9,7 @@ uint64_t ls_hash(const void *data, size_t bytes);
 uint64_t ls_hash_more(uint64_t so_far, const void *data, size_t bytes); // order-dependent combination; start with 0
 // The hash of what comes in pieces: that of ls_hash over all of them.
 typedef struct ls_hasher ls_hasher;
-ls_hasher *ls_hasher_new(void);         // NULL: no memory
+ls_hasher *ls_hasher_new(void);
 void ls_hasher_free(ls_hasher *hasher); // NULL is allowed
 void ls_hasher_add(ls_hasher *hasher, const void *data, size_t bytes);
 uint64_t ls_hasher_hash(const ls_hasher *hasher);

@@ -11,30 +11,27 @@
 #include "base/memory.h"
 #include "base/text.h"
 
-// A flag of ours in cJSON's `type`, whose lowest byte is the type: something is missing in this object or array.
-enum { INCOMPLETE = 1 << 16 };
+static void *new_bytes(size_t bytes) {
+    return ls_new(bytes, 1, "JSON");
+}
 
-static void mark(cJSON *holder) {
-    if (holder) holder->type |= INCOMPLETE; // else the tree that should hold it is marked
+void ls_json_setup(void) {
+    cJSON_InitHooks(&(cJSON_Hooks){ new_bytes, free });
 }
 
 cJSON *ls_json_add_item(cJSON *object, const char *name, cJSON *item) {
-    if (object && item && cJSON_AddItemToObject(object, name, item)) return item;
-    cJSON_Delete(item);
-    mark(object);
-    return NULL;
+    cJSON_AddItemToObject(object, name, item);
+    return item;
 }
 
 cJSON *ls_json_append(cJSON *array, cJSON *item) {
-    if (array && item && cJSON_AddItemToArray(array, item)) return item;
-    cJSON_Delete(item);
-    mark(array);
-    return NULL;
+    cJSON_AddItemToArray(array, item);
+    return item;
 }
 
 cJSON *ls_json_string(const char *text) {
-    char *utf8 = text ? ls_text_as_utf8(text) : NULL;
-    cJSON *item = utf8 ? cJSON_CreateString(utf8) : NULL;
+    char *utf8 = ls_text_as_utf8(text);
+    cJSON *item = cJSON_CreateString(utf8);
     free(utf8);
     return item;
 }
@@ -106,15 +103,14 @@ static cJSON *copy_of_scalar(const cJSON *item) {
 cJSON *ls_json_copy(const cJSON *item) {
     if (!cJSON_IsObject(item) && !cJSON_IsArray(item)) return copy_of_scalar(item);
     cJSON *copy = cJSON_IsArray(item) ? cJSON_CreateArray() : cJSON_CreateObject();
-    for (const cJSON *child = item->child; child && copy; child = child->next) {
+    for (const cJSON *child = item->child; child; child = child->next) {
         cJSON *value = ls_json_copy(child);
         if (cJSON_IsArray(item)) {
             ls_json_append(copy, value);
             continue;
         }
         char *name = ls_text_as_utf8(child->string);
-        if (!name) cJSON_Delete(value);
-        ls_json_add_item(copy, name ? name : "", name ? value : NULL);
+        ls_json_add_item(copy, name, value);
         free(name);
     }
     return copy;
@@ -134,25 +130,12 @@ int ls_json_whole(const cJSON *item, int64_t most, int64_t *value) {
     return (double)*value == item->valuedouble;
 }
 
-static int is_complete(const cJSON *tree) {
-    if (tree->type & INCOMPLETE) return 0;
-    for (const cJSON *item = tree->child; item; item = item->next)
-        if (!is_complete(item)) return 0;
-    return 1;
-}
-
-int ls_json_is_whole(const cJSON *tree) {
-    return tree && is_complete(tree);
-}
-
 char *ls_json_text(const cJSON *tree, int indented) {
-    if (!ls_json_is_whole(tree)) return NULL;
     return indented ? cJSON_Print(tree) : cJSON_PrintUnformatted(tree);
 }
 
 ls_status ls_json_write_file(const char *path, const cJSON *tree) {
     char *text = ls_json_text(tree, 1);
-    if (!text) return ls_no_memory(0, "%s", path);
     ls_atomic_file *file = NULL;
     ls_status status = ls_atomic_file_open(path, &file);
     if (!ls_failed(status)) {
@@ -166,7 +149,6 @@ ls_status ls_json_write_file(const char *path, const cJSON *tree) {
 
 ls_status ls_json_write_line(FILE *file, const char *path, const cJSON *tree) {
     char *text = ls_json_text(tree, 0);
-    if (!text) return ls_no_memory(0, "%s", path);
     errno = 0;
     int ok = fputs(text, file) >= 0 && fputc('\n', file) != EOF && fflush(file) == 0;
     cJSON_free(text);
@@ -203,9 +185,7 @@ ls_status ls_json_read_file(const char *path, cJSON **tree) {
         cJSON_Delete(*tree);
         *tree = NULL;
     }
-    if (!*tree)
-        status = ls_fail(
-            LS_STORAGE, "%s: no valid JSON at byte %td of %zu (or no memory was left for it)", path, end - text, bytes);
+    if (!*tree) status = ls_fail(LS_STORAGE, "%s: no valid JSON at byte %td of %zu", path, end - text, bytes);
     free(text);
     return status;
 }

@@ -7,12 +7,13 @@
 #include <stdio.h>
 #include "base/status.h"
 
-// Trees are built by these. What cannot be added for want of memory marks the tree, and its text is then
-// refused: so no call here needs a check, and no text lacks what should be in it. An object, array or item may be NULL: it
-// could not be made. Numbers that JSON's double cannot hold exactly (hashes, 64-bit counters) go in as text or raw
-// digits.
-// Texts are valid UTF-8, whatever they were: see ls_text_as_utf8.
-cJSON *ls_json_string(const char *text); // NULL: no memory, or no text
+// Once, at the start of the program: all of cJSON's memory comes from ls_new, so no call of cJSON or of this file fails for
+// want of memory.
+void ls_json_setup(void);
+
+// Trees are built by these functions. Numbers that JSON's double cannot hold exactly (hashes, 64-bit counters) are written as
+// texts or as raw digits. Texts become valid UTF-8: see ls_text_as_utf8.
+cJSON *ls_json_string(const char *text);
 void ls_json_add_text(cJSON *object, const char *name, const char *text);
 void ls_json_add_known(cJSON *object, const char *name, const char *text); // null for ""
 void ls_json_add_bool(cJSON *object, const char *name, int value);
@@ -25,11 +26,10 @@ cJSON *ls_json_add_array(cJSON *object, const char *name);
 // The digits of a finite number, of which none is missing and none too many; returns dst.
 enum { LS_JSON_REAL_BYTES = 32 };
 char *ls_json_real_text(char dst[LS_JSON_REAL_BYTES], double value);
-// They take item, and return it, or NULL when it could not be added and is freed.
+// They take item and return it.
 cJSON *ls_json_add_item(cJSON *object, const char *name, cJSON *item);
 cJSON *ls_json_append(cJSON *array, cJSON *item);
-// A copy of what was read from a file, as if it had been built by the calls above: valid texts, numbers that read back. NULL: no
-// memory.
+// A copy of a tree that was read from a file, as if it had been built by the calls above: valid texts, numbers that read back.
 cJSON *ls_json_copy(const cJSON *item);
 
 #define LS_JSON_WHOLE_MAX ((int64_t)1 << 53) // up to which a double holds every whole number
@@ -40,9 +40,8 @@ const char *ls_json_get_text(const cJSON *object, const char *name); // its text
 // Is it a whole number from 0 to `most`, which is LS_JSON_WHOLE_MAX at most?
 int ls_json_whole(const cJSON *item, int64_t most, int64_t *value);
 
-// Nothing is missing in it for want of memory.
-int ls_json_is_whole(const cJSON *tree);
-// NULL: there was no memory, for the text or for something in the tree. cJSON_free() it.
+#define ls_json_is_whole(tree) ((tree) != NULL) // for train/, which still asks whether memory was short
+// The tree as a text, for cJSON_free().
 char *ls_json_text(const cJSON *tree, int indented);
 LS_CHECKED ls_status ls_json_write_file(const char *path, const cJSON *tree);             // indented, atomically
 LS_CHECKED ls_status ls_json_write_line(FILE *file, const char *path, const cJSON *tree); // one line, flushed

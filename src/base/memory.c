@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +11,101 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/text.h"
 
 enum { SMALL_ALIGN = 64, HUGE_PAGE = 2 << 20, HUGE_FROM = 1 << 20 };
+
+// --- the end of a program without memory
+
+static _Atomic(void (*)(const char *text)) end_of_program;
+
+void ls_out_of_memory_set_end(void (*end)(const char *text)) {
+    atomic_store(&end_of_program, end);
+}
+
+void ls_out_of_memory_as(const char *text) {
+    static atomic_flag ends = ATOMIC_FLAG_INIT;
+    static _Thread_local int ends_here;
+    if (ends_here) _exit(LS_DEVICE); // `end` has allocated something after all
+    ends_here = 1;
+    if (atomic_flag_test_and_set(&ends))
+        for (;;) pause();
+    void (*end)(const char *text) = atomic_load(&end_of_program);
+    if (end) end(text);
+    ls_log(LS_LOG_ERROR, "%s", text);
+    _exit(LS_DEVICE);
+}
+
+static _Noreturn void end_without(size_t bytes, const char *what, va_list values) {
+    char text[LS_STATUS_TEXT_BYTES], size[32] = "memory";
+    ls_text_room room = { text, sizeof text };
+    if (bytes) snprintf(size, sizeof size, "%zu bytes", bytes);
+    ls_text_put(&room, "out of memory: %s for ", size);
+    vsnprintf(room.at, room.left, what, values);
+    ls_text_replace_controls(text);
+    ls_out_of_memory_as(text);
+}
+
+void ls_out_of_memory(size_t bytes, const char *what, ...) {
+    va_list values;
+    va_start(values, what);
+    end_without(bytes, what, values);
+}
+
+// --- small things
+
+// Of an array; as many bytes as can be counted.
+static size_t bytes_of(size_t count, size_t bytes_each) {
+    size_t bytes;
+    return __builtin_mul_overflow(count, bytes_each, &bytes) ? SIZE_MAX : bytes;
+}
+
+void *ls_new_zeroed(size_t count, size_t bytes_each, const char *what, ...) {
+    void *made = calloc(count ? count : 1, bytes_each); // calloc may return NULL for 0 elements
+    if (made) return made;
+    va_list values;
+    va_start(values, what);
+    end_without(bytes_of(count, bytes_each), what, values);
+}
+
+char *ls_new_text(const char *text) {
+    char *copy = strdup(text);
+    if (!copy) ls_out_of_memory(strlen(text) + 1, "the text \"%.80s\"", text);
+    return copy;
+}
+
+char *ls_new_textf(const char *format, ...) {
+    va_list values;
+    char *text;
+    va_start(values, format);
+    if (vasprintf(&text, format, values) < 0) ls_out_of_memory(0, "a text of the form \"%s\"", format);
+    va_end(values);
+    return text;
+}
+
+void *ls_grow_array(void *array, size_t count, size_t bytes_each, const char *what, ...) {
+    if (count & (count - 1)) return array; // no power of two: there is room
+    const size_t bytes = bytes_of(count ? 2 * count : 1, bytes_each);
+    void *larger = realloc(array, bytes);
+    if (larger) return larger;
+    va_list values;
+    va_start(values, what);
+    end_without(bytes, what, values);
+}
+
+FILE *ls_text_stream(char **text, size_t *bytes) {
+    FILE *stream = open_memstream(text, bytes);
+    if (!stream) ls_out_of_memory(0, "a text");
+    return stream;
+}
+
+void ls_text_stream_close(FILE *stream) {
+    const int failed = ferror(stream);
+    if (fclose(stream) != 0 || failed) ls_out_of_memory(0, "a text"); // nothing else can fail in memory
+}
+
+// --- data
 
 static ls_status fail_memory(size_t bytes, const char *what, va_list values) {
     char text[LS_STATUS_TEXT_BYTES], size[24];
@@ -29,22 +122,18 @@ ls_status ls_no_memory(size_t bytes, const char *what, ...) {
     return status;
 }
 
-ls_status ls_grow(void *array, size_t element_bytes, size_t count, const char *what, ...) {
-    if (count & (count - 1)) return LS_SUCCESS; // no power of two: there is room
-    size_t bytes = (count ? 2 * count : 1) * element_bytes;
-    void *now; // copied, as `array` points to a pointer of some other type
-    memcpy(&now, array, sizeof now);
-    void *larger = realloc(now, bytes);
-    if (larger) {
-        memcpy(array, &larger, sizeof larger);
-        return LS_SUCCESS;
-    }
+ls_status ls_try_new_zeroed(void *out, size_t count, size_t bytes_each, const char *what, ...) {
+    void *made = calloc(count ? count : 1, bytes_each);
+    memcpy(out, &made, sizeof made); // `out` points to a pointer of some other type
+    if (made) return LS_SUCCESS;
     va_list values;
     va_start(values, what);
-    ls_status status = fail_memory(bytes, what, values);
+    ls_status status = fail_memory(bytes_of(count, bytes_each), what, values);
     va_end(values);
     return status;
 }
+
+// --- tensors
 
 ls_status ls_memory_new(size_t bytes, const char *what, void **out) {
     size_t align = bytes > HUGE_FROM ? HUGE_PAGE : SMALL_ALIGN;

@@ -1,31 +1,61 @@
-// memory.h - host memory: small things, tensors, and what the process uses.
+// memory.h - host memory: small things, data, tensors, and how much the process uses.
 #ifndef LS_BASE_MEMORY_H
 #define LS_BASE_MEMORY_H
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/status.h"
 
-// --- small things: of the C library's heap, for free()
-//
-// Each is an ls_status, as in LS_TRY(LS_NEW(sums, 2 * ranks, "sums of %d ranks", ranks)). What there is no memory for is
-// NULL, and LS_DEVICE, "sums of 8 ranks: no host memory for 128 B". Arguments may be evaluated twice.
-#define LS_NEW(out, count, ...) /* `count` elements of *out, zeroed */ \
-    (((out) = calloc((size_t)(count), sizeof *(out))) ? LS_SUCCESS \
-                                                      : ls_no_memory((size_t)(count) * sizeof *(out), __VA_ARGS__))
-#define LS_NEW_BYTES(out, bytes, ...) /* a struct with something behind it, zeroed */ \
-    (((out) = calloc(1, bytes)) ? LS_SUCCESS : ls_no_memory(bytes, __VA_ARGS__))
-#define LS_NEW_TEXT(out, text, ...) /* a copy */ \
-    (((out) = strdup(text)) ? LS_SUCCESS : ls_no_memory(strlen(text) + 1, __VA_ARGS__))
-// Room for one more behind the `count` elements of `array`, which has room for the next power of two and no other
-// number. An array that cannot grow stays as it is; what is new is not zeroed.
-#define LS_GROW(array, count, ...) ls_grow(&(array), sizeof *(array), (size_t)(count), __VA_ARGS__)
+#define LS_RETURNS_MEMORY __attribute__((returns_nonnull, warn_unused_result))
 
-LS_CHECKED ls_status ls_grow(void *array, size_t element_bytes, size_t count, const char *what, ...) LS_PRINTF(4, 5);
-// The failure of all of these; bytes 0: it is not known how many.
+// --- small things, for free(): structs, lists, names, tables of layers or ranks
+//
+// These never return NULL. Without memory they end the program by ls_out_of_memory, so their callers need no status.
+// `what` names the purpose in that message: ls_new(2 * ranks, sizeof *sums, "sums of %d ranks", ranks).
+#define ls_new(count, bytes_each, ...) ls_new_zeroed((size_t)(count), bytes_each, __VA_ARGS__)
+char *ls_new_text(const char *text) LS_RETURNS_MEMORY; // a copy
+char *ls_new_textf(const char *format, ...) LS_PRINTF(1, 2) LS_RETURNS_MEMORY;
+// Returns the array with room for one more element after its `count` elements; the array may move. Its capacity is
+// always the next power of two. New elements are not zeroed.
+#define ls_grow(array, count, bytes_each, ...) ls_grow_array(array, (size_t)(count), bytes_each, __VA_ARGS__)
+// A stream into *text (open_memstream), which is complete after ls_text_stream_close.
+FILE *ls_text_stream(char **text, size_t *bytes) LS_RETURNS_MEMORY;
+void ls_text_stream_close(FILE *stream);
+
+void *ls_new_zeroed(size_t count, size_t bytes_each, const char *what, ...) LS_PRINTF(3, 4) LS_RETURNS_MEMORY;
+void *ls_grow_array(void *array, size_t count, size_t bytes_each, const char *what, ...)
+    LS_PRINTF(4, 5) LS_RETURNS_MEMORY;
+
+// --- data, for free(): its size depends on files, pictures, samples or the user's input
+//
+// Zeroed, into the pointer at `out`. Without memory the pointer is NULL and the status LS_DEVICE:
+// "order of 60000 samples: no host memory for 468.8 KiB".
+#define ls_try_new(out, count, bytes_each, ...) ls_try_new_zeroed(out, (size_t)(count), bytes_each, __VA_ARGS__)
+LS_CHECKED ls_status ls_try_new_zeroed(void *out, size_t count, size_t bytes_each, const char *what, ...)
+    LS_PRINTF(4, 5);
+// The same status for other allocations of data. bytes 0: the size is unknown.
 LS_CHECKED ls_status ls_no_memory(size_t bytes, const char *what, ...) LS_PRINTF(2, 3);
+
+// --- the end of a program without memory
+
+// Ends the program with exit code 4 (LS_DEVICE) and one line: "error: out of memory: 128 bytes for sums of 8 ranks...".
+// bytes 0: the size is unknown. Any thread may call it, and may hold locks: it allocates nothing, runs no atexit handlers
+// and flushes no streams. If several threads call it, the first one ends the program and the others wait for that.
+_Noreturn void ls_out_of_memory(size_t bytes, const char *what, ...) LS_PRINTF(2, 3);
+// The same with the whole text after "error: ".
+_Noreturn void ls_out_of_memory_as(const char *text);
+// Sets what ls_out_of_memory_as does instead of printing the text and ending this process; NULL: nothing else. `end` prints the
+// text and does not return, as it also ends the other ranks (dist/comm_mpi.c). It must allocate nothing.
+void ls_out_of_memory_set_end(void (*end)(const char *text));
+
+// For train/ and the rooms that still expect a status: the functions above as expressions that are always LS_SUCCESS.
+#define LS_NEW(out, count, ...) ((out) = ls_new(count, sizeof *(out), __VA_ARGS__), LS_SUCCESS)
+#define LS_NEW_BYTES(out, bytes, ...) ((out) = ls_new(1, bytes, __VA_ARGS__), LS_SUCCESS)
+#define LS_NEW_TEXT(out, text, ...) ((out) = ls_new_text(text), LS_SUCCESS)
+#define LS_GROW(array, count, ...) ((array) = ls_grow(array, count, sizeof *(array), __VA_ARGS__), LS_SUCCESS)
 
 // --- memory for tensors
 

@@ -1,7 +1,6 @@
 #include "base/pool.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -141,29 +140,25 @@ static int start_workers(ls_pool *pool) {
     return error;
 }
 
-static int allocate(ls_pool *pool) {
-    const size_t threads = (size_t)pool->threads;
-    pool->handles = calloc(threads, sizeof *pool->handles);
-    pool->workers = calloc(threads, sizeof *pool->workers);
-    const int error = posix_memalign((void **)&pool->shares, _Alignof(share), threads * sizeof *pool->shares);
-    if (error || !pool->handles || !pool->workers) return ENOMEM;
-    memset(pool->shares, 0, threads * sizeof *pool->shares);
-    for (int i = 0; i < pool->threads; i++) pool->workers[i] = (worker){ .pool = pool, .thread = i };
-    return 0;
+static void *new_aligned(size_t align, size_t bytes) {
+    void *made = NULL;
+    if (posix_memalign(&made, align, bytes) != 0) ls_out_of_memory(bytes, "a pool of threads");
+    memset(made, 0, bytes);
+    return made;
 }
 
 ls_status ls_pool_new(int threads, ls_pool **out) {
     assert(threads >= 1);
-    ls_pool *pool = NULL;
-    if (posix_memalign((void **)&pool, _Alignof(ls_pool), sizeof *pool) != 0)
-        return ls_no_memory(sizeof *pool, "pool of %d threads", threads);
-    memset(pool, 0, sizeof *pool);
+    ls_pool *pool = new_aligned(_Alignof(ls_pool), sizeof *pool);
     pool->threads = threads;
     pthread_mutex_init(&pool->lock, NULL);
     ls_cond_init(&pool->work);
     ls_cond_init(&pool->finished);
-    int error = allocate(pool);
-    if (!error) error = start_workers(pool);
+    pool->handles = ls_new(threads, sizeof *pool->handles, "a pool of %d threads", threads);
+    pool->workers = ls_new(threads, sizeof *pool->workers, "a pool of %d threads", threads);
+    pool->shares = new_aligned(_Alignof(share), (size_t)threads * sizeof *pool->shares);
+    for (int i = 0; i < threads; i++) pool->workers[i] = (worker){ .pool = pool, .thread = i };
+    const int error = start_workers(pool);
     if (error) {
         ls_pool_free(pool);
         return ls_fail(LS_DEVICE,

@@ -79,13 +79,13 @@ static void explain(const ls_powercap *p, const zone *z, const char *file_name, 
             file_name, strerror(errno));
 }
 
-static ls_status add_zone(ls_powercap *p, const char *name, char why[LS_POWERCAP_WHY_BYTES]) {
+static void add_zone(ls_powercap *p, const char *name, char why[LS_POWERCAP_WHY_BYTES]) {
     char text[ZONE_BYTES];
     int is_package;
-    if (strncmp(name, prefix, strlen(prefix)) != 0 || strlen(name) >= ZONE_BYTES) return LS_SUCCESS;
-    if (!read_text(p, name, "name", text, sizeof text) || !counts(name, text, &is_package)) return LS_SUCCESS;
+    if (strncmp(name, prefix, strlen(prefix)) != 0 || strlen(name) >= ZONE_BYTES) return;
+    if (!read_text(p, name, "name", text, sizeof text) || !counts(name, text, &is_package)) return;
     const int count = p->packages + p->memories;
-    LS_TRY(LS_GROW(p->zones, count, "energy counters"));
+    p->zones = ls_grow(p->zones, count, sizeof *p->zones, "energy counters");
     zone *z = &p->zones[count];
     *z = (zone){ .range = 0 };
     snprintf(z->name, sizeof z->name, "%s", name);
@@ -97,21 +97,17 @@ static ls_status add_zone(ls_powercap *p, const char *name, char why[LS_POWERCAP
         explain(p, z, "energy_uj", why);
     else if (!read_number(p, name, "max_energy_range_uj", &z->range))
         explain(p, z, "max_energy_range_uj", why);
-    return LS_SUCCESS;
 }
 
-static ls_status find_zones(ls_powercap *p, char why[LS_POWERCAP_WHY_BYTES]) {
+static void find_zones(ls_powercap *p, char why[LS_POWERCAP_WHY_BYTES]) {
     DIR *entries = opendir(p->folder);
-    ls_status status = LS_SUCCESS;
-    for (const struct dirent *entry; entries && !ls_failed(status) && (entry = readdir(entries));)
-        status = add_zone(p, entry->d_name, why);
+    for (const struct dirent *entry; entries && (entry = readdir(entries));) add_zone(p, entry->d_name, why);
     if (entries) closedir(entries);
     if (!why[0] && p->packages == 0)
         ls_text_cut(why, LS_POWERCAP_WHY_BYTES,
             "no %.100s/intel-rapl:*: the kernel shows no energy counter of this processor (as in most virtual "
             "machines)",
             p->folder);
-    return status;
 }
 
 // --- counting ------------------------------------------------------------------------------------
@@ -138,14 +134,14 @@ static void free_powercap(ls_powercap *p) {
 }
 
 ls_status ls_powercap_start(const char *root, ls_powercap **out, char why[LS_POWERCAP_WHY_BYTES]) {
-    ls_powercap *p;
+    ls_powercap *p = ls_new(1, sizeof *p, "energy counters");
+    ls_status status = LS_SUCCESS;
     *out = NULL;
     why[0] = '\0';
-    LS_TRY(LS_NEW(p, 1, "energy counters"));
     pthread_mutex_init(&p->lock, NULL);
     snprintf(p->folder, sizeof p->folder, "%s/sys/class/powercap", root);
-    ls_status status = find_zones(p, why);
-    if (!why[0]) LS_THEN(status, ls_ticker_start("energy counters", period_s, look, p, &p->ticker));
+    find_zones(p, why);
+    if (!why[0]) status = ls_ticker_start("energy counters", period_s, look, p, &p->ticker);
     if (ls_failed(status) || why[0])
         free_powercap(p);
     else

@@ -16,7 +16,7 @@ enum { LS_POWERCAP_WHY_BYTES = 320 };
 typedef struct ls_powercap ls_powercap;
 
 // Begins to count. root stands before /sys ("" outside tests). *out is NULL where not all of it can be read: why is one line then.
-// LS_DEVICE: no memory, or no thread.
+// LS_DEVICE: no thread.
 LS_CHECKED ls_status ls_powercap_start(const char *root, ls_powercap **out, char why[LS_POWERCAP_WHY_BYTES]);
 double ls_powercap_joules(ls_powercap *powercap); // since the start; NAN: a counter can be read no more
 void ls_powercap_zones(const ls_powercap *powercap, int *packages, int *memories);

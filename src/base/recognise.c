@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "base/files.h"
+#include "base/memory.h"
 #include "base/text.h"
 
 enum { BEGINNING_BYTES = 1 << 16, NAMES_MAX = 4096 }; // a configuration may begin with pages of comments
@@ -130,8 +131,7 @@ static int nearest_name(const char *folder, const char *name, char *dst, size_t 
     if (!dir) return 0;
     for (struct dirent *entry; count < NAMES_MAX && (entry = readdir(dir));) {
         if (entry->d_name[0] == '.') continue;
-        char *copy = strdup(entry->d_name);
-        if (copy) names[count++] = copy;
+        names[count++] = ls_new_text(entry->d_name);
     }
     closedir(dir);
     qsort(names, (size_t)count, sizeof *names, compare_names); // of equally near names the first

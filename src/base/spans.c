@@ -21,7 +21,7 @@ static struct {
 } trace = { .update = LS_SPANS_NO_UPDATE };
 
 ls_status ls_spans_open(int spans) {
-    LS_TRY(LS_NEW(trace.slots, spans, "--trace: %d spans", spans));
+    LS_TRY(ls_try_new(&trace.slots, spans, sizeof *trace.slots, "--trace: %d spans", spans));
     trace.capacity = spans;
     trace.from = trace.to = 0;
     atomic_store(&trace.lost, 0);

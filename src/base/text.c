@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <wchar.h>
+#include "base/memory.h"
 
 enum { LONGEST_WORD = 127 };
 
@@ -132,8 +133,7 @@ static int utf8_bytes(const unsigned char *at) {
 }
 
 char *ls_text_as_utf8(const char *text) {
-    char *copy = malloc(4 * strlen(text) + 1), *to = copy;
-    if (!copy) return NULL;
+    char *copy = ls_new(4 * strlen(text) + 1, 1, "a text in UTF-8"), *to = copy;
     while (*text) {
         const int bytes = utf8_bytes((const unsigned char *)text);
         to += bytes ? sprintf(to, "%.*s", bytes, text) : sprintf(to, "\\x%02x", (unsigned char)*text);
@@ -228,8 +228,7 @@ int ls_text_is_decomposed(const char *text) {
 char *ls_text_base64(const void *data, size_t bytes) {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     const uint8_t *from = data;
-    char *text = malloc((bytes + 2) / 3 * 4 + 1), *to = text;
-    if (!text) return NULL;
+    char *text = ls_new((bytes + 2) / 3 * 4 + 1, 1, "a text in base64"), *to = text;
     for (size_t i = 0; i < bytes; i += 3) {
         const size_t left = bytes - i;
         const unsigned second = left > 1 ? from[i + 1] : 0, third = left > 2 ? from[i + 2] : 0;

@@ -20,8 +20,7 @@ int ls_text_glob(const char *pattern, const char *text); // '*' any run, '?' one
 enum { LS_TEXT_STARS_MAX = 8 };
 int ls_text_replace(const char *pattern, const char *name, const char *text, char *dst, size_t bytes);
 char *ls_text_trim(char *text); // in place: without white space at both ends
-// The text as valid UTF-8: every byte that is no part of it becomes \xNN, four characters; all else stays. free() it; NULL:
-// no memory.
+// Returns the text as valid UTF-8, for free(): each byte that is not part of valid UTF-8 becomes \xNN (four characters).
 char *ls_text_as_utf8(const char *text);
 // Prints a text that came from elsewhere (a name, a file's content) into a field of a line: control characters, which
 // could forge a field or a line, or steer a terminal, and what is no valid UTF-8 as \t, \n, \r or \xNN, a backslash as \\.
@@ -37,7 +36,7 @@ char *ls_text_escape(char *dst, size_t bytes, const char *text);
 int ls_text_looks_alike(const char *a, const char *b);
 // Returns 1 if the text has a letter followed by an accent (NFD).
 int ls_text_is_decomposed(const char *text);
-// RFC 4648, with padding. free() it; NULL: no memory.
+// RFC 4648, with padding; for free().
 char *ls_text_base64(const void *data, size_t bytes);
 // "12.3 MiB" into dst (at least 24 bytes); returns dst.
 char *ls_text_bytes(char *dst, uint64_t bytes);

@@ -36,8 +36,7 @@ static void end(ls_ticker *ticker) {
 
 ls_status ls_ticker_start(
     const char *what, double period_s, void (*tick)(void *context), void *context, ls_ticker **out) {
-    ls_ticker *ticker;
-    LS_TRY(LS_NEW(ticker, 1, "%s", what));
+    ls_ticker *ticker = ls_new(1, sizeof *ticker, "%s", what);
     ticker->period_s = period_s;
     ticker->tick = tick;
     ticker->context = context;

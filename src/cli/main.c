@@ -1,5 +1,6 @@
 // main.c - reads the command line, starts the communicator, calls a command, ends all ranks with its exit code.
 
+#include "base/json.h"
 #include "base/log.h"
 #include "base/signals.h"
 #include "base/streams.h"
@@ -26,6 +27,7 @@ static int keeps_on(const ls_args *args) {
 
 int main(int argc, char **argv) {
     ls_streams_fill();
+    ls_json_setup();
     ls_args args;
     ls_status parsed = ls_args_parse(argc, argv, &args);
     if (!ls_failed(parsed)) ls_streams_fail_quietly(keeps_on(&args));

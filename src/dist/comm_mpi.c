@@ -127,7 +127,10 @@ static void mpi_finish(ls_comm *comm) {
     ls_comm_phase(comm, mpi->is_world ? "the end of the run" : "the end of a part of the ranks", -1);
     ls_flight_recorder_begins(&comm->recorder, LS_IN_BARRIER, -1, 0, -1); // a rank that has not come here is behind
     atomic_store(&comm->life.leaves, 1);
-    if (mpi->is_world) atomic_store(&running, NULL);
+    if (mpi->is_world) {
+        ls_out_of_memory_set_end(NULL);
+        atomic_store(&running, NULL);
+    }
     ls_life_wait_begins(&comm->life, mpi->is_world ? "MPI_Finalize" : "MPI_Comm_free", -1);
     ls_mpi_channel_free(mpi->pieces);
     MPI_Op_free(&mpi->sum_bf16);
@@ -158,10 +161,9 @@ static void let_output_through(void) {
     ls_clock_sleep(0.1);
 }
 
-// MPI_Abort is the one early exit that gives the launcher our code; should it hang (the network to the launcher is
-// gone, or another thread holds a lock of the library), the alarm ends this rank with the same code.
-static __attribute__((noreturn)) void mpi_abort(ls_comm *comm, int exit_code) {
-    (void)comm;
+// This rank ends with exit_code after ABORT_GUARD_S at the latest, whatever hangs until then: a flush, MPI_Abort without the
+// network to the launcher, or a lock of the MPI library that another thread holds.
+static void guard_end(int exit_code) {
     abort_code = exit_code;
     struct sigaction action = { .sa_handler = exit_now };
     sigaction(SIGALRM, &action, NULL);
@@ -170,10 +172,31 @@ static __attribute__((noreturn)) void mpi_abort(ls_comm *comm, int exit_code) {
     sigaddset(&alarms, SIGALRM);
     pthread_sigmask(SIG_UNBLOCK, &alarms, NULL);
     alarm(ABORT_GUARD_S);
-    fflush(NULL);
+}
+
+// MPI_Abort is the only early exit that gives our exit code to the launcher.
+static _Noreturn void end_all_ranks(int exit_code) {
     let_output_through();
     MPI_Abort(MPI_COMM_WORLD, exit_code);
     _exit(exit_code);
+}
+
+static _Noreturn void mpi_abort(ls_comm *comm, int exit_code) {
+    (void)comm;
+    guard_end(exit_code);
+    fflush(NULL);
+    end_all_ranks(exit_code);
+}
+
+// Of ls_out_of_memory. Any thread may get here, with any lock: no stream is flushed.
+static void end_without_memory(const char *text) {
+    guard_end(LS_DEVICE);
+    while (!ls_life_claim_end(LS_ENDED_BY_PROGRAM)) pause(); // the watchdog has said why it ends the job
+    ls_log(LS_LOG_ERROR, "%s", text);
+    ls_comm *comm = atomic_load(&running);
+    if (comm && comm->watchdog)
+        ls_watchdog_notify(comm->watchdog); // takes no lock, and tells the other ranks' watchdogs
+    end_all_ranks(LS_DEVICE);
 }
 
 // The number of this rank's host as a test sets it, to have several hosts on one machine ("0,0,1": ranks 0 and 1 share
@@ -211,14 +234,11 @@ static ls_status split_by_host(ls_comm_mpi *mpi) {
 
 static ls_status choose_hierarchy(ls_comm_mpi *mpi) {
     const ls_comm_info *info = &mpi->base.info;
-    int *host_of;
-    LS_TRY(LS_NEW(host_of, info->world_size, "hosts of %d ranks", info->world_size));
+    int *host_of = ls_new(info->world_size, sizeof *host_of, "hosts of %d ranks", info->world_size);
     int rc = MPI_Allgather(&info->host_index, 1, MPI_INT, host_of, 1, MPI_INT, mpi->comm);
-    ls_status status = rc == MPI_SUCCESS
-                           ? ls_hierarchy_wins(host_of, info->world_size, info->hosts, &mpi->hierarchy_wins)
-                           : ls_fail(LS_COMM, "MPI_Allgather: %s (%d)", ls_mpi_explain(rc), rc);
+    if (rc == MPI_SUCCESS) mpi->hierarchy_wins = ls_hierarchy_wins(host_of, info->world_size, info->hosts);
     free(host_of);
-    return status;
+    return rc == MPI_SUCCESS ? LS_SUCCESS : ls_fail(LS_COMM, "MPI_Allgather: %s (%d)", ls_mpi_explain(rc), rc);
 }
 
 static ls_status set_up(ls_comm_mpi *mpi) {
@@ -269,8 +289,7 @@ static const ls_comm_backend mpi_backend = {
 
 // Takes over `comm`.
 static ls_status wrap(MPI_Comm comm, int is_world, ls_comm **out) {
-    ls_comm_mpi *mpi;
-    LS_TRY(LS_NEW(mpi, 1, "communicator"));
+    ls_comm_mpi *mpi = ls_new(1, sizeof *mpi, "communicator");
     ls_comm_init(&mpi->base, &mpi_backend);
     mpi->comm = comm;
     mpi->is_world = is_world;
@@ -370,7 +389,7 @@ static ls_status shake_hands(const char *command, int *agreed) {
     *agreed = 0;
     TRY_MPI(MPI_Comm_size(MPI_COMM_WORLD, &ranks));
     ls_handshake mine, *all;
-    LS_TRY(LS_NEW(all, ranks, "handshake of %d ranks", ranks));
+    all = ls_new(ranks, sizeof *all, "handshake of %d ranks", ranks);
     ls_handshake_make(command, &mine);
     int rc = MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, MPI_COMM_WORLD);
     *agreed = rc == MPI_SUCCESS;
@@ -403,6 +422,7 @@ ls_status ls_comm_mpi_new(int *argc, char ***argv, const ls_launcher *launcher, 
     if (ls_failed(status)) return status;
     ls_comm_set_timeout(*out, ls_init_timeout_seconds());
     atomic_store(&running, *out);
+    ls_out_of_memory_set_end(end_without_memory);
     on_exit(left_early, NULL);
     return LS_SUCCESS;
 }

@@ -46,7 +46,8 @@ static ls_plan *plan_of_first_time(ls_builder *b, const ls_op_desc *desc) {
 
 static ls_status add_instruction(ls_builder *b, const ls_op_desc *desc, const ls_ref *refs, int count) {
     ls_program *program = b->program;
-    LS_TRY(LS_GROW(program->instructions, program->count, "program of %d instructions", program->count));
+    program->instructions = ls_grow(program->instructions, program->count, sizeof *program->instructions,
+        "program of %d instructions", program->count);
     ls_instruction *instruction = &program->instructions[program->count];
     *instruction = (ls_instruction){ .plan_is_shared = b->again, .arg_count = count };
     if (b->again)
@@ -333,8 +334,7 @@ static void make_nodes(ls_builder *b) {
 
 static ls_status emit_all(ls_builder *b) {
     ls_buffer_planner_free(b->program->planner);
-    b->program->planner = NULL;
-    LS_TRY(ls_buffer_planner_new(&b->program->planner));
+    b->program->planner = ls_buffer_planner_new();
     b->emitted = 0;
     b->completed = 0;
     for (int v = 0; v < b->value_count; v++) b->values[v].grad_count = 0;
@@ -361,7 +361,8 @@ ls_status ls_builder_emit_program(ls_builder *b) {
 
 ls_status ls_builder_emit_unplaced(ls_builder *b, size_t *bytes) {
     LS_TRY(emit_all(b));
-    return ls_buffer_planner_peak(b->program->planner, bytes);
+    *bytes = ls_buffer_planner_peak(b->program->planner);
+    return LS_SUCCESS;
 }
 
 static ls_status build(ls_builder *b, int with_plans) {
@@ -378,35 +379,30 @@ static ls_status build(ls_builder *b, int with_plans) {
 
 static ls_status compile(
     const ls_param_store *store, const ls_compile_options *options, int with_plans, ls_program **out) {
-    size_t layers = (size_t)store->graph->layer_count;
+    const int layers = store->graph->layer_count;
+    const char *path = store->graph->path;
     ls_builder b = { .store = store,
         .graph = options->graph ? options->graph : store->graph,
         .options = options,
         .device = store->device };
-    const char *path = store->graph->path;
-    ls_status status;
-    LS_TRY_GOTO(LS_NEW(b.program, 1, "%s", path));
-    LS_TRY_GOTO(LS_NEW(b.values, layers + 1, "%s", path));
-    LS_TRY_GOTO(LS_NEW(b.value_of, layers, "%s", path));
-    LS_TRY_GOTO(LS_NEW(b.readers, layers, "%s", path));
-    LS_TRY_GOTO(LS_NEW(b.absorbed_by, layers, "%s", path));
-    LS_TRY_GOTO(LS_NEW(b.nodes, layers, "%s", path));
-    LS_TRY_GOTO(LS_NEW(b.block_end, layers, "%s", path));
+    b.program = ls_new(1, sizeof *b.program, "%s", path);
+    b.values = ls_new(layers + 1, sizeof *b.values, "%s", path);
+    b.value_of = ls_new(layers, sizeof *b.value_of, "%s", path);
+    b.readers = ls_new(layers, sizeof *b.readers, "%s", path);
+    b.absorbed_by = ls_new(layers, sizeof *b.absorbed_by, "%s", path);
+    b.nodes = ls_new(layers, sizeof *b.nodes, "%s", path);
+    b.block_end = ls_new(layers, sizeof *b.block_end, "%s", path);
     b.program->device = store->device;
     b.program->store = store;
     b.program->storage = store->storage;
-    LS_TRY_GOTO(build(&b, with_plans));
-    *out = b.program;
-    b.program = NULL; // ownership moved to *out
-done:
-    ls_program_free(b.program);
+    ls_status status = build(&b, with_plans);
     free(b.values);
     free(b.value_of);
     free(b.readers);
     free(b.absorbed_by);
     free(b.nodes);
     free(b.block_end);
-    return status;
+    return LS_GIVE(status, b.program, out, ls_program_free);
 }
 
 float ls_gradient_mean_of(const ls_config *cfg) {

@@ -1,6 +1,10 @@
 // What belongs to the process: log lines, clocks, memory.
 #include <malloc.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -114,24 +118,36 @@ static void small_things(void **state) {
     struct {
         int64_t a, b;
     } * pair;
-    char *text;
-    assert_int_equal(LS_NEW(pair, 3, "pairs").code, LS_OK);
+    pair = ls_new(3, sizeof *pair, "pairs");
     for (int i = 0; i < 3; i++) assert_true(pair[i].a == 0 && pair[i].b == 0);
     free(pair);
-    assert_int_equal(LS_NEW_BYTES(pair, sizeof *pair + 5, "pair").code, LS_OK);
-    for (size_t i = 0; i < sizeof *pair + 5; i++) assert_int_equal(((char *)pair)[i], 0);
-    free(pair);
-    assert_int_equal(LS_NEW_TEXT(text, "as it is", "text").code, LS_OK);
-    assert_string_equal(text, "as it is");
+    free(ls_new(0, 16, "nothing")); // not NULL
+    char *text = ls_new_text("as it is"), *printed = ls_new_textf("%s %d", text, 7);
+    assert_string_equal(printed, "as it is 7");
     free(text);
+    free(printed);
+    size_t bytes;
+    FILE *stream = ls_text_stream(&text, &bytes);
+    fprintf(stream, "%d lines", 3);
+    ls_text_stream_close(stream);
+    assert_string_equal(text, "3 lines");
+    free(text);
+}
+
+static void data(void **state) {
+    (void)state;
+    int64_t *sums;
+    assert_int_equal(ls_try_new(&sums, 3, sizeof *sums, "sums").code, LS_OK);
+    for (int i = 0; i < 3; i++) assert_int_equal(sums[i], 0);
+    free(sums);
     assert_string_equal(ls_no_memory(0, "%s %d", "queue", 7).text, "queue 7: no host memory");
     assert_string_equal(ls_no_memory(3 << 20, "queue").text, "queue: no host memory for 3.0 MiB");
-#if LS_COUNTS_ALLOCATIONS
-    ls_status status = LS_NEW(pair, (size_t)1 << 56, "%d pairs", 2);
+#if LS_COUNTS_ALLOCATIONS // the sanitizers' allocators end the program instead
+    ls_status status = ls_try_new(&sums, (size_t)1 << 57, sizeof *sums, "%d sums", 2);
     assert_int_equal(status.code, LS_DEVICE);
-    assert_null(pair);
-    assert_string_equal(status.text, "2 pairs: no host memory for 1.0 EiB");
-    assert_int_equal(LS_NEW(pair, SIZE_MAX / 8, "pairs").code, LS_DEVICE); // the product is no size_t
+    assert_null(sums);
+    assert_string_equal(status.text, "2 sums: no host memory for 1.0 EiB");
+    assert_int_equal(ls_try_new(&sums, SIZE_MAX / 4, sizeof *sums, "sums").code, LS_DEVICE); // the product overflows
 #endif
 }
 
@@ -139,21 +155,112 @@ static void grows(void **state) {
     (void)state;
     int *numbers = NULL, count = 0;
     for (; count < 1000; count++) {
-        assert_int_equal(LS_GROW(numbers, count, "numbers").code, LS_OK);
+        numbers = ls_grow(numbers, count, sizeof *numbers, "numbers");
         numbers[count] = count; // a sanitizer or malloc's own check sees where there is no room
     }
     for (int i = 0; i < count; i++) assert_int_equal(numbers[i], i);
 #if LS_COUNTS_ALLOCATIONS
     uint64_t before = ls_allocation_count();
-    for (; count < 1024; count++) assert_int_equal(LS_GROW(numbers, count, "numbers").code, LS_OK);
+    for (; count < 1024; count++) numbers = ls_grow(numbers, count, sizeof *numbers, "numbers");
     assert_int_equal(ls_allocation_count(), before);
-    int *same = numbers;
-    ls_status status = ls_grow(&numbers, (size_t)1 << 55, 16, "%d numbers", 16);
-    assert_int_equal(status.code, LS_DEVICE);
-    assert_string_equal(status.text, "16 numbers: no host memory for 1.0 EiB");
-    assert_ptr_equal(numbers, same);
 #endif
     free(numbers);
+}
+
+// --- without memory ------------------------------------------------------------------------------
+
+#if LS_COUNTS_ALLOCATIONS
+static void new_fails(void) {
+    free(ls_new((size_t)1 << 56, 16, "%d pairs\n", 2));
+}
+
+static void new_overflows(void) {
+    free(ls_new(SIZE_MAX / 8, 16, "pairs"));
+}
+
+static void grow_fails(void) {
+    free(ls_grow(NULL, (size_t)1 << 55, 16, "numbers of %s", "a list"));
+}
+
+static void say_and_end(const char *text) {
+    dprintf(STDERR_FILENO, "told: %s\n", text);
+    _exit(9);
+}
+
+static void hook_is_called(void) {
+    ls_out_of_memory_set_end(say_and_end);
+    new_fails();
+}
+
+static void end_that_fails_too(const char *text) {
+    (void)text;
+    new_fails();
+}
+
+static void hook_fails(void) {
+    ls_out_of_memory_set_end(end_that_fails_too);
+    new_fails();
+}
+
+static void *fail_in_thread(void *unused) {
+    new_fails();
+    return unused;
+}
+
+// Streams and handlers of exit() stay untouched: their locks may be held by a thread that waits for this one.
+static void hang(void) {
+    pause();
+}
+
+static void threads_fail(void) {
+    pthread_t threads[8];
+    atexit(hang);
+    printf("not flushed");
+    flockfile(stdout);
+    for (int i = 0; i < 8; i++) pthread_create(&threads[i], NULL, fail_in_thread, NULL);
+    for (int i = 0; i < 8; i++) pthread_join(threads[i], NULL);
+}
+#endif
+
+static void ends_without_memory(void **state) {
+    (void)state;
+#if LS_COUNTS_ALLOCATIONS
+    static const struct {
+        void (*run)(void);
+        int exit_code;
+        const char *expected;
+    } rows[] = {
+        { new_fails, LS_DEVICE, "error: out of memory: 1152921504606846976 bytes for 2 pairs?\n" },
+        { new_overflows, LS_DEVICE, "error: out of memory: 18446744073709551615 bytes for pairs\n" },
+        { grow_fails, LS_DEVICE, "error: out of memory: 1152921504606846976 bytes for numbers of a list\n" },
+        { hook_is_called, 9, "told: out of memory: 1152921504606846976 bytes for 2 pairs?\n" },
+        { hook_fails, LS_DEVICE, "" },
+        { threads_fail, LS_DEVICE, "error: out of memory: 1152921504606846976 bytes for 2 pairs?\n" },
+    };
+    for (size_t row = 0; row < sizeof rows / sizeof *rows; row++) {
+        int ends[2], how;
+        char got[4096];
+        size_t length = 0;
+        assert_int_equal(pipe(ends), 0);
+        const pid_t child = fork();
+        if (child == 0) {
+            dup2(ends[1], STDERR_FILENO);
+            dup2(ends[1], STDOUT_FILENO);
+            close(ends[0]), close(ends[1]);
+            rows[row].run();
+            _exit(0);
+        }
+        close(ends[1]);
+        for (ssize_t more; (more = read(ends[0], got + length, sizeof got - 1 - length)) > 0;) length += (size_t)more;
+        got[length] = 0;
+        close(ends[0]);
+        assert_int_equal(waitpid(child, &how, 0), child);
+        if (!WIFEXITED(how) || WEXITSTATUS(how) != rows[row].exit_code || strcmp(got, rows[row].expected) != 0)
+            fail_msg("row %zu: status %x, '%s', expected '%s'", row, (unsigned)how, got, rows[row].expected);
+    }
+#else
+    skip();
+#endif
 }
 
 int main(void) {
@@ -163,7 +270,9 @@ int main(void) {
         cmocka_unit_test(memory),
         cmocka_unit_test(no_memory),
         cmocka_unit_test(small_things),
+        cmocka_unit_test(data),
         cmocka_unit_test(grows),
+        cmocka_unit_test(ends_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

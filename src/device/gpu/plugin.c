@@ -8,6 +8,7 @@
 
 #include "base/atomic_file.h"
 #include "base/installed.h"
+#include "base/memory.h"
 
 const ls_gpu_vendor ls_gpu_none = { NULL, NULL, NULL };
 #define PLUGIN(NAME, name, vendor, needs) extern const ls_gpu_vendor ls_gpu_##vendor;
@@ -68,6 +69,7 @@ ls_status ls_gpu_plugin_open(const ls_gpu_plugin_row *row, const ls_gpu_plugin *
         // cppcheck-suppress resourceLeak
         return ls_fail(LS_DEVICE, "%s is not Lockstep's %s device: it has no symbol %s", path, row->title, row->symbol);
     LS_TRY(ls_gpu_plugin_check(plugin, path));
+    if (plugin->set_end) plugin->set_end(ls_out_of_memory_as);
     *out = plugin;
     return LS_SUCCESS;
 }

@@ -30,29 +30,21 @@ static void all_reduce(traffic *t, int ranks) {
     }
 }
 
-ls_status ls_halving_volume(const int *host_of, int ranks, double *volume) {
-    double *memory;
-    LS_TRY(LS_NEW(memory, ranks * 2, "traffic between hosts of %d ranks", ranks));
+double ls_halving_volume(const int *host_of, int ranks) {
+    double *memory = ls_new(ranks * 2, sizeof *memory, "traffic between hosts of %d ranks", ranks);
     traffic t = { host_of, memory, memory + ranks };
     all_reduce(&t, ranks);
-    *volume = 0;
-    for (int i = 0; i < 2 * ranks; i++) {
-        if (memory[i] > *volume) *volume = memory[i];
-    }
+    double volume = 0;
+    for (int i = 0; i < 2 * ranks; i++) volume = memory[i] > volume ? memory[i] : volume;
     free(memory);
-    return LS_SUCCESS;
+    return volume;
 }
 
-ls_status ls_hierarchy_wins(const int *host_of, int ranks, int hosts, int *wins) {
-    *wins = 0;
-    if (hosts == 1 || hosts == ranks) return LS_SUCCESS;
-    int *alone;
-    LS_TRY(LS_NEW(alone, hosts, "traffic between %d hosts", hosts));
+int ls_hierarchy_wins(const int *host_of, int ranks, int hosts) {
+    if (hosts == 1 || hosts == ranks) return 0;
+    int *alone = ls_new(hosts, sizeof *alone, "traffic between %d hosts", hosts);
     for (int i = 0; i < hosts; i++) alone[i] = i;
-    double at_once = 0, by_hosts = 0;
-    ls_status status = ls_halving_volume(host_of, ranks, &at_once);
-    LS_THEN(status, ls_halving_volume(alone, hosts, &by_hosts));
-    *wins = by_hosts <= at_once;
+    const int wins = ls_halving_volume(alone, hosts) <= ls_halving_volume(host_of, ranks);
     free(alone);
-    return status;
+    return wins;
 }

@@ -2,8 +2,6 @@
 #ifndef LS_DIST_REDUCE_HIERARCHY_H
 #define LS_DIST_REDUCE_HIERARCHY_H
 
-#include "base/status.h"
-
 // What one host sends to the others in an all-reduce by halves (Rabenseifner, as Open MPI's libnbc does it), or
 // receives: the most of all hosts, as a multiple of the data. host_of[rank]: 0 <= host < ranks.
 //
@@ -13,10 +11,10 @@
 // three ranks, or ranks dealt out in turn, do not.
 //
 // Source: Thakur, Rabenseifner, Gropp 2005; the figures were also counted on links (bench/hierarchy.sh).
-LS_CHECKED ls_status ls_halving_volume(const int *host_of, int ranks, double *volume);
+double ls_halving_volume(const int *host_of, int ranks);
 
 // Whether dist.hierarchy = auto goes by hosts: several hosts, several ranks on some of them, and the hosts' lowest
 // ranks among themselves send no more than all ranks at once would. With as much it still sends fewer messages.
-LS_CHECKED ls_status ls_hierarchy_wins(const int *host_of, int ranks, int hosts, int *wins);
+int ls_hierarchy_wins(const int *host_of, int ranks, int hosts);
 
 #endif
