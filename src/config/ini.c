@@ -36,7 +36,7 @@ static ls_status add_section(ls_ini *ini, char *line, int number) {
     }
     if (ini->section_count == LS_INI_SECTIONS_MAX)
         return ls_fail(LS_USAGE, "%s:%d: [%s]: more than %d sections", ini->path, number, name, LS_INI_SECTIONS_MAX);
-    LS_TRY(LS_GROW(ini->sections, ini->section_count, "%s", ini->path));
+    ini->sections = ls_grow(ini->sections, ini->section_count, sizeof *ini->sections, "%s", ini->path);
     ini->sections[ini->section_count++] =
         (ls_ini_section){ .name = name, .line = number, .first_entry = ini->entry_count };
     return LS_SUCCESS;
@@ -60,7 +60,7 @@ static ls_status add_entry(ls_ini *ini, char *line, int number) {
     if (section->entry_count == LS_INI_KEYS_MAX)
         return ls_fail(
             LS_USAGE, "%s:%d: [%s] has more than %d keys", ini->path, number, section->name, LS_INI_KEYS_MAX);
-    LS_TRY(LS_GROW(ini->entries, ini->entry_count, "%s", ini->path));
+    ini->entries = ls_grow(ini->entries, ini->entry_count, sizeof *ini->entries, "%s", ini->path);
     ini->entries[ini->entry_count++] = entry;
     section->entry_count++;
     return LS_SUCCESS;
@@ -84,18 +84,12 @@ static ls_status parse(ls_ini *ini, size_t bytes) {
 }
 
 ls_status ls_ini_parse(const char *path, const char *text, size_t bytes, ls_ini **out) {
-    ls_status status;
-    ls_ini *ini;
-    LS_TRY(LS_NEW(ini, 1, "%s", path));
-    LS_TRY_GOTO(LS_NEW_TEXT(ini->path, path, "%s", path));
-    LS_TRY_GOTO(LS_NEW(ini->text, bytes + 1, "%s", path));
+    ls_ini *ini = ls_new(1, sizeof *ini, "%s", path);
+    ini->path = ls_new_text(path);
+    ini->text = ls_new(bytes + 1, 1, "%s", path); // at most LS_INI_BYTES_MAX
     memcpy(ini->text, text, bytes);
-    LS_TRY_GOTO(parse(ini, bytes));
-    *out = ini;
-    ini = NULL;
-done:
-    ls_ini_free(ini);
-    return status;
+    ls_status status = parse(ini, bytes);
+    return LS_GIVE(status, ini, out, ls_ini_free);
 }
 
 ls_status ls_ini_read_text(const char *path, char **text, size_t *bytes) {

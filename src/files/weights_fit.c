@@ -125,11 +125,12 @@ static int compare_classes(const void *a, const void *b) {
     }
 }
 
-static ls_status sort_classes(const ls_weights_info *info, named_class **out) {
-    LS_TRY(LS_NEW(*out, info->class_count + 1, "names of %d classes", info->class_count));
-    for (int k = 0; k < info->class_count; k++) (*out)[k] = (named_class){ info->classes[k], k };
-    qsort(*out, (size_t)info->class_count, sizeof **out, compare_classes);
-    return LS_SUCCESS;
+// The classes by name, for free().
+static named_class *sort_classes(const ls_weights_info *info) {
+    named_class *sorted = ls_new(info->class_count, sizeof *sorted, "names of %d classes", info->class_count);
+    for (int k = 0; k < info->class_count; k++) sorted[k] = (named_class){ info->classes[k], k };
+    qsort(sorted, (size_t)info->class_count, sizeof *sorted, compare_classes);
+    return sorted;
 }
 
 // A list of names as text. Only the first few names are shown.
@@ -150,15 +151,13 @@ typedef struct {
     char missing[512], fresh[512]; // names of the file that are not here; names here that are not in the file
 } class_match;
 
-static ls_status match_classes(const ls_weights_fit_options *o, class_match *m) {
+static void match_classes(const ls_weights_fit_options *o, class_match *m) {
     const int there = o->file->class_count, here = o->here->class_count;
-    named_class *a = NULL, *b = NULL;
+    named_class *a = sort_classes(o->file), *b = sort_classes(o->here);
     name_list missing = { .room = { m->missing, sizeof m->missing } },
               fresh = { .room = { m->fresh, sizeof m->fresh } };
-    ls_status status = sort_classes(o->file, &a);
-    LS_THEN(status, sort_classes(o->here, &b));
-    LS_THEN(status, LS_NEW(m->order, here + 1, "order of %d classes", here));
-    for (int i = 0, k = 0; !ls_failed(status) && (i < there || k < here);) {
+    m->order = ls_new(here, sizeof *m->order, "order of %d classes", here);
+    for (int i = 0, k = 0; i < there || k < here;) {
         const int side = i == there ? 1 : k == here ? -1 : compare_classes(&a[i], &b[k]);
         if (side == 0) m->order[b[k].index] = a[i].index;
         if (side < 0) put_name(&missing, a[i].name);
@@ -170,7 +169,6 @@ static ls_status match_classes(const ls_weights_fit_options *o, class_match *m) 
     m->new_count = fresh.count;
     free(a);
     free(b);
-    return status;
 }
 
 static void put_others(const class_match *m, char text[1280]) {
@@ -282,8 +280,8 @@ static ls_status fit_classes(const ls_weights_fit_options *o, ls_weights_fit *fi
     class_match match = { .order = NULL };
     int traced = 0;
     fit->class_count = o->here->class_count;
-    LS_TRY(LS_NEW(fit->rows, o->graph->param_count + 1, "rows of classes"));
-    LS_TRY(ls_class_rows_find(o->graph, fit->rows, &traced));
+    fit->rows = ls_new(o->graph->param_count + 1, sizeof *fit->rows, "rows of classes");
+    ls_class_rows_find(o->graph, fit->rows, &traced);
     if (fit->class_count == 0) return LS_SUCCESS;
     if (o->file->class_count == 0) {
         if (o->use != LS_WEIGHTS_PREDICT)
@@ -292,10 +290,10 @@ static ls_status fit_classes(const ls_weights_fit_options *o, ls_weights_fit *fi
                 o->here->classes[0]);
         return LS_SUCCESS;
     }
-    ls_status status = match_classes(o, &match);
+    ls_status status;
+    match_classes(o, &match);
     const int others = match.missing_count || match.new_count;
-    if (ls_failed(status)) {
-    } else if (ls_config_overrides(o->cfg, "classes")) {
+    if (ls_config_overrides(o->cfg, "classes")) {
         status = use_numbers(o, &match, fit);
     } else if (others) {
         status = o->use == LS_WEIGHTS_START ? start_with_others(o, &match, fit, traced) : use_others(o, &match, fit);
@@ -309,8 +307,7 @@ static ls_status fit_classes(const ls_weights_fit_options *o, ls_weights_fit *fi
 // --- the whole ---------------------------------------------------------------------------------------
 
 ls_status ls_weights_fit_new(const ls_weights_fit_options *options, ls_weights_fit **out) {
-    ls_weights_fit *fit;
-    LS_TRY(LS_NEW(fit, 1, "classes of weights"));
+    ls_weights_fit *fit = ls_new(1, sizeof *fit, "classes of weights");
     ls_status status = compare_facts(options, fit);
     LS_THEN(status, fit_classes(options, fit));
     ls_text_replace_controls(fit->note);
@@ -329,7 +326,7 @@ ls_status ls_weights_fit_arrange(const ls_weights_fit *fit, const ls_graph *grap
     if (!fit->order || !fit->rows[p]) return LS_SUCCESS;
     const size_t count = (size_t)ls_param_count(&graph->params[p].shape), row = count / (size_t)fit->class_count;
     float *before;
-    LS_TRY(LS_NEW(before, count, "%s", graph->params[p].name));
+    LS_TRY(ls_try_new(&before, count, sizeof *before, "%s", graph->params[p].name));
     memcpy(before, values, count * sizeof *values);
     for (int k = 0; k < fit->class_count; k++)
         memcpy(values + (size_t)k * row, before + (size_t)fit->order[k] * row, row * sizeof *values);

@@ -66,11 +66,9 @@ static int are_read_elsewhere(const ls_graph *graph, const unsigned char *follow
     return 0;
 }
 
-ls_status ls_class_rows_find(const ls_graph *graph, unsigned char *has_rows, int *found) {
-    unsigned char *follows;
-    LS_TRY(LS_NEW(follows, graph->layer_count, "layers of classes"));
+void ls_class_rows_find(const ls_graph *graph, unsigned char *has_rows, int *found) {
+    unsigned char *follows = ls_new(graph->layer_count, sizeof *follows, "layers of classes");
     *found = find_layers(graph, follows) && !are_read_elsewhere(graph, follows);
     for (int p = 0; p < graph->param_count; p++) has_rows[p] = *found && follows[graph->params[p].layer];
     free(follows);
-    return LS_SUCCESS;
 }

@@ -9,6 +9,6 @@
 // of them change places, so do outputs j and k. Such a parameter has graph->classes rows of equal size, one after
 // another, in its canonical layout. *found: 0, and has_rows is all 0, where the network's end does not treat classes
 // alike, for example after a concatenation of two parts.
-LS_CHECKED ls_status ls_class_rows_find(const ls_graph *graph, unsigned char *has_rows, int *found);
+void ls_class_rows_find(const ls_graph *graph, unsigned char *has_rows, int *found);
 
 #endif

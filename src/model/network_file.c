@@ -365,8 +365,8 @@ static ls_status read_sections(reader *r) {
     if (r->graph->layer_count == 0) {
         return ls_fail(LS_USAGE, "%s: the network has no layers: every section after [network] is one", ini->path);
     }
-    LS_TRY(LS_NEW(r->graph->layers, r->graph->layer_count, "%s: %d layers", ini->path, r->graph->layer_count));
-    LS_TRY(LS_NEW(r->names, ini->section_count, "%s: %d layers", ini->path, r->graph->layer_count));
+    r->graph->layers = ls_new(r->graph->layer_count, sizeof *r->graph->layers, "layers of %s", ini->path);
+    r->names = ls_new(ini->section_count, sizeof *r->names, "names of layers of %s", ini->path);
     r->names[0] = "input";
     for (int i = 1; i < ini->section_count; i++) r->names[i] = ini->sections[i].name;
     LS_TRY(read_layers(r));
@@ -387,21 +387,15 @@ static uint64_t hash_of(const ls_ini *ini) {
 static ls_status parse(const char *path, const char *text, size_t bytes, const ls_graph_data *data, ls_graph **out) {
     ls_ini *ini = NULL;
     LS_TRY(ls_ini_parse(path, text, bytes, &ini));
-    ls_status status;
-    reader r = { .ini = ini, .data = data };
-    LS_TRY_GOTO(LS_NEW(r.graph, 1, "%s", path));
-    LS_TRY_GOTO(LS_NEW(r.graph->text, bytes + SHAPE_BYTES + 1, "%s", path));
+    reader r = { .ini = ini, .data = data, .graph = ls_new(1, sizeof *r.graph, "%s", path) };
+    r.graph->text = ls_new(bytes + SHAPE_BYTES + 1, 1, "%s", path);
     memcpy(r.graph->text, text, bytes);
     snprintf(r.graph->path, sizeof r.graph->path, "%s", path);
-    LS_TRY_GOTO(read_sections(&r));
-    r.graph->hash = hash_of(ini);
-    *out = r.graph;
-    r.graph = NULL; // ownership moved to *out
-done:
-    ls_graph_free(r.graph);
+    ls_status status = read_sections(&r);
+    if (!ls_failed(status)) r.graph->hash = hash_of(ini);
     free(r.names);
     ls_ini_free(ini);
-    return status;
+    return LS_GIVE(status, r.graph, out, ls_graph_free);
 }
 
 ls_status ls_graph_parse(const char *path, const char *text, ls_graph **out) {

@@ -124,8 +124,7 @@ static ls_status check_output(const ls_graph *graph) {
 }
 
 ls_status ls_graph_infer(ls_graph *graph) {
-    LS_TRY(LS_NEW(
-        graph->params, graph->layer_count * LS_LAYER_PARAMS_MAX, "%s: %d layers", graph->path, graph->layer_count));
+    graph->params = ls_new(graph->layer_count * LS_LAYER_PARAMS_MAX, sizeof *graph->params, "%s", graph->path);
     int64_t parameters = 0;
     for (int i = 0; i < graph->layer_count; i++) LS_TRY(infer_layer(graph, i, &parameters));
     LS_TRY(check_uses(graph));
@@ -159,16 +158,15 @@ static ls_status resize(ls_graph *resized, const ls_graph *graph, int h, int w) 
     const size_t layers = (size_t)graph->layer_count;
     *resized = (ls_graph){ .hash = graph->hash, .input = { graph->input.c, h, w }, .layer_count = graph->layer_count };
     memcpy(resized->path, graph->path, sizeof resized->path);
-    LS_TRY(LS_NEW_TEXT(resized->text, graph->text, "%s", graph->path));
-    LS_TRY(LS_NEW(resized->layers, layers, "%s: %zu layers", graph->path, layers));
+    resized->text = ls_new_text(graph->text);
+    resized->layers = ls_new(layers, sizeof *resized->layers, "%s", graph->path);
     memcpy(resized->layers, graph->layers, layers * sizeof *graph->layers);
     LS_TRY(ls_graph_infer(resized));
     return check_same_params(resized, graph);
 }
 
 ls_status ls_graph_resize(const ls_graph *graph, int h, int w, ls_graph **out) {
-    ls_graph *resized;
-    LS_TRY(LS_NEW(resized, 1, "%s at %dx%d", graph->path, h, w));
+    ls_graph *resized = ls_new(1, sizeof *resized, "%s at %dx%d", graph->path, h, w);
     ls_status status = resize(resized, graph, h, w);
     return LS_GIVE(status, resized, out, ls_graph_free);
 }
