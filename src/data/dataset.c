@@ -80,21 +80,22 @@ static ls_status check_brightness(const ls_config *cfg, const ls_dataset_info *f
         cfg->data_brightness, widest);
 }
 
-static ls_status name_classes(ls_dataset *dataset) {
+static void name_classes(ls_dataset *dataset) {
     if (!dataset->class_names) dataset->class_names = dataset->format->class_names;
-    if (dataset->class_names) return LS_SUCCESS;
+    if (dataset->class_names) return;
     const int classes = dataset->facts.classes;
-    LS_TRY(LS_NEW(dataset->class_numbers, classes * LS_CLASS_NUMBER_BYTES, "names of %d classes", classes));
+    dataset->class_numbers = ls_new(classes, LS_CLASS_NUMBER_BYTES, "names of %d classes", classes);
     for (int i = 0; i < dataset->facts.classes; i++) {
         snprintf(dataset->class_numbers + (size_t)i * LS_CLASS_NUMBER_BYTES, LS_CLASS_NUMBER_BYTES, "%d", i);
     }
-    return LS_SUCCESS;
 }
 
 ls_status ls_dataset_prepare(ls_dataset *dataset) {
     const int64_t count = dataset->facts.count;
-    if (ls_dataset_may_break(dataset)) LS_TRY(LS_NEW(dataset->broken, count, "list of %lld samples", (long long)count));
-    return name_classes(dataset);
+    if (ls_dataset_may_break(dataset))
+        LS_TRY(ls_try_new(&dataset->broken, count, sizeof *dataset->broken, "list of %lld samples", (long long)count));
+    name_classes(dataset);
+    return LS_SUCCESS;
 }
 
 static ls_status open_format(const ls_config *cfg, ls_dataset *dataset) {
@@ -106,8 +107,7 @@ static ls_status open_format(const ls_config *cfg, ls_dataset *dataset) {
 }
 
 static ls_status open_split(const ls_config *cfg, ls_split split, ls_dataset **out) {
-    ls_dataset *dataset;
-    LS_TRY(LS_NEW(dataset, 1, "data set"));
+    ls_dataset *dataset = ls_new(1, sizeof *dataset, "data set");
     dataset->format = &formats[cfg->data_dataset];
     dataset->split = split;
     dataset->facts.classes = dataset->format->classes;
@@ -198,7 +198,7 @@ ls_status ls_dataset_read(const ls_dataset *dataset, int64_t index, uint8_t *pix
 
 ls_status ls_dataset_labels(const ls_dataset *dataset, int32_t *labels) {
     uint8_t *pixels;
-    ls_status status = LS_NEW(pixels, ls_chw_count(dataset->facts.shape), "pixels of a picture");
+    ls_status status = ls_try_new(&pixels, ls_chw_count(dataset->facts.shape), sizeof *pixels, "pixels of a picture");
     for (int64_t i = 0; i < dataset->facts.count && !ls_failed(status); i++) {
         if (dataset->label)
             labels[i] = dataset->label(dataset, i);

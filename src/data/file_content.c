@@ -39,7 +39,7 @@ static ls_status read_bytes(const ls_input *file, ls_file_content *out) {
     if (file->bytes > INT_MAX)
         return ls_fail(
             LS_DATA, "%s: has %zu bytes, at most %d for an image; scale it down", file->path, file->bytes, INT_MAX);
-    LS_TRY(LS_NEW(out->bytes, file->bytes, "%s", file->path));
+    LS_TRY(ls_try_new(&out->bytes, file->bytes, sizeof *out->bytes, "%s", file->path));
     LS_TRY(ls_data_file_read(file, 0, out->bytes, file->bytes));
     const uint64_t content = ls_hash(out->bytes, file->bytes);
     out->count = file->bytes;

@@ -55,11 +55,8 @@ static void free_part(void *state) {
 // The samples with taken[i] == wanted.
 static ls_status new_part(ls_dataset *whole, const uint8_t *taken, int wanted, ls_split split, ls_dataset **out) {
     const ls_dataset_info *facts = &whole->facts;
-    ls_dataset *d;
-    part *p;
-    LS_TRY(LS_NEW(d, 1, "data set"));
-    *out = d; // freed by the caller
-    LS_TRY(LS_NEW(p, 1, "data set"));
+    ls_dataset *d = *out = ls_new(1, sizeof *d, "data set"); // freed by the caller
+    part *p = ls_new(1, sizeof *p, "data set");
     *d = (ls_dataset){ .facts = *facts,
         .format = whole->format,
         .split = split,
@@ -72,7 +69,7 @@ static ls_status new_part(ls_dataset *whole, const uint8_t *taken, int wanted, l
         .state = p,
         .free_state = free_part,
         .class_names = whole->class_names };
-    LS_TRY(LS_NEW(p->index, facts->count, "list of %" PRId64 " samples", facts->count));
+    LS_TRY(ls_try_new(&p->index, facts->count, sizeof *p->index, "list of %" PRId64 " samples", facts->count));
     d->facts.count = 0;
     if (split != LS_SPLIT_TRAIN) d->facts.source = 0;
     for (int64_t i = 0; i < facts->count; i++)
@@ -106,8 +103,8 @@ static ls_status choose(const ls_dataset *d, uint64_t seed, double fraction, uin
     const int64_t count = d->facts.count;
     candidate *list;
     int32_t *labels = NULL;
-    ls_status status = LS_NEW(list, count, "list of %" PRId64 " samples", count);
-    LS_THEN(status, LS_NEW(labels, count, "list of %" PRId64 " samples", count));
+    ls_status status = ls_try_new(&list, count, sizeof *list, "list of %" PRId64 " samples", count);
+    LS_THEN(status, ls_try_new(&labels, count, sizeof *labels, "list of %" PRId64 " samples", count));
     LS_THEN(status, ls_dataset_labels(d, labels));
     for (int64_t i = 0; i < count && !ls_failed(status); i++)
         list[i] = (candidate){ labels[i], ls_random_word(seed, LS_PURPOSE_VALIDATION, 0, (uint32_t)i, 0), (uint32_t)i };
@@ -126,7 +123,7 @@ ls_status ls_dataset_hold_out(const ls_config *cfg, ls_dataset *whole, ls_datase
     const int64_t count = whole->facts.count;
     uint8_t *taken;
     ls_dataset *train = NULL;
-    ls_status status = LS_NEW(taken, count, "list of %" PRId64 " samples", count);
+    ls_status status = ls_try_new(&taken, count, sizeof *taken, "list of %" PRId64 " samples", count);
     LS_THEN(status, choose(whole, (uint64_t)cfg->run_seed, cfg->data_validation_fraction, taken));
     LS_THEN(status, new_part(whole, taken, 0, LS_SPLIT_TRAIN, &train));
     LS_THEN(status, new_part(whole, taken, 1, LS_SPLIT_VALIDATION, &train->held_out));

@@ -69,7 +69,7 @@ static ls_status decode_cmyk(
     const char *path, const uint8_t *bytes, size_t count, const ls_image_notes *notes, decoded *picture) {
     uint8_t marker[] = { 0xff, 0xee, 0, 14, 'A', 'd', 'o', 'b', 'e', 0, 100, 0, 0, 0, 0, notes->is_ycck ? 2 : 0 };
     uint8_t *copy;
-    LS_TRY(LS_NEW(copy, count + sizeof marker, "%s", path));
+    LS_TRY(ls_try_new(&copy, count + sizeof marker, sizeof *copy, "%s", path));
     memcpy(copy, bytes, notes->scan_at);
     memcpy(copy + notes->scan_at, marker, sizeof marker);
     memcpy(copy + notes->scan_at + sizeof marker, bytes + notes->scan_at, count - notes->scan_at);
@@ -85,7 +85,7 @@ static ls_status decode_gif(
     const char *path, const uint8_t *bytes, size_t count, const ls_image_notes *notes, decoded *picture) {
     const ls_gif_notes *gif = &notes->gif;
     uint8_t *copy;
-    LS_TRY(LS_NEW(copy, count, "%s", path));
+    LS_TRY(ls_try_new(&copy, count, sizeof *copy, "%s", path));
     memcpy(copy, bytes, count);
     if (gif->transparency_at > 0) copy[gif->transparency_at] &= 0xfe;
     ls_status status = decode_by_stb(path, copy, count, picture);

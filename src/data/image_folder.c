@@ -87,19 +87,18 @@ static ls_status list_names(const char *path, char ***names, int *count) {
     struct dirent **entries;
     int found = scandir(path, &entries, NULL, NULL);
     if (found < 0) return ls_fail(ls_io_code(errno, LS_DATA), "%s: cannot list the folder: %s", path, strerror(errno));
-    char **list;
+    char **list = ls_new(found + 1, sizeof *list, "names in %s", path);
     int kept = 0;
-    ls_status status = LS_NEW(list, found + 1, "%s", path);
     for (int i = 0; i < found; i++) {
         const char *name = entries[i]->d_name;
-        if (name[0] != '.') LS_THEN(status, LS_NEW_TEXT(list[kept++], name, "%s", path));
+        if (name[0] != '.') list[kept++] = ls_new_text(name);
         free(entries[i]);
     }
     free(entries);
     *names = list;
     *count = kept;
-    if (!ls_failed(status)) qsort(list, (size_t)kept, sizeof *list, compare_names);
-    return status;
+    qsort(list, (size_t)kept, sizeof *list, compare_names);
+    return LS_SUCCESS;
 }
 
 static void free_names(char **names, int count) {
@@ -145,10 +144,8 @@ static ls_status add_image(folder *f, const char *path, const char *name, int la
     if ((there && !S_ISREG(info.st_mode)) || !ls_image_is_named(name))
         return add_other(f, path, f->classes[label], name, there && S_ISDIR(info.st_mode));
     if (!there) info = (struct stat){ 0 };
-    char *copy;
-    LS_TRY(LS_GROW(f->images, f->image_count, "%s", path));
-    LS_TRY(LS_NEW_TEXT(copy, name, "%s", path));
-    f->images[f->image_count++] = (image){ .name = copy,
+    f->images = ls_grow(f->images, f->image_count, sizeof *f->images, "%s", path);
+    f->images[f->image_count++] = (image){ .name = ls_new_text(name),
         .bytes = info.st_size,
         .hash = ls_hash(name, strlen(name)),
         .stamp = ls_file_stamp(hash_place(f, label, name), &info),
@@ -184,7 +181,7 @@ static int is_ascii(const char *text) {
 static ls_status check_twins(const char *root, char *const *names, int count) {
     enum { ASCII, COMPOSED, DECOMPOSED };
     char a[NAME_BYTES], b[NAME_BYTES], *form;
-    ls_status status = LS_NEW(form, count, "%s", root);
+    ls_status status = ls_try_new(&form, count, sizeof *form, "%s", root);
     for (int i = 0; i < count && !ls_failed(status); i++) {
         form[i] = is_ascii(names[i]) ? ASCII : ls_text_is_decomposed(names[i]) ? DECOMPOSED : COMPOSED;
         for (int k = form[i] ? 0 : i; k < i; k++)
@@ -439,8 +436,10 @@ static int64_t file_of_image(const ls_dataset *dataset, int64_t index) {
 }
 
 static ls_status fill_stamps(folder *f, ls_dataset *dataset) {
-    LS_TRY(LS_NEW(dataset->stamps, f->image_count, "stamps of %lld files", (long long)f->image_count));
-    LS_TRY(LS_NEW(dataset->contents, f->image_count, "contents of %lld files", (long long)f->image_count));
+    LS_TRY(ls_try_new(
+        &dataset->stamps, f->image_count, sizeof *dataset->stamps, "stamps of %lld files", (long long)f->image_count));
+    LS_TRY(ls_try_new(&dataset->contents, f->image_count, sizeof *dataset->contents, "contents of %lld files",
+        (long long)f->image_count));
     dataset->files = f->image_count;
     for (int64_t i = 0; i < f->image_count; i++) {
         f->images[i].file = i;
@@ -497,8 +496,7 @@ ls_status ls_folder_open(const ls_config *cfg, ls_dataset *dataset) {
     layout found;
     LS_TRY(find_layout(cfg, dataset, root, &found));
     const int is_split = found.part[LS_SPLIT_TEST][0] != 0;
-    folder *f;
-    LS_TRY(LS_NEW(f, 1, "%s", root));
+    folder *f = ls_new(1, sizeof *f, "%s", root);
     f->options = (ls_image_options){ facts->shape, cfg->data_resize, cfg->data_decoder };
     f->skips = cfg->data_broken == LS_BROKEN_SKIP;
     facts->resize = cfg->data_resize;

@@ -43,10 +43,10 @@ static ls_status make_filter(source_axis source, int64_t dst, int64_t begin, int
     f->taps = 2 * reach + 1;
     size_t cells = (size_t)seen * (size_t)f->taps;
     double *exact;
-    LS_TRY(LS_NEW(f->first, seen, "resizing of a picture"));
-    LS_TRY(LS_NEW(f->count, seen, "resizing of a picture"));
-    LS_TRY(LS_NEW(f->weights, cells, "resizing of a picture"));
-    LS_TRY(LS_NEW(exact, f->taps, "resizing of a picture"));
+    LS_TRY(ls_try_new(&f->first, seen, sizeof *f->first, "resizing of a picture"));
+    LS_TRY(ls_try_new(&f->count, seen, sizeof *f->count, "resizing of a picture"));
+    LS_TRY(ls_try_new(&f->weights, cells, sizeof *f->weights, "resizing of a picture"));
+    LS_TRY(ls_try_new(&exact, f->taps, sizeof *exact, "resizing of a picture"));
     for (int i = 0; i < seen; i++) {
         double centre = source.begin + ((double)(begin + i) + 0.5) * scale, sum = 0;
         int first = (int)(centre - widened + 0.5), end = (int)(centre + widened + 0.5);
@@ -147,7 +147,7 @@ ls_status ls_image_resize(const ls_picture *src, int how, ls_chw size, uint8_t *
     filter across = { 0 }, down = { 0 };
     uint8_t *narrow;
     ls_status status;
-    LS_TRY_GOTO(LS_NEW(narrow, (size_t)from->h * 3 * (size_t)seen.w, "resizing of a picture"));
+    LS_TRY_GOTO(ls_try_new(&narrow, (size_t)from->h * 3 * (size_t)seen.w, sizeof *narrow, "resizing of a picture"));
     const source_axis columns = axis_of(from->w, from->full_w, from->scale, from->across);
     const source_axis rows = axis_of(from->h, from->full_h, from->scale, from->down);
     LS_TRY_GOTO(make_filter(columns, to->w, to->left, seen.w, &across));

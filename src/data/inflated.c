@@ -35,7 +35,7 @@ static uint64_t hash_source(const ls_input *source) {
     enum { CHUNK = 256 << 10 };
     ls_hasher *hasher = ls_hasher_new();
     char *chunk = malloc(CHUNK);
-    int good = hasher && chunk;
+    int good = chunk != NULL;
     for (size_t at = 0; good && at < source->bytes; at += CHUNK) {
         const size_t left = source->bytes - at, bytes = left < CHUNK ? left : CHUNK;
         good = !ls_failed(ls_input_read(source, at, chunk, bytes));

@@ -213,14 +213,15 @@ static ls_status check_options(const ls_loader_options *o) {
 
 static ls_status start(ls_loader *loader) {
     const ls_loader_options *o = &loader->options;
-    LS_TRY(ls_ring_new(&loader->ring, o->slot_count));
-    LS_TRY(LS_NEW(loader->batches, o->slot_count, "loader"));
-    LS_TRY(LS_NEW(loader->workers, o->workers, "loader"));
+    ls_ring_new(&loader->ring, o->slot_count);
+    loader->batches = ls_new(o->slot_count, sizeof *loader->batches, "loader");
+    loader->workers = ls_new(o->workers, sizeof *loader->workers, "loader");
     size_t samples = (size_t)ls_dataset_get_info(o->dataset)->count;
     for (int i = 0; i < 2; i++) {
         loader->orders[i].epoch = -1;
         if (!o->shuffle) continue;
-        LS_TRY(LS_NEW(loader->orders[i].order, samples, "order of %zu samples", samples));
+        LS_TRY(ls_try_new(
+            &loader->orders[i].order, samples, sizeof *loader->orders[i].order, "order of %zu samples", samples));
     }
     for (; loader->worker_count < o->workers; loader->worker_count++) {
         int rc = ls_thread_start(&loader->workers[loader->worker_count], work, loader);
@@ -233,8 +234,7 @@ static ls_status start(ls_loader *loader) {
 
 ls_status ls_loader_new(const ls_loader_options *options, ls_loader **out) {
     LS_TRY(check_options(options));
-    ls_loader *loader;
-    LS_TRY(LS_NEW(loader, 1, "loader"));
+    ls_loader *loader = ls_new(1, sizeof *loader, "loader");
     loader->options = *options;
     loader->sample_bytes = (size_t)ls_chw_count(ls_dataset_get_info(options->dataset)->shape);
     loader->end_epoch = options->first_epoch + options->epochs;

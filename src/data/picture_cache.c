@@ -271,8 +271,8 @@ static ls_status open_cache(ls_picture_cache *cache) {
     fill_header(&cache->options, &wanted);
     name_file(&wanted, name);
     LS_TRY(ls_path_join(cache->path, sizeof cache->path, cache->options.folder, name));
-    LS_TRY(LS_NEW(cache->hashes, cache->options.count, "%s", cache->path));
-    LS_TRY(LS_NEW(cache->stamped, cache->options.count, "%s", cache->path));
+    LS_TRY(ls_try_new(&cache->hashes, cache->options.count, sizeof *cache->hashes, "%s", cache->path));
+    LS_TRY(ls_try_new(&cache->stamped, cache->options.count, sizeof *cache->stamped, "%s", cache->path));
     int opened = open_file(cache, &wanted);
     if (!opened && cache->options.creates) LS_TRY(create_file(cache, &wanted, &opened));
     if (!opened) return ls_fail(LS_STORAGE, "%s: is not there, or damaged", cache->path);
@@ -287,8 +287,7 @@ static ls_status open_cache(ls_picture_cache *cache) {
 }
 
 ls_status ls_picture_cache_open(const ls_picture_cache_options *options, ls_picture_cache **out) {
-    ls_picture_cache *cache;
-    LS_TRY(LS_NEW(cache, 1, "packed pictures"));
+    ls_picture_cache *cache = ls_new(1, sizeof *cache, "packed pictures");
     cache->options = *options;
     cache->fd = cache->former.fd = -1;
     ls_status status = open_cache(cache);

@@ -14,18 +14,12 @@
 
 enum { NAMES_BYTES = 1024 }; // of names in a message
 
-// Takes path; NULL: there was no memory for it.
-static ls_status add_path(ls_picture_list *list, char *path, int label) {
-    ls_status status = path ? LS_SUCCESS : ls_no_memory(0, "list of pictures");
-    LS_THEN(status, LS_GROW(list->paths, list->count, "list of pictures"));
-    LS_THEN(status, LS_GROW(list->labels, list->count, "list of pictures"));
-    if (ls_failed(status)) {
-        free(path);
-        return status;
-    }
+// Takes over path.
+static void add_path(ls_picture_list *list, char *path, int label) {
+    list->paths = ls_grow(list->paths, list->count, sizeof *list->paths, "list of pictures");
+    list->labels = ls_grow(list->labels, list->count, sizeof *list->labels, "list of pictures");
     list->paths[list->count] = path;
     list->labels[list->count++] = label;
-    return LS_SUCCESS;
 }
 
 void ls_picture_list_free(ls_picture_list *list) {
@@ -58,12 +52,10 @@ static int is_folder(const char *path) {
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-// "folder/name"; NULL: no memory. free() it.
+// "folder/name", for free().
 static char *path_in(const char *folder, const char *name) {
     const size_t length = strlen(folder);
-    char *path;
-    if (asprintf(&path, "%s%s%s", folder, length && folder[length - 1] == '/' ? "" : "/", name) < 0) return NULL;
-    return path;
+    return ls_new_textf("%s%s%s", folder, length && folder[length - 1] == '/' ? "" : "/", name);
 }
 
 typedef struct {
@@ -88,34 +80,32 @@ static ls_status mention_folders(const char *folder) {
     const char *first = NULL;
     int count = 0;
     LS_TRY(list_folder(folder, is_other, &found));
-    ls_status status = LS_SUCCESS;
-    for (int i = 0; i < found.count && !ls_failed(status); i++) {
+    for (int i = 0; i < found.count; i++) {
         char *path = path_in(folder, found.at[i]->d_name);
-        if (!path) status = ls_no_memory(0, "list of pictures");
-        if (path && is_folder(path) && count++ == 0) first = found.at[i]->d_name;
+        if (is_folder(path) && count++ == 0) first = found.at[i]->d_name;
         free(path);
     }
     if (first)
         ls_warn("%s: %d folder%s in it %s not looked into, as %s/", folder, count, count == 1 ? "" : "s",
             count == 1 ? "is" : "are", first);
     free_listing(&found);
-    return status;
+    return LS_SUCCESS;
 }
 
 static ls_status add_folder(ls_picture_list *list, const char *folder, int label) {
     listing found;
     LS_TRY(list_folder(folder, is_picture, &found));
-    ls_status status = LS_SUCCESS;
-    for (int i = 0; i < found.count; i++) LS_THEN(status, add_path(list, path_in(folder, found.at[i]->d_name), label));
+    for (int i = 0; i < found.count; i++) add_path(list, path_in(folder, found.at[i]->d_name), label);
     free_listing(&found);
-    if (found.count > 0) LS_THEN(status, mention_folders(folder));
-    return status;
+    return found.count > 0 ? mention_folders(folder) : LS_SUCCESS;
 }
 
 ls_status ls_picture_list_add(ls_picture_list *list, const char *named) {
     const int64_t before = list->count;
-    if (!is_folder(named)) return add_path(list, strdup(named), 0);
-    LS_TRY(add_folder(list, named, 0));
+    if (is_folder(named))
+        LS_TRY(add_folder(list, named, 0));
+    else
+        add_path(list, ls_new_text(named), 0);
     if (list->count > before) return LS_SUCCESS;
     return ls_fail(
         LS_DATA, "%s: a folder without pictures (" LS_IMAGE_ENDINGS "; folders in it are not looked into)", named);
@@ -163,7 +153,7 @@ typedef struct {
 static const char *const *find_class(const class_folders *c, const char *folder_name) {
     const char *const *at = c->classes, *const *const end = at + c->count;
     char *name = ls_text_as_utf8(folder_name);
-    for (int same = 0; name && at < end && !same; at += !same) {
+    for (int same = 0; at < end && !same; at += !same) {
         same = strlen(name) == strlen(*at);
         for (size_t i = 0; same && name[i]; i++) same = name[i] == ((*at)[i] == '/' ? '_' : (*at)[i]);
     }
@@ -183,7 +173,6 @@ static void put_unknown(class_folders *c, const char *name) {
 
 static ls_status take_entry(class_folders *c, const char *folder, const char *name) {
     char *path = path_in(folder, name);
-    if (!path) return ls_no_memory(0, "list of pictures");
     const int64_t k = find_class(c, name) - c->classes;
     if (is_folder(path) && k < c->count && !c->folders[k]) {
         c->folders[k] = path;
@@ -218,7 +207,7 @@ static ls_status check_classes(const class_folders *c, const char *folder) {
     static const char *const splits[] = { "test", "val", "valid", "validation", "train" };
     for (size_t i = 0; i < sizeof splits / sizeof splits[0]; i++) {
         char *path = path_in(folder, splits[i]);
-        const int there = path && is_folder(path);
+        const int there = is_folder(path);
         if (there) ls_text_put(&room, "; perhaps %s is meant", path);
         free(path);
         if (there) break;
@@ -243,7 +232,7 @@ ls_status ls_picture_list_add_classes(
     const int64_t before = list->count;
     class_folders c = { .classes = classes, .count = class_count };
     c.room = (ls_text_room){ c.unknown, sizeof c.unknown };
-    LS_TRY(LS_NEW(c.folders, class_count, "folders of %d classes", class_count));
+    c.folders = ls_new(class_count, sizeof *c.folders, "folders of %d classes", class_count);
     ls_status status = add_classes(list, folder, &c);
     for (int k = 0; k < class_count; k++) free(c.folders[k]);
     free(c.folders);

@@ -47,7 +47,7 @@ static ls_status decode(const char *path, int channels, const ls_image_options *
     if (channels == 3) return decode_rgb(path, options, pixels);
     const size_t count = (size_t)options->size.h * (size_t)options->size.w;
     uint8_t *rgb;
-    LS_TRY(LS_NEW(rgb, 3 * count, "%s", path));
+    LS_TRY(ls_try_new(&rgb, 3 * count, sizeof *rgb, "%s", path));
     ls_status status = decode_rgb(path, options, rgb);
     if (!ls_failed(status)) to_gray(rgb, count, pixels);
     free(rgb);
@@ -61,8 +61,8 @@ static ls_status read_picture(const ls_dataset *dataset, int64_t index, uint8_t 
     if (status.code != LS_DATA) return status;
     memset(pixels, 0, (size_t)ls_chw_count(dataset->facts.shape));
     free(p->failures[index]);
-    p->failures[index] = strdup(status.text); // the ring of texts may have turned when it is asked for
-    return p->failures[index] ? LS_SUCCESS : status;
+    p->failures[index] = ls_new_text(status.text); // the ring of texts may have turned when it is asked for
+    return LS_SUCCESS;
 }
 
 ls_status ls_pictures_open(const ls_pictures_options *options, ls_dataset **out) {
@@ -70,12 +70,9 @@ ls_status ls_pictures_open(const ls_pictures_options *options, ls_dataset **out)
     if (shape.c != 1 && shape.c != 3)
         return ls_fail(LS_USAGE,
             "the network's input has %d channels, but a picture has 1 (gray) or 3 (red, green, blue)", shape.c);
-    ls_dataset *dataset;
-    pictures *p = NULL;
-    ls_status status;
-    LS_TRY_GOTO(LS_NEW(dataset, 1, "list of pictures"));
-    LS_TRY_GOTO(LS_NEW(p, 1, "list of pictures"));
-    LS_TRY_GOTO(LS_NEW(p->failures, options->count, "list of pictures"));
+    ls_dataset *dataset = ls_new(1, sizeof *dataset, "list of pictures");
+    pictures *p = ls_new(1, sizeof *p, "list of pictures");
+    p->failures = ls_new(options->count, sizeof *p->failures, "list of pictures"); // as long as the list of their names
     p->paths = options->paths;
     p->count = options->count;
     p->options = (ls_image_options){ { 3, shape.h, shape.w }, options->resize, options->decoder };
@@ -89,10 +86,6 @@ ls_status ls_pictures_open(const ls_pictures_options *options, ls_dataset **out)
     dataset->free_state = free_pictures;
     *out = dataset;
     return LS_SUCCESS;
-done:
-    free(dataset);
-    free(p);
-    return status;
 }
 
 ls_status ls_pictures_failure(const ls_dataset *dataset, int64_t index) {

@@ -49,9 +49,9 @@ static size_t write_file(ls_chw s, const uint8_t *lines, size_t line_bytes, uint
 ls_status ls_png_encode(const char *what, ls_chw s, const uint8_t *pixels, uint8_t **png, size_t *bytes) {
     const size_t line_bytes = (size_t)s.h * (1 + (size_t)s.w * (size_t)s.c), room = compressBound(line_bytes);
     uint8_t *lines, *file = NULL;
-    LS_TRY(LS_NEW(lines, line_bytes, "%s", what));
+    LS_TRY(ls_try_new(&lines, line_bytes, sizeof *lines, "%s", what));
     filter_lines(s, pixels, lines);
-    ls_status status = LS_NEW(file, SIGNATURE + 3 * AROUND + HEADER + room, "%s", what);
+    ls_status status = ls_try_new(&file, SIGNATURE + 3 * AROUND + HEADER + room, sizeof *file, "%s", what);
     if (!status.code) *bytes = write_file(s, lines, line_bytes, file, room);
     if (!status.code && *bytes == 0)
         status = ls_no_memory(line_bytes, "%s", what); // of zlib, which has no other reason

@@ -2,11 +2,10 @@
 
 #include "base/memory.h"
 
-ls_status ls_ring_new(ls_ring *ring, int slots) {
+void ls_ring_new(ls_ring *ring, int slots) {
     *ring = (ls_ring){ slots, NULL };
-    LS_TRY(LS_NEW(ring->turn, slots, "prefetch ring of %d slots", slots));
+    ring->turn = ls_new(slots, sizeof *ring->turn, "prefetch ring of %d slots", slots);
     for (int i = 0; i < slots; i++) atomic_init(&ring->turn[i], 0);
-    return LS_SUCCESS;
 }
 
 void ls_ring_free(ls_ring *ring) {

@@ -14,7 +14,7 @@ typedef struct {
     atomic_uint_fast64_t *turn;
 } ls_ring;
 
-LS_CHECKED ls_status ls_ring_new(ls_ring *ring, int slots);
+void ls_ring_new(ls_ring *ring, int slots);
 void ls_ring_free(ls_ring *ring);
 int ls_ring_is_free(const ls_ring *ring, uint64_t n);   // may batch n be filled?
 int ls_ring_is_filled(const ls_ring *ring, uint64_t n); // may batch n be consumed?

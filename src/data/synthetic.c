@@ -44,8 +44,7 @@ ls_status ls_synthetic_open(const ls_config *cfg, ls_dataset *dataset) {
     int64_t wanted = test ? cfg->data_test_samples : cfg->data_train_samples;
     dataset->facts.count = wanted > 0 ? wanted : test ? TEST_SAMPLES : TRAIN_SAMPLES;
     dataset->facts.classes = (int)cfg->data_classes;
-    generator *made;
-    LS_TRY(LS_NEW(made, 1, "synthetic data set"));
+    generator *made = ls_new(1, sizeof *made, "synthetic data set");
     *made = (generator){ (uint64_t)cfg->run_seed, (size_t)ls_chw_count(dataset->facts.shape) };
     dataset->state = made;
     dataset->free_state = free;

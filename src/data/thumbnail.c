@@ -13,7 +13,7 @@ static int shrink(int side, int longest, int most) {
 static ls_status resize(ls_chw from, const uint8_t *pixels, ls_chw to, uint8_t *dst) {
     const size_t plane = (size_t)from.h * (size_t)from.w;
     uint8_t *rgb;
-    LS_TRY(LS_NEW(rgb, 3 * plane, "picture of %d x %d pixels", from.w, from.h));
+    LS_TRY(ls_try_new(&rgb, 3 * plane, sizeof *rgb, "picture of %d x %d pixels", from.w, from.h));
     for (size_t i = 0; i < 3 * plane; i++) rgb[i] = pixels[i / 3 + (from.c == 3 ? i % 3 * plane : 0)];
     const ls_picture upright = ls_picture_turned(rgb, from.h, from.w, 1, 1);
     ls_status status = ls_image_resize(&upright, LS_RESIZE_STRETCH, to, dst);
@@ -26,7 +26,7 @@ static ls_status encode(ls_chw s, const uint8_t *pixels, int side, uint8_t **png
     const ls_chw small = { 3, shrink(s.h, longest, side), shrink(s.w, longest, side) };
     if (longest <= side) return ls_png_encode("thumbnail", s, pixels, png, bytes);
     uint8_t *resized;
-    LS_TRY(LS_NEW(resized, ls_chw_count(small), "thumbnail"));
+    LS_TRY(ls_try_new(&resized, ls_chw_count(small), sizeof *resized, "thumbnail"));
     ls_status status = resize(s, pixels, small, resized);
     LS_THEN(status, ls_png_encode("thumbnail", (ls_chw){ s.c, small.h, small.w }, resized, png, bytes));
     free(resized);
@@ -39,7 +39,7 @@ ls_status ls_thumbnail(const ls_dataset *dataset, int64_t index, int side, uint8
     int32_t label;
     *png = NULL;
     if (shape.c != 1 && shape.c != 3) return LS_SUCCESS;
-    LS_TRY(LS_NEW(pixels, ls_chw_count(shape), "thumbnail"));
+    LS_TRY(ls_try_new(&pixels, ls_chw_count(shape), sizeof *pixels, "thumbnail"));
     ls_status status = ls_dataset_read_whole(dataset, index, pixels, &label);
     LS_THEN(status, encode(shape, pixels, side, png, bytes));
     free(pixels);

@@ -58,7 +58,8 @@ static void look_at(look *l, int64_t index, uint8_t *pixels) {
 static void *work(void *context) {
     look *l = context;
     uint8_t *pixels;
-    ls_status status = LS_NEW(pixels, ls_chw_count(l->dataset->facts.shape), "pixels of a picture");
+    ls_status status =
+        ls_try_new(&pixels, ls_chw_count(l->dataset->facts.shape), sizeof *pixels, "pixels of a picture");
     if (ls_failed(status)) keep_failure(l, status);
     for (int64_t i; (i = atomic_fetch_add(&l->next, 1)) < l->dataset->facts.count;)
         if (is_mine(l->options, i) && !ls_dataset_is_packed(l->dataset, i)) look_at(l, i, pixels);
@@ -78,8 +79,7 @@ ls_status ls_verify_read(
     const int64_t mine = *looked = count_mine(dataset, options);
     if (mine == 0) return LS_SUCCESS;
     const int workers = mine < options->workers ? (int)mine : options->workers;
-    pthread_t *threads;
-    LS_TRY(LS_NEW(threads, workers, "%d threads", workers));
+    pthread_t *threads = ls_new(workers, sizeof *threads, "%d threads", workers);
     look l = { .dataset = dataset, .options = options, .broken = broken, .lock = PTHREAD_MUTEX_INITIALIZER };
     int started = 0;
     for (; started < workers; started++) {
