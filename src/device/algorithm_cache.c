@@ -36,29 +36,25 @@ static entry *find(const entry_list *list, const char *key) {
     return NULL;
 }
 
-static ls_status make_entry(const char *key, const char *choice, entry *made) {
-    size_t key_bytes = strlen(key) + 1, choice_bytes = strlen(choice) + 1;
-    *made = (entry){ 0 };
-    LS_TRY(LS_NEW(made->key, key_bytes + choice_bytes, "measured plan"));
-    made->choice = made->key + key_bytes;
-    memcpy(made->key, key, key_bytes);
-    memcpy(made->choice, choice, choice_bytes);
-    return LS_SUCCESS;
+static entry make_entry(const char *key, const char *choice) {
+    const size_t key_bytes = strlen(key) + 1, choice_bytes = strlen(choice) + 1;
+    char *texts = ls_new(key_bytes + choice_bytes, 1, "measured plan");
+    memcpy(texts, key, key_bytes);
+    memcpy(texts + key_bytes, choice, choice_bytes);
+    return (entry){ .key = texts, .choice = texts + key_bytes };
 }
 
-// Adds the entry, or replaces the entry with the same key.
-static ls_status insert(entry_list *list, const char *key, const char *choice, entry **out) {
-    LS_TRY(LS_GROW(list->entries, list->count, "%zu measured plans", list->count));
-    entry made;
-    LS_TRY(make_entry(key, choice, &made));
+// Adds the entry, or replaces the entry with the same key; returns it.
+static entry *insert(entry_list *list, const char *key, const char *choice) {
+    list->entries = ls_grow(list->entries, list->count, sizeof *list->entries, "%zu measured plans", list->count);
+    const entry made = make_entry(key, choice); // before the old texts are freed: key may be one of them
     entry *there = find(list, key);
     if (!there)
         there = &list->entries[list->count++];
     else
         free(there->key);
     *there = made;
-    *out = there;
-    return LS_SUCCESS;
+    return there;
 }
 
 static void free_list(entry_list *list) {
@@ -94,27 +90,23 @@ static char *next_line(char **at, char **choice) {
 // Returns why the file was ignored; NULL: it was read, or there is none.
 static const char *read_file(const char *path, entry_list *list) {
     char *text = NULL, *choice;
-    entry *inserted;
     size_t bytes = 0;
     if (!ls_path_exists(path)) return NULL;
     if (ls_failed(ls_cache_file_read(path, &text, &bytes))) return "cannot be read";
     const char *fault = fault_of(text, bytes);
     char *at = text + FIRST_LINE_BYTES;
-    for (char *key = fault ? NULL : next_line(&at, &choice); key && !ls_failed(insert(list, key, choice, &inserted));)
-        key = next_line(&at, &choice);
+    for (char *key; !fault && (key = next_line(&at, &choice));) insert(list, key, choice);
     free(text);
     return fault;
 }
 
 ls_status ls_algorithm_cache_open(const char *folder, const char *name, ls_algorithm_cache **out) {
-    ls_algorithm_cache *cache;
-    LS_TRY(LS_NEW(cache, 1, "%s", name));
-    if (folder && (!(cache->folder = strdup(folder)) || asprintf(&cache->path, "%s/%s", folder, name) < 0)) {
-        free(cache->folder);
-        free(cache);
-        return ls_no_memory(0, "%s", name);
+    ls_algorithm_cache *cache = ls_new(1, sizeof *cache, "%s", name);
+    if (folder) {
+        cache->folder = ls_new_text(folder);
+        cache->path = ls_new_textf("%s/%s", folder, name);
+        cache->ignored = read_file(cache->path, &cache->list);
     }
-    if (folder) cache->ignored = read_file(cache->path, &cache->list);
     *out = cache;
     return LS_SUCCESS;
 }
@@ -135,11 +127,9 @@ const char *ls_algorithm_cache_find(ls_algorithm_cache *cache, const char *key, 
     return found->choice;
 }
 
-ls_status ls_algorithm_cache_put(ls_algorithm_cache *cache, const char *key, const char *choice) {
-    entry *made;
-    LS_TRY(insert(&cache->list, key, choice, &made));
+void ls_algorithm_cache_put(ls_algorithm_cache *cache, const char *key, const char *choice) {
+    entry *made = insert(&cache->list, key, choice);
     made->used = made->measured = made->unsaved = 1;
-    return LS_SUCCESS;
 }
 
 int ls_algorithm_cache_measured(const ls_algorithm_cache *cache) {
@@ -173,7 +163,7 @@ static ls_status write_lines(
     *bytes = before;
     for (size_t i = first; i < list->count; i++)
         *bytes += strlen(list->entries[i].key) + strlen(list->entries[i].choice) + 2;
-    LS_TRY(LS_NEW(*text, *bytes + 1, "measured plans"));
+    LS_TRY(ls_try_new(text, *bytes + 1, 1, "measured plans"));
     char *at = *text + before;
     *at = 0;
     for (size_t i = first; i < list->count; i++)
@@ -203,15 +193,13 @@ static ls_status write_file(const ls_algorithm_cache *cache, const entry_list *l
 ls_status ls_algorithm_cache_save(ls_algorithm_cache *cache) {
     // merged: entries that other processes have saved since, and our own
     entry_list *own = &cache->list, merged = { 0 };
-    entry *inserted;
     int unsaved = 0;
     for (size_t i = 0; i < own->count; i++) unsaved |= own->entries[i].unsaved;
     if (!cache->path || !unsaved) return LS_SUCCESS;
     (void)read_file(cache->path, &merged);
-    ls_status status = LS_SUCCESS;
-    for (size_t i = 0; i < own->count && !ls_failed(status); i++)
-        if (own->entries[i].unsaved) status = insert(&merged, own->entries[i].key, own->entries[i].choice, &inserted);
-    LS_THEN(status, write_file(cache, &merged));
+    for (size_t i = 0; i < own->count; i++)
+        if (own->entries[i].unsaved) insert(&merged, own->entries[i].key, own->entries[i].choice);
+    ls_status status = write_file(cache, &merged);
     free_list(&merged);
     for (size_t i = 0; i < own->count && !ls_failed(status); i++) own->entries[i].unsaved = 0;
     return status;
@@ -226,7 +214,7 @@ ls_status ls_algorithm_cache_take(ls_algorithm_cache *cache, char *text, size_t 
     while (at < text + bytes && (key = next_line(&at, &choice)) != NULL) {
         entry *there = find(&cache->list, key);
         if (there && strcmp(there->choice, choice) == 0) continue;
-        LS_TRY(insert(&cache->list, key, choice, &there));
+        there = insert(&cache->list, key, choice);
         there->used = there->unsaved = 1;
     }
     return LS_SUCCESS;

@@ -28,8 +28,8 @@ void ls_algorithm_cache_free(ls_algorithm_cache *cache); // NULL is allowed
 // Returns the choice for the key, valid until the next put, or NULL. *how (NULL is allowed) becomes LS_CHOSEN_NOW if
 // the choice was put since the cache was opened, else LS_CHOSEN_BEFORE.
 const char *ls_algorithm_cache_find(ls_algorithm_cache *cache, const char *key, const char **how);
-// Neither text may hold a tab or a line break. LS_DEVICE: no memory.
-LS_CHECKED ls_status ls_algorithm_cache_put(ls_algorithm_cache *cache, const char *key, const char *choice);
+// Neither text may hold a tab or a line break.
+void ls_algorithm_cache_put(ls_algorithm_cache *cache, const char *key, const char *choice);
 int ls_algorithm_cache_measured(const ls_algorithm_cache *cache); // number of entries put since the cache was opened
 
 // 1: from now on nothing is measured; the device's rule decides for keys that the cache does not hold. 0: measure again

@@ -41,8 +41,7 @@ static void leave_out_hopeless(candidate *all, int count) {
 
 ls_status ls_algorithm_fastest(const ls_algorithm_candidates *c, int *best) {
     ls_status refused = LS_SUCCESS;
-    candidate *all;
-    LS_TRY(LS_NEW(all, c->count, "layer %s: timing of %d algorithms", c->layer, c->count));
+    candidate *all = ls_new(c->count, sizeof *all, "layer %s: timing of %d algorithms", c->layer, c->count);
     for (int i = 0; i < c->count; i++) all[i].ms = INFINITY;
     for (int round = 0; round < WARM_UPS + ROUNDS; round++) {
         const int counted = round >= WARM_UPS;

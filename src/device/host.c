@@ -21,8 +21,7 @@ struct ls_event {
 
 ls_status ls_host_slab_new(ls_device *device, ls_memory_kind kind, size_t bytes, const char *what, ls_slab **out) {
     void *memory;
-    ls_slab *slab;
-    LS_TRY(LS_NEW(slab, 1, "record of %s", what));
+    ls_slab *slab = ls_new(1, sizeof *slab, "record of %s", what);
     ls_status status = ls_memory_new(bytes ? bytes : 1, what, &memory);
     if (ls_failed(status)) {
         free(slab);
@@ -40,7 +39,7 @@ void ls_host_slab_free(ls_slab *slab) {
 }
 
 ls_status ls_host_queue_new(ls_device *device, const char *name, ls_queue **out) {
-    LS_TRY(LS_NEW(*out, 1, "queue %s", name));
+    *out = ls_new(1, sizeof **out, "queue %s", name);
     **out = (ls_queue){ .device = device, .lock = PTHREAD_MUTEX_INITIALIZER };
     return LS_SUCCESS;
 }
@@ -64,7 +63,7 @@ ls_status ls_host_queue_sync(ls_queue *queue) {
 
 ls_status ls_host_event_new(ls_device *device, int timed, ls_event **out) {
     (void)timed;
-    LS_TRY(LS_NEW(*out, 1, "event"));
+    *out = ls_new(1, sizeof **out, "event");
     **out = (ls_event){ .device = device };
     return LS_SUCCESS;
 }

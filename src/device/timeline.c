@@ -31,7 +31,7 @@ struct ls_timeline {
 
 static ls_status new_lane(ls_timeline *timeline, lane *l, int spans) {
     const ls_device_api *api = timeline->device->api;
-    LS_TRY(LS_NEW(l->entries, spans + 1, "--trace: %d spans under way", spans));
+    LS_TRY(ls_try_new(&l->entries, spans + 1, sizeof *l->entries, "--trace: %d spans under way", spans));
     for (; l->capacity < spans; l->capacity++) {
         LS_TRY(api->event_new(timeline->device, 1, &l->entries[l->capacity].from));
         LS_TRY(api->event_new(timeline->device, 1, &l->entries[l->capacity].to));
@@ -48,8 +48,7 @@ static ls_status make(ls_timeline *timeline, const int spans[LS_SPANS_LANE_COUNT
 }
 
 ls_status ls_timeline_new(ls_device *device, const int spans[LS_SPANS_LANE_COUNT], ls_timeline **out) {
-    ls_timeline *timeline;
-    LS_TRY(LS_NEW(timeline, 1, "--trace: timeline"));
+    ls_timeline *timeline = ls_new(1, sizeof *timeline, "--trace: timeline");
     timeline->device = device;
     timeline->at_once = !device->api->capture_begin;
     ls_status status = timeline->at_once ? LS_SUCCESS : make(timeline, spans);

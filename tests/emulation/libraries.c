@@ -135,7 +135,8 @@ static ls_status choose(ls_cuda_libraries *libraries, ls_cuda_conv_algorithm *al
     if (!measured) return LS_SUCCESS;
     *chosen = LS_CHOSEN_NOW;
     snprintf(choice, sizeof choice, "engine %d", algorithm->engine);
-    return ls_algorithm_cache_put(cache, key, choice);
+    ls_algorithm_cache_put(cache, key, choice);
+    return LS_SUCCESS;
 }
 
 ls_status ls_cuda_conv_algorithm_new(ls_cuda_libraries *libraries, ls_op op, const ls_conv_attr *a, const char *layer,

@@ -17,7 +17,7 @@ int main(int count, char **args) {
     for (char *line = text ? strchr(text, '\n') : NULL; !ls_failed(status) && line && line[1];) {
         char key[1024];
         snprintf(key, sizeof key, "%.*s", (int)strcspn(line + 1, "\t"), line + 1);
-        status = ls_algorithm_cache_put(cache, key, args[2]);
+        ls_algorithm_cache_put(cache, key, args[2]);
         line = strchr(line + 1, '\n');
     }
     if (!ls_failed(status)) status = ls_algorithm_cache_save(cache);

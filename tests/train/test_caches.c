@@ -132,7 +132,7 @@ static int has_plans(opened *o) {
 }
 
 static void make_plans(opened *o) {
-    assert_false(ls_failed(ls_algorithm_cache_put(o->plans, "conv 3", "engine 4")));
+    ls_algorithm_cache_put(o->plans, "conv 3", "engine 4");
     ls_status status = ls_algorithm_cache_save(o->plans);
     (void)status; // as above
 }

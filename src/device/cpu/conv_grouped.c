@@ -308,11 +308,10 @@ static void cut_into_tasks(grouped_plan *plan) {
 }
 
 ls_status ls_cpu_conv_grouped_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
-    grouped_plan *plan;
     ls_cpu_run *run = desc->op == LS_OP_CONV_FORWARD         ? forward_run
                       : desc->op == LS_OP_CONV_BACKWARD_DATA ? backward_data_run
                                                              : backward_weight_run;
-    LS_TRY(ls_cpu_plan_make(cpu, desc, sizeof *plan, run, ls_conv_name(LS_CONV_GROUPED), &plan));
+    grouped_plan *plan = ls_cpu_plan_make(cpu, desc, sizeof *plan, run, ls_conv_name(LS_CONV_GROUPED));
     describe_map(plan);
     describe_memory(plan);
     cut_into_tasks(plan);

@@ -121,8 +121,7 @@ static void copies_release(ls_cpu_plan *plan) {
 
 ls_status ls_cpu_plan_by_copies(ls_cpu *cpu, const ls_op_desc *desc, ls_cpu_maker *in_fp32, ls_plan **out) {
     ls_op_desc other = *desc;
-    copies_plan *plan;
-    LS_TRY(ls_cpu_plan_make(cpu, desc, sizeof *plan, copies_run, "", &plan));
+    copies_plan *plan = ls_cpu_plan_make(cpu, desc, sizeof *plan, copies_run, "");
     plan->base.release = copies_release;
     list_copies(plan, desc, &other);
     ls_status status = in_fp32(cpu, &other, &plan->in_fp32);

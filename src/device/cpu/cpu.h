@@ -95,9 +95,8 @@ size_t ls_cpu_param_elements(const ls_device *device, const ls_param_shape *shap
 void ls_cpu_param_import(ls_device *device, const ls_param_shape *shape, const float *host, ls_buffer dst);
 void ls_cpu_param_export(ls_device *device, const ls_param_shape *shape, ls_buffer src, float *host);
 
-// plan.c: allocates a zeroed plan of `bytes` and fills in its ls_plan part.
-LS_CHECKED ls_status ls_cpu_plan_make(
-    ls_cpu *cpu, const ls_op_desc *desc, size_t bytes, ls_cpu_run *run, const char *algorithm, void *out);
+// plan.c: makes a zeroed plan struct of `bytes` and fills in its ls_plan part and the device.
+void *ls_cpu_plan_make(ls_cpu *cpu, const ls_op_desc *desc, size_t bytes, ls_cpu_run *run, const char *algorithm);
 LS_CHECKED ls_status ls_cpu_plan_new(ls_device *device, const ls_op_desc *desc, ls_plan **out);
 void ls_cpu_plan_free(ls_plan *plan);
 

@@ -46,8 +46,7 @@ static ls_status choose_kernels(ls_cpu *cpu, int width) {
 }
 
 static ls_status cpu_open(const ls_device_options *options, ls_device **out) {
-    ls_cpu *cpu;
-    LS_TRY(LS_NEW(cpu, 1, "cpu device"));
+    ls_cpu *cpu = ls_new(1, sizeof *cpu, "cpu device");
     ls_status status;
     cpu->base.api = &ls_device_cpu;
     ls_cpus_detect(&cpu->cpus);

@@ -52,7 +52,7 @@ static void use_one_thread(void) {
 }
 
 static ls_status fill(ls_onednn *onednn) {
-    LS_TRY(LS_NEW(onednn->streams, onednn->threads, "oneDNN"));
+    onednn->streams = ls_new(onednn->threads, sizeof *onednn->streams, "oneDNN");
     TRY_DNNL(dnnl_engine_create(&onednn->engine, dnnl_cpu, 0));
     for (int i = 0; i < onednn->threads; i++)
         TRY_DNNL(dnnl_stream_create(&onednn->streams[i], onednn->engine, dnnl_stream_default_flags));
@@ -61,8 +61,7 @@ static ls_status fill(ls_onednn *onednn) {
 
 ls_status ls_onednn_new(int threads, ls_onednn **out) {
     use_one_thread();
-    ls_onednn *onednn;
-    LS_TRY(LS_NEW(onednn, 1, "oneDNN"));
+    ls_onednn *onednn = ls_new(1, sizeof *onednn, "oneDNN");
     onednn->threads = threads;
     ls_status status = fill(onednn);
     return LS_GIVE(status, onednn, out, ls_onednn_free);
@@ -225,7 +224,7 @@ static ls_status add_memories(ls_onednn_conv *conv, const ls_onednn_conv_attr *a
         [LS_ONEDNN_BACKWARD_WEIGHT] = { DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_BIAS, DNNL_ARG_DIFF_DST },
     };
     const int *argument = arguments[a->pass];
-    LS_TRY(LS_NEW(conv->threads, conv->onednn->threads, "oneDNN convolution"));
+    conv->threads = ls_new(conv->onednn->threads, sizeof *conv->threads, "oneDNN convolution");
     for (int i = 0; i < conv->onednn->threads; i++) {
         thread_args *t = &conv->threads[i];
         LS_TRY(add_memory(conv, t, argument[0], REF(d->src)));
@@ -290,8 +289,7 @@ static ls_status try_layout(ls_onednn *onednn, const ls_onednn_conv_attr *a, int
     }
     LS_TRY_GOTO(is_fast(desc, name, &fast));
     if (!fast) goto done;
-    ls_onednn_conv *conv;
-    LS_TRY_GOTO(LS_NEW(conv, 1, "oneDNN convolution"));
+    ls_onednn_conv *conv = ls_new(1, sizeof *conv, "oneDNN convolution");
     conv->onednn = onednn;
     conv->exchanged = exchanged;
     memcpy(conv->name, name, sizeof name);

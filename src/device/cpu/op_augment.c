@@ -195,8 +195,7 @@ static size_t aligned(size_t bytes) {
 
 ls_status ls_cpu_augment_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
     const ls_augment_attr *attr = &desc->attr.augment;
-    augment_plan *plan;
-    LS_TRY(ls_cpu_plan_make(cpu, desc, sizeof *plan, augment_plan_run, "own", &plan));
+    augment_plan *plan = ls_cpu_plan_make(cpu, desc, sizeof *plan, augment_plan_run, "own");
     plan->stretches = ls_augment_crops(&attr->augmentation);
     plan->mixes = ls_augment_mixes(&attr->augmentation);
     plan->between_at = plan->stretches ? aligned((size_t)attr->shape.w * sizeof(tap)) : 0;

@@ -91,8 +91,7 @@ ls_status ls_cpu_channels_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **ou
     const ls_channels_attr *a = &desc->attr.channels;
     const ls_nchw copied = ls_channels_copied(a);
     const size_t stride = (size_t)a->stride, src_step = a->spread ? 1 : stride, dst_step = a->spread ? stride : 1;
-    channels_plan *plan;
-    LS_TRY(ls_cpu_plan_make(cpu, desc, sizeof *plan, channels_plan_run, "own", &plan));
+    channels_plan *plan = ls_cpu_plan_make(cpu, desc, sizeof *plan, channels_plan_run, "own");
     plan->kernels = ls_cpu_kernels(cpu, a->dst.c, a->storage);
     plan->storage = a->storage;
     plan->copy = (ls_kernel_channels){ .p = copied.h,

@@ -286,14 +286,13 @@ static ls_status use(ls_conv_plan *plan, int algorithm, int *can) {
 }
 
 ls_status ls_cpu_conv_plan_by(ls_cpu *cpu, const ls_op_desc *desc, int algorithm, ls_plan **out) {
-    ls_conv_plan *plan;
     ls_cpu_run *run = desc->op == LS_OP_CONV_FORWARD         ? forward_run
                       : desc->op == LS_OP_CONV_BACKWARD_DATA ? backward_data_run
                                                              : backward_weight_run;
     *out = NULL;
     if (algorithm == LS_CONV_GROUPED)
         return ls_conv_grouped_can(desc) ? ls_cpu_conv_grouped_plan(cpu, desc, out) : LS_SUCCESS;
-    LS_TRY(ls_cpu_plan_make(cpu, desc, sizeof *plan, run, ls_conv_name(LS_CONV_DIRECT), &plan));
+    ls_conv_plan *plan = ls_cpu_plan_make(cpu, desc, sizeof *plan, run, ls_conv_name(LS_CONV_DIRECT));
     plan->base.release = conv_release;
     describe_geometry(plan);
     plan->cuts = 1;

@@ -101,5 +101,6 @@ static void dropout_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buff
 
 ls_status ls_cpu_elementwise_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
     ls_cpu_run *run = desc->op == LS_OP_DROPOUT ? dropout_plan_run : elementwise_plan_run;
-    return ls_cpu_plan_make(cpu, desc, sizeof(ls_cpu_plan), run, "own", out);
+    *out = ls_cpu_plan_make(cpu, desc, sizeof(ls_cpu_plan), run, "own");
+    return LS_SUCCESS;
 }

@@ -41,5 +41,6 @@ static void gate_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buffer 
 }
 
 ls_status ls_cpu_gate_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
-    return ls_cpu_plan_make(cpu, desc, sizeof(ls_cpu_plan), gate_plan_run, "own", out);
+    *out = ls_cpu_plan_make(cpu, desc, sizeof(ls_cpu_plan), gate_plan_run, "own");
+    return LS_SUCCESS;
 }

@@ -179,8 +179,7 @@ static void backward_run(const ls_plan *plan, const ls_buffer *args, ls_buffer w
 ls_status ls_cpu_group_norm_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
     const ls_nchw shape = desc->attr.group_norm.shape;
     ls_cpu_run *run = desc->op == LS_OP_GROUP_NORM_FORWARD ? forward_run : backward_run;
-    group_plan *plan;
-    LS_TRY(ls_cpu_plan_make(cpu, desc, sizeof *plan, run, "own", &plan));
+    group_plan *plan = ls_cpu_plan_make(cpu, desc, sizeof *plan, run, "own");
     plan->kernels = ls_cpu_kernels(cpu, shape.c, desc->attr.group_norm.storage);
     plan->block = ls_cpu_block(cpu, shape.c);
     plan->blocks = ls_cpu_blocks(cpu, shape.c);

@@ -37,8 +37,7 @@ static void linear_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buffe
 
 ls_status ls_cpu_linear_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
     const ls_linear_attr *attr = &desc->attr.linear;
-    linear_plan *plan;
-    LS_TRY(ls_cpu_plan_make(cpu, desc, sizeof *plan, linear_plan_run, "own sgemm", &plan));
+    linear_plan *plan = ls_cpu_plan_make(cpu, desc, sizeof *plan, linear_plan_run, "own sgemm");
     int o = attr->out_features, k = (int)ls_cpu_sample(cpu, attr->src);
     size_t row = (size_t)k, out_row = (size_t)ls_cpu_channels(cpu, o);
     ls_cpu_product *p = &plan->product;

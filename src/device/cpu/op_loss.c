@@ -102,12 +102,11 @@ static void loss_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buffer 
 }
 
 ls_status ls_cpu_loss_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
-    ls_cpu_plan *plan;
     if (desc->op == LS_OP_HEAD)
         return ls_fail(LS_INTERNAL,
             "layer %s: the cpu device has no head in one operator; LS_FUSES_HEAD is not among its fusions",
             desc->layer);
-    LS_TRY(ls_cpu_plan_make(cpu, desc, sizeof *plan, loss_plan_run, "own", &plan));
+    ls_cpu_plan *plan = ls_cpu_plan_make(cpu, desc, sizeof *plan, loss_plan_run, "own");
     plan->base.workspace_bytes = (size_t)desc->attr.loss.logits.n * sizeof(loss_row);
     *out = &plan->base;
     return LS_SUCCESS;

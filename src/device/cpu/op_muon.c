@@ -231,8 +231,7 @@ static size_t larger(size_t a, size_t b) {
 
 ls_status ls_cpu_muon_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
     const ls_optimizer_attr *attr = &desc->attr.optimizer;
-    muon_plan *plan;
-    LS_TRY(ls_cpu_plan_make(cpu, desc, sizeof *plan, muon_plan_run, "own sgemm", &plan));
+    muon_plan *plan = ls_cpu_plan_make(cpu, desc, sizeof *plan, muon_plan_run, "own sgemm");
     size_t x = 0, gram = 0, partials = 0;
     for (int s = 0; s < attr->segment_count; s++) {
         if (attr->segments[s].rate == LS_SEGMENT_IDLE) continue;

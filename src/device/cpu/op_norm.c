@@ -367,7 +367,6 @@ static int is_half(ls_op op) {
 
 ls_status ls_cpu_norm_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
     const ls_norm_attr *attr = &desc->attr.norm;
-    norm_plan *plan;
     if (attr->pool_kernel && !(attr->pool_kernel == 2 && attr->pool_stride == 2 && attr->pool_pad == 0 &&
                                  attr->shape.h % 2 == 0 && attr->shape.w % 2 == 0))
         return ls_fail(LS_INTERNAL,
@@ -378,7 +377,7 @@ ls_status ls_cpu_norm_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
         return ls_fail(LS_INTERNAL,
             "layer %s: the cpu device has no batch norm that adds last; LS_FUSES_RELU_ADD is not among its fusions",
             desc->layer);
-    LS_TRY(ls_cpu_plan_make(cpu, desc, sizeof *plan, run_of(desc->op), "own", &plan));
+    norm_plan *plan = ls_cpu_plan_make(cpu, desc, sizeof *plan, run_of(desc->op), "own");
     plan->kernels = ls_cpu_kernels(cpu, attr->shape.c, attr->storage);
     plan->blocks = ls_cpu_blocks(cpu, attr->shape.c);
     plan->block = ls_cpu_block(cpu, attr->shape.c);

@@ -62,8 +62,7 @@ static void pool_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buffer 
 
 ls_status ls_cpu_pool_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
     const ls_pool_attr *attr = &desc->attr.pool;
-    pool_plan *plan;
-    LS_TRY(ls_cpu_plan_make(cpu, desc, sizeof *plan, pool_plan_run, "own", &plan));
+    pool_plan *plan = ls_cpu_plan_make(cpu, desc, sizeof *plan, pool_plan_run, "own");
     plan->kernels = ls_cpu_kernels(cpu, attr->src.c, attr->storage);
     plan->pool = (ls_kernel_pool){ .h = attr->src.h,
         .w = attr->src.w,

@@ -79,16 +79,11 @@ static void free_taps(ls_cpu_plan *plan) {
 
 ls_status ls_cpu_resize_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
     const ls_nchw src = desc->attr.resize.src, dst = desc->attr.resize.dst;
-    resize_plan *plan;
-    LS_TRY(ls_cpu_plan_make(cpu, desc, sizeof *plan, resize_plan_run, "own", &plan));
+    resize_plan *plan = ls_cpu_plan_make(cpu, desc, sizeof *plan, resize_plan_run, "own");
     plan->base.release = free_taps;
     plan->block = (size_t)ls_cpu_block(cpu, src.c);
-    ls_status status = LS_NEW(plan->rows, dst.h, "layer %s", desc->layer);
-    LS_THEN(status, LS_NEW(plan->columns, dst.w, "layer %s", desc->layer));
-    if (ls_failed(status)) {
-        ls_cpu_plan_free(&plan->base.base);
-        return status;
-    }
+    plan->rows = ls_new(dst.h, sizeof *plan->rows, "layer %s", desc->layer);
+    plan->columns = ls_new(dst.w, sizeof *plan->columns, "layer %s", desc->layer);
     fill_taps(plan->rows, src.h, dst.h);
     fill_taps(plan->columns, src.w, dst.w);
     *out = &plan->base.base;

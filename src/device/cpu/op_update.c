@@ -178,15 +178,13 @@ ls_status ls_cpu_flat_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
     ls_cpu_run *run = runs[desc->op];
     if (desc->attr.flat.storage == LS_BF16 && desc->op == LS_OP_CAST) run = cast_run;
     if (desc->attr.flat.storage == LS_BF16 && desc->op == LS_OP_CAST_TO_F32) run = cast_to_f32_run;
-    ls_cpu_plan *plan;
-    LS_TRY(ls_cpu_plan_make(cpu, desc, sizeof *plan, run, "own", &plan));
+    ls_cpu_plan *plan = ls_cpu_plan_make(cpu, desc, sizeof *plan, run, "own");
     *out = &plan->base;
     return LS_SUCCESS;
 }
 
 ls_status ls_cpu_step_control_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
-    ls_cpu_plan *plan;
-    LS_TRY(ls_cpu_plan_make(cpu, desc, sizeof *plan, step_control_run, "own", &plan));
+    ls_cpu_plan *plan = ls_cpu_plan_make(cpu, desc, sizeof *plan, step_control_run, "own");
     plan->base.workspace_bytes = (size_t)flat_tasks(desc->attr.step_control.count) * sizeof(double[2]);
     *out = &plan->base;
     return LS_SUCCESS;
@@ -307,9 +305,8 @@ static void optimizer_run(const ls_plan *plan, const ls_buffer *args, ls_buffer 
 }
 
 ls_status ls_cpu_optimizer_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
-    ls_cpu_plan *plan;
     if (desc->op == LS_OP_MUON) return ls_cpu_muon_plan(cpu, desc, out);
-    LS_TRY(ls_cpu_plan_make(cpu, desc, sizeof *plan, optimizer_run, "own", &plan));
+    ls_cpu_plan *plan = ls_cpu_plan_make(cpu, desc, sizeof *plan, optimizer_run, "own");
     if (desc->op == LS_OP_LARS)
         plan->base.workspace_bytes = 2 * (size_t)flat_tasks(desc->attr.optimizer.count) * sizeof(double[2]);
     *out = &plan->base;

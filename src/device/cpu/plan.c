@@ -9,16 +9,13 @@ enum {
 };
 static const double WEIGHT_NS = 0.2; // nanoseconds to read one weight
 
-ls_status ls_cpu_plan_make(
-    ls_cpu *cpu, const ls_op_desc *desc, size_t bytes, ls_cpu_run *run, const char *algorithm, void *out) {
-    ls_cpu_plan *plan;
-    LS_TRY(LS_NEW_BYTES(plan, bytes, "layer %s", desc->layer));
+void *ls_cpu_plan_make(ls_cpu *cpu, const ls_op_desc *desc, size_t bytes, ls_cpu_run *run, const char *algorithm) {
+    ls_cpu_plan *plan = ls_new(1, bytes, "layer %s", desc->layer);
     plan->base.run = run;
     plan->base.desc = *desc;
     plan->base.algorithm = algorithm;
     plan->cpu = cpu;
-    *(ls_cpu_plan **)out = plan;
-    return LS_SUCCESS;
+    return plan;
 }
 
 static ls_cpu_maker *const makers[LS_FAMILY_COUNT] = {

@@ -25,8 +25,7 @@ static ls_status collective_open(ls_device *device, const uint8_t id[LS_COLLECTI
     LS_TRY_CUDA(ls_cuda_enter(cuda));
     ls_status status;
     static const char what[] = "progress of collectives";
-    ls_collective *made;
-    LS_TRY(LS_NEW(made, 1, "collectives"));
+    ls_collective *made = ls_new(1, sizeof *made, "collectives");
     made->device = cuda;
     LS_TRY_GOTO(ls_cuda_slab_new(device, LS_MEMORY_DEVICE, sizeof(uint64_t), what, &made->count));
     LS_TRY_GOTO(ls_cuda_slab_new(device, LS_MEMORY_PINNED, sizeof(uint64_t), what, &made->progress));

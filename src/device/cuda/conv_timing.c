@@ -19,8 +19,7 @@ void ls_cuda_conv_timing_close(ls_cuda_conv_timing *t) {
 // Fills memory with numbers in [-1, 1). With zeros the GPU would run faster than in real use.
 static ls_status fill(void *device_memory, size_t bytes, ls_dtype storage) {
     size_t element = ls_dtype_bytes(storage);
-    char *pattern;
-    LS_TRY(LS_NEW(pattern, PATTERN_BYTES, "timing of convolutions"));
+    char *pattern = ls_new(PATTERN_BYTES, 1, "timing of convolutions");
     uint32_t random = 1;
     for (size_t i = 0; i < PATTERN_BYTES / element; i++) {
         random = random * 1664525U + 1013904223U;

@@ -60,8 +60,8 @@ typedef struct {
 typedef void ls_cuda_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue);
 
 // Makes a zeroed plan struct of `bytes` and fills in desc, run and algorithm.
-LS_CHECKED ls_status ls_cuda_plan_make(ls_cuda_device *device, const ls_op_desc *desc, size_t bytes, ls_cuda_run *run,
-    const char *algorithm, void *out /* address of a pointer to the plan struct */);
+void *ls_cuda_plan_make(
+    ls_cuda_device *device, const ls_op_desc *desc, size_t bytes, ls_cuda_run *run, const char *algorithm);
 
 // Each family of operators has one function that makes its plans. desc->op is an operator of the family, and
 // ls_op_check has passed.

@@ -255,8 +255,7 @@ static ls_status consider_results(search *s, descriptor heuristics) {
         cudnnBackendGetAttribute(
             heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &bound, NULL));
     if (bound <= 0) return LS_SUCCESS;
-    descriptor *configs;
-    LS_TRY(LS_NEW(configs, bound, "layer %s: %lld plans", s->layer, (long long)bound));
+    descriptor *configs = ls_new(bound, sizeof *configs, "layer %s: %lld plans", s->layer, (long long)bound);
     cudnnStatus_t rc = CUDNN_STATUS_SUCCESS;
     for (int64_t i = 0; i < bound && rc == CUDNN_STATUS_SUCCESS; i++)
         rc = cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &configs[i]);

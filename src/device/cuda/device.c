@@ -130,8 +130,7 @@ static ls_status take_convolution(ls_cuda_device *cuda, const char *name) {
 
 static ls_status cuda_open(const ls_device_options *options, ls_device **out) {
     ls_status status;
-    ls_cuda_device *cuda;
-    LS_TRY(LS_NEW(cuda, 1, "cuda device"));
+    ls_cuda_device *cuda = ls_new(1, sizeof *cuda, "cuda device");
     pthread_mutex_init(&cuda->lock, NULL);
     cuda->base.api = &ls_device_cuda;
     cuda->tf32 = options->tf32;

@@ -33,7 +33,7 @@ static int64_t place(shape3 s, int outer, int channel, int pixel) {
 static void import(ls_cuda_device *device, shape3 s, ls_dtype storage, const float *host, ls_buffer dst) {
     size_t bytes = elements_of(s) * ls_dtype_bytes(storage);
     void *laid_out;
-    ls_status status = LS_NEW_BYTES(laid_out, bytes, "data for the GPU");
+    ls_status status = ls_try_new(&laid_out, bytes, 1, "data for the GPU");
     if (ls_failed(status)) {
         ls_cuda_note_status(device, status);
         return;
@@ -53,7 +53,7 @@ static void import(ls_cuda_device *device, shape3 s, ls_dtype storage, const flo
 static void export(ls_cuda_device *device, shape3 s, ls_dtype storage, ls_buffer src, float *host) {
     size_t bytes = elements_of(s) * ls_dtype_bytes(storage);
     void *laid_out;
-    ls_status status = LS_NEW_BYTES(laid_out, bytes, "data from the GPU");
+    ls_status status = ls_try_new(&laid_out, bytes, 1, "data from the GPU");
     if (ls_failed(status)) ls_cuda_note_status(device, status);
     if (laid_out) {
         cudaError_t rc = cudaDeviceSynchronize();

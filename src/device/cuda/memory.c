@@ -55,8 +55,7 @@ static cudaError_t get_memory(cuda_slab *slab) {
 
 ls_status ls_cuda_slab_new(ls_device *device, ls_memory_kind kind, size_t bytes, const char *what, ls_slab **out) {
     ls_cuda_device *cuda = (ls_cuda_device *)device;
-    cuda_slab *slab;
-    LS_TRY(LS_NEW(slab, 1, "record of %s", what));
+    cuda_slab *slab = ls_new(1, sizeof *slab, "record of %s", what);
     slab->base = (ls_slab){ .device = device, .kind = kind, .host_visible = kind == LS_MEMORY_PINNED, .bytes = bytes };
     cudaError_t rc = ls_cuda_enter(cuda);
     if (rc == cudaSuccess) rc = get_memory(slab);

@@ -254,8 +254,7 @@ static ls_status start(ls_nccl *peers, const uint8_t id[LS_COLLECTIVE_ID_BYTES])
 ls_status ls_nccl_open(ls_cuda_device *device, const uint8_t id[LS_COLLECTIVE_ID_BYTES], int rank, int world_size,
     double timeout_s, ls_nccl **out) {
     LS_TRY(need_nccl());
-    ls_nccl *peers;
-    LS_TRY(LS_NEW(peers, 1, "NCCL's communicator"));
+    ls_nccl *peers = ls_new(1, sizeof *peers, "NCCL's communicator");
     peers->device = device;
     peers->rank = rank;
     peers->world_size = world_size;

@@ -19,5 +19,6 @@ static void run_augment(const ls_plan *plan, const ls_buffer *args, ls_buffer wo
 ls_status ls_cuda_augment_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out) {
     const ls_augment_attr *a = &desc->attr.augment;
     LS_TRY(ls_cuda_check_packs(desc, a->shape, a->storage));
-    return ls_cuda_plan_make(device, desc, sizeof(ls_cuda_plan), run_augment, "own", out);
+    *out = ls_cuda_plan_make(device, desc, sizeof(ls_cuda_plan), run_augment, "own");
+    return LS_SUCCESS;
 }

@@ -16,5 +16,6 @@ ls_status ls_cuda_channels_plan(ls_cuda_device *device, const ls_op_desc *desc, 
             "layer %s: the cuda device copies channels of one source; LS_FUSES_CONCAT_ADD is not among its fusions",
             desc->layer);
     LS_TRY(ls_cuda_check_packs(desc, desc->attr.channels.dst, desc->attr.channels.storage));
-    return ls_cuda_plan_make(device, desc, sizeof(ls_cuda_plan), run_copy, "own", out);
+    *out = ls_cuda_plan_make(device, desc, sizeof(ls_cuda_plan), run_copy, "own");
+    return LS_SUCCESS;
 }

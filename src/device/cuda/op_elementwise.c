@@ -33,5 +33,6 @@ static void run_dropout(const ls_plan *plan, const ls_buffer *args, ls_buffer wo
 ls_status ls_cuda_elementwise_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out) {
     LS_TRY(ls_cuda_check_packs(desc, desc->attr.elementwise.shape, desc->attr.elementwise.storage));
     ls_cuda_run *run = desc->op == LS_OP_DROPOUT ? run_dropout : run_elementwise;
-    return ls_cuda_plan_make(device, desc, sizeof(ls_cuda_plan), run, "own", out);
+    *out = ls_cuda_plan_make(device, desc, sizeof(ls_cuda_plan), run, "own");
+    return LS_SUCCESS;
 }

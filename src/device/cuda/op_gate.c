@@ -21,5 +21,6 @@ static void run_backward(const ls_plan *plan, const ls_buffer *args, ls_buffer w
 ls_status ls_cuda_gate_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out) {
     LS_TRY(ls_cuda_check_packs(desc, desc->attr.gate.shape, desc->attr.gate.storage));
     ls_cuda_run *run = desc->op == LS_OP_GATE ? run_gate : run_backward;
-    return ls_cuda_plan_make(device, desc, sizeof(ls_cuda_plan), run, "own", out);
+    *out = ls_cuda_plan_make(device, desc, sizeof(ls_cuda_plan), run, "own");
+    return LS_SUCCESS;
 }

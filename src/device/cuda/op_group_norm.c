@@ -40,8 +40,7 @@ ls_status ls_cuda_group_norm_plan(ls_cuda_device *device, const ls_op_desc *desc
     const ls_group_norm_attr *a = &desc->attr.group_norm;
     LS_TRY(ls_cuda_check_packs(desc, a->shape, a->storage));
     const int forward = desc->op == LS_OP_GROUP_NORM_FORWARD;
-    ls_cuda_plan *plan;
-    LS_TRY(ls_cuda_plan_make(device, desc, sizeof *plan, forward ? run_forward : run_backward, "own", &plan));
+    ls_cuda_plan *plan = ls_cuda_plan_make(device, desc, sizeof *plan, forward ? run_forward : run_backward, "own");
     if (!forward)
         plan->base.workspace_bytes =
             (size_t)a->shape.n * 2 * (size_t)(ls_cuda_channels(a->shape.c) + a->groups) * sizeof(float);

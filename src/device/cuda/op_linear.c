@@ -59,8 +59,7 @@ ls_status ls_cuda_linear_plan(ls_cuda_device *device, const ls_op_desc *desc, ls
     const ls_linear_attr *a = &desc->attr.linear;
     int inputs = a->src.h * a->src.w * ls_cuda_channels(a->src.c);
     if (desc->op == LS_OP_LINEAR_BACKWARD_WEIGHT && ls_linear_is_small(a)) {
-        ls_cuda_plan *plan;
-        LS_TRY(ls_cuda_plan_make(device, desc, sizeof *plan, run_head_gradient, "own", &plan));
+        ls_cuda_plan *plan = ls_cuda_plan_make(device, desc, sizeof *plan, run_head_gradient, "own");
         *out = &plan->base;
         return LS_SUCCESS;
     }

@@ -52,10 +52,9 @@ static void free_counter(ls_plan *plan) {
 
 ls_status ls_cuda_loss_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out) {
     const ls_loss_attr *a = &desc->attr.loss;
-    loss_plan *plan;
     LS_TRY(ls_cuda_check_packs(desc, a->logits, a->storage));
     ls_cuda_run *run = desc->op == LS_OP_HEAD ? run_head : run_loss;
-    LS_TRY(ls_cuda_plan_make(device, desc, sizeof *plan, run, "own", &plan));
+    loss_plan *plan = ls_cuda_plan_make(device, desc, sizeof *plan, run, "own");
     plan->base.free_parts = free_counter;
     plan->base.base.workspace_bytes = (size_t)a->logits.n * (sizeof(float) + sizeof(int));
     ls_status status =

@@ -194,7 +194,7 @@ static void free_parts(ls_plan *plan) {
 
 static ls_status make(ls_cuda_device *device, muon_plan *own, ls_cuda_muon_matrix *list) {
     const int count = list_matrices(device, &own->plan.base.desc.attr.optimizer, list);
-    LS_TRY(LS_NEW(own->batches, count + 1, "Muon of %d matrices", count));
+    own->batches = ls_new(count + 1, sizeof *own->batches, "Muon of %d matrices", count);
     cut_batches(own, list, count);
     for (int b = 0; b < own->batch_count; b++) LS_TRY(plan_batch(device, own, &own->batches[b]));
     own->plan.base.workspace_bytes = own->library_bytes + 2 * own->x_bytes + 2 * own->gram_bytes + own->parts_bytes +
@@ -204,12 +204,10 @@ static ls_status make(ls_cuda_device *device, muon_plan *own, ls_cuda_muon_matri
 }
 
 ls_status ls_cuda_muon_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out) {
-    muon_plan *own;
-    ls_cuda_muon_matrix *list;
-    LS_TRY(ls_cuda_plan_make(device, desc, sizeof *own, run_muon, "own kernel", &own));
+    ls_cuda_muon_matrix *list = ls_new(desc->attr.optimizer.segment_count, sizeof *list, "Muon's matrices");
+    muon_plan *own = ls_cuda_plan_make(device, desc, sizeof *own, run_muon, "own kernel");
     own->plan.free_parts = free_parts;
-    ls_status status = LS_NEW(list, desc->attr.optimizer.segment_count, "Muon's matrices");
-    LS_THEN(status, make(device, own, list));
+    ls_status status = make(device, own, list);
     free(list);
     return LS_GIVE(status, &own->plan.base, out, ls_cuda_plan_free);
 }

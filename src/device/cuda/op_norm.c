@@ -162,7 +162,6 @@ static void free_counters(ls_plan *plan) {
 
 ls_status ls_cuda_norm_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out) {
     const ls_norm_attr *a = &desc->attr.norm;
-    norm_plan *plan;
     LS_TRY(ls_cuda_check_packs(desc, a->shape, a->storage));
     if (a->pool_kernel) LS_TRY(ls_cuda_check_packs(desc, a->pooled, a->storage));
     norm_kind kind = kind_of(desc->op);
@@ -174,7 +173,7 @@ ls_status ls_cuda_norm_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_p
                             : grid.form == LS_CUDA_NORM_IN_CLUSTERS ? "own, 1 pass"
                             : kind.kept                             ? "own, 2 passes"
                                                                     : "own";
-    LS_TRY(ls_cuda_plan_make(device, desc, sizeof *plan, kept ? kind.kept : kind.run, algorithm, &plan));
+    norm_plan *plan = ls_cuda_plan_make(device, desc, sizeof *plan, kept ? kind.kept : kind.run, algorithm);
     plan->grid = grid;
     plan->sums = kind.sums;
     plan->base.free_parts = free_counters;

@@ -33,13 +33,12 @@ enum { ENOUGH_WINDOWS = 1 << 17, SHARED_WINDOW = 16 };
 
 ls_status ls_cuda_pool_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out) {
     const ls_pool_attr *a = &desc->attr.pool;
-    pool_plan *plan;
     LS_TRY(ls_cuda_check_packs(desc, a->src, a->storage));
     LS_TRY(ls_cuda_check_packs(desc, a->dst, a->storage));
     int shared = desc->op == LS_OP_POOL_FORWARD && a->kernel_h * a->kernel_w >= SHARED_WINDOW &&
                  ls_cuda_packs(a->dst, a->storage) < ENOUGH_WINDOWS;
     ls_cuda_run *run = desc->op == LS_OP_POOL_FORWARD ? run_forward : run_backward;
-    LS_TRY(ls_cuda_plan_make(device, desc, sizeof *plan, run, shared ? "own, shared windows" : "own", &plan));
+    pool_plan *plan = ls_cuda_plan_make(device, desc, sizeof *plan, run, shared ? "own, shared windows" : "own");
     plan->kernel = shared ? LS_CUDA_POOL_SHARED : LS_CUDA_POOL_WINDOW;
     plan->channels = ls_cuda_channels(a->src.c);
     *out = &plan->base.base;

@@ -17,5 +17,6 @@ ls_status ls_cuda_resize_plan(ls_cuda_device *device, const ls_op_desc *desc, ls
     const ls_resize_attr *a = &desc->attr.resize;
     LS_TRY(ls_cuda_check_packs(desc, a->src, a->storage));
     LS_TRY(ls_cuda_check_packs(desc, a->dst, a->storage));
-    return ls_cuda_plan_make(device, desc, sizeof(ls_cuda_plan), run_resize, "own", out);
+    *out = ls_cuda_plan_make(device, desc, sizeof(ls_cuda_plan), run_resize, "own");
+    return LS_SUCCESS;
 }

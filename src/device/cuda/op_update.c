@@ -92,8 +92,7 @@ static void run_step(const ls_plan *plan, const ls_buffer *args, ls_buffer works
 static ls_status upload_segments(ls_cuda_device *device, const ls_optimizer_attr *a, ls_slab **out) {
     size_t bytes = (size_t)a->segment_count * sizeof(ls_cuda_segment);
     LS_TRY(ls_cuda_slab_new(&device->base, LS_MEMORY_DEVICE, bytes, "the optimizer's constants", out));
-    ls_cuda_segment *host;
-    LS_TRY(LS_NEW(host, a->segment_count, "%d optimizer segments", a->segment_count));
+    ls_cuda_segment *host = ls_new(a->segment_count, sizeof *host, "%d optimizer segments", a->segment_count);
     int64_t end = 0;
     for (int s = 0; s < a->segment_count; s++) {
         const ls_step_segment *from = &a->segments[s];
@@ -113,9 +112,8 @@ static void free_segments(ls_plan *plan) {
 }
 
 ls_status ls_cuda_optimizer_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out) {
-    optimizer_plan *own;
     if (desc->op == LS_OP_MUON) return ls_cuda_muon_plan(device, desc, out);
-    LS_TRY(ls_cuda_plan_make(device, desc, sizeof *own, run_step, "own kernel", &own));
+    optimizer_plan *own = ls_cuda_plan_make(device, desc, sizeof *own, run_step, "own kernel");
     own->plan.free_parts = free_segments;
     if (desc->op == LS_OP_LARS) own->plan.base.workspace_bytes = ls_cuda_lars_workspace(&desc->attr.optimizer);
     ls_status status = upload_segments(device, &desc->attr.optimizer, &own->segments);
@@ -125,8 +123,7 @@ ls_status ls_cuda_optimizer_plan(ls_cuda_device *device, const ls_op_desc *desc,
 // --- other operators -----------------------------------------------------------------------------
 
 static ls_status plan_with(ls_cuda_device *device, const ls_op_desc *desc, ls_cuda_run *run, ls_plan **out) {
-    ls_cuda_plan *plan;
-    LS_TRY(ls_cuda_plan_make(device, desc, sizeof *plan, run, "own kernel", &plan));
+    ls_cuda_plan *plan = ls_cuda_plan_make(device, desc, sizeof *plan, run, "own kernel");
     *out = &plan->base;
     return LS_SUCCESS;
 }
@@ -175,8 +172,7 @@ static void free_counter(ls_plan *plan) {
 }
 
 ls_status ls_cuda_step_control_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out) {
-    control_plan *own;
-    LS_TRY(ls_cuda_plan_make(device, desc, sizeof *own, run_step_control, "own kernel", &own));
+    control_plan *own = ls_cuda_plan_make(device, desc, sizeof *own, run_step_control, "own kernel");
     own->plan.free_parts = free_counter;
     own->plan.base.workspace_bytes = ls_cuda_control_workspace(desc->attr.step_control.count);
     ls_status status =

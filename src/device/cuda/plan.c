@@ -3,16 +3,14 @@
 #include "base/memory.h"
 #include "device/cuda/cuda.h"
 
-ls_status ls_cuda_plan_make(
-    ls_cuda_device *device, const ls_op_desc *desc, size_t bytes, ls_cuda_run *run, const char *algorithm, void *out) {
-    ls_cuda_plan *plan;
-    LS_TRY(LS_NEW_BYTES(plan, bytes, "layer %s", desc->layer));
+void *ls_cuda_plan_make(
+    ls_cuda_device *device, const ls_op_desc *desc, size_t bytes, ls_cuda_run *run, const char *algorithm) {
+    ls_cuda_plan *plan = ls_new(1, bytes, "layer %s", desc->layer);
     plan->base.run = run;
     plan->base.desc = *desc;
     plan->base.algorithm = algorithm;
     plan->device = device;
-    *(ls_cuda_plan **)out = plan;
-    return LS_SUCCESS;
+    return plan;
 }
 
 ls_status ls_cuda_check_packs(const ls_op_desc *desc, ls_nchw shape, ls_dtype storage) {

@@ -94,8 +94,7 @@ static cudaError_t make_stream(const char *name, cudaStream_t *stream) {
 ls_status ls_cuda_queue_new(ls_device *device, const char *name, ls_queue **out) {
     ls_cuda_device *cuda = (ls_cuda_device *)device;
     LS_TRY_CUDA(cudaSetDevice(cuda->index));
-    ls_queue *queue;
-    LS_TRY(LS_NEW(queue, 1, "queue %s", name));
+    ls_queue *queue = ls_new(1, sizeof *queue, "queue %s", name);
     queue->device = cuda;
     snprintf(queue->name, sizeof queue->name, "%s", name);
     cudaError_t rc = make_stream(name, &queue->stream);
@@ -142,8 +141,7 @@ void ls_cuda_zero(ls_buffer dst, size_t bytes, ls_queue *queue) {
 ls_status ls_cuda_event_new(ls_device *device, int timed, ls_event **out) {
     ls_cuda_device *cuda = (ls_cuda_device *)device;
     LS_TRY_CUDA(cudaSetDevice(cuda->index));
-    ls_event *event;
-    LS_TRY(LS_NEW(event, 1, "event"));
+    ls_event *event = ls_new(1, sizeof *event, "event");
     event->device = cuda;
     cudaError_t rc = cudaEventCreateWithFlags(&event->event, timed ? cudaEventDefault : cudaEventDisableTiming);
     if (rc != cudaSuccess) {
@@ -221,13 +219,11 @@ ls_status ls_cuda_capture_end(ls_queue *queue, ls_captured_graph **out) {
     // error of work enqueued during the capture, which then is the cause of rc
     ls_status status = ls_cuda_error(device);
     if (rc != cudaSuccess) ls_keep_first(&status, ls_cuda_fail("the end of a captured update", rc));
-    ls_captured_graph *graph;
-    ls_keep_first(&status, LS_NEW(graph, 1, "captured update"));
     if (ls_failed(status)) {
         if (executable) cudaGraphExecDestroy(executable);
-        free(graph);
         return status;
     }
+    ls_captured_graph *graph = ls_new(1, sizeof *graph, "captured update");
     pthread_mutex_lock(&device->lock);
     *graph = (ls_captured_graph){ device, executable, device->last };
     pthread_mutex_unlock(&device->lock);

@@ -29,8 +29,7 @@ static ls_status open_cublaslt(ls_cuda_libraries *libraries) {
 
 ls_status ls_cuda_libraries_open(ls_cuda_device *device, ls_cuda_libraries **out) {
     ls_status status;
-    ls_cuda_libraries *libraries;
-    LS_TRY(LS_NEW(libraries, 1, "cuDNN and cuBLASLt"));
+    ls_cuda_libraries *libraries = ls_new(1, sizeof *libraries, "cuDNN and cuBLASLt");
     libraries->device = device;
     libraries->workspace_limit = device->workspace_limit ? device->workspace_limit : LS_CUDA_WORKSPACE_LIMIT;
     LS_TRY_GOTO(open_cudnn(libraries));

@@ -157,7 +157,8 @@ static ls_status choose(ls_cuda_libraries *libraries, ls_op op, const ls_conv_at
     }
     if (!measured) return LS_SUCCESS;
     *how = LS_CHOSEN_NOW;
-    return ls_algorithm_cache_put(cache, key, tag);
+    ls_algorithm_cache_put(cache, key, tag);
+    return LS_SUCCESS;
 }
 
 // --- vendor.h ------------------------------------------------------------------------------------
@@ -167,8 +168,7 @@ ls_status ls_cuda_conv_algorithm_new(ls_cuda_libraries *libraries, ls_op op, con
     *out = NULL, *chosen = NULL;
     // Channels of a group are not padded. Padded channel counts would change the number of groups.
     if (attr->groups > 1 && (attr->src.c % LS_CUDA_CHANNELS || attr->dst.c % LS_CUDA_CHANNELS)) return LS_SUCCESS;
-    ls_cuda_conv_algorithm *made;
-    LS_TRY(LS_NEW(made, 1, "layer %s", layer));
+    ls_cuda_conv_algorithm *made = ls_new(1, sizeof *made, "layer %s", layer);
     ls_status status = choose(libraries, op, attr, layer, own, &made->plans, chosen);
     if (ls_failed(status) || made->plans.count == 0) {
         ls_cudnn_plans_free(&made->plans);

@@ -130,8 +130,7 @@ static ls_status choose(ls_cuda_gemm *gemm, int *found) {
 ls_status ls_cuda_gemm_new(
     ls_cuda_libraries *libraries, const ls_cuda_gemm_attr *attr, const char *layer, ls_cuda_gemm **out) {
     *out = NULL;
-    ls_cuda_gemm *gemm;
-    LS_TRY(LS_NEW(gemm, 1, "layer %s", layer));
+    ls_cuda_gemm *gemm = ls_new(1, sizeof *gemm, "layer %s", layer);
     int found = 0;
     gemm->libraries = libraries;
     gemm->alpha = attr->alpha;

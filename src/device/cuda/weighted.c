@@ -107,12 +107,8 @@ static size_t workspace_of(const ls_cuda_weighted_plan *plan) {
 
 ls_status ls_cuda_weighted_plan_make(ls_cuda_device *device, const ls_op_desc *desc, const char *name,
     const ls_cuda_weighted_plan *parts, ls_plan **out) {
-    ls_cuda_weighted_plan *plan = NULL;
-    ls_status status = ls_cuda_plan_make(device, desc, sizeof *plan, runs[desc->op], name, &plan);
-    if (ls_failed(status)) {
-        free_products(parts);
-        return status;
-    }
+    ls_cuda_weighted_plan *plan = ls_cuda_plan_make(device, desc, sizeof *plan, runs[desc->op], name);
+    ls_status status = LS_SUCCESS;
     const ls_cuda_plan head = plan->head;
     *plan = *parts;
     plan->head = head;

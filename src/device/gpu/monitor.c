@@ -150,8 +150,8 @@ static void watch(void *context) {
 
 ls_gpu_monitor *ls_gpu_monitor_start(const char *uuid, const char *pci) {
     nvml_api nvml;
-    ls_gpu_monitor *m;
-    if (!find_functions(&nvml) || ls_failed(LS_NEW(m, 1, "GPU monitor"))) return NULL;
+    if (!find_functions(&nvml)) return NULL;
+    ls_gpu_monitor *m = ls_new(1, sizeof *m, "GPU monitor");
     m->nvml = nvml;
     m->last = m->all = (ls_gpu_sample){ 0, NAN, NAN, NAN, NAN, NAN, 0, NAN, 0 };
     snprintf(m->uuid, sizeof m->uuid, "%s", uuid);

@@ -5,8 +5,7 @@
 #include "base/memory.h"
 
 static ls_status ref_open(const ls_device_options *options, ls_device **out) {
-    ls_ref_device *device;
-    LS_TRY(LS_NEW(device, 1, "reference device"));
+    ls_ref_device *device = ls_new(1, sizeof *device, "reference device");
     ls_status status = ls_pool_new(options->threads < 1 ? 1 : options->threads, &device->pool);
     if (ls_failed(status)) {
         free(device);
@@ -53,8 +52,7 @@ static size_t (*const workspaces[LS_FAMILY_COUNT])(const ls_op_desc *desc) = {
 static ls_status ref_plan_new(ls_device *device, const ls_op_desc *desc, ls_plan **out) {
     ls_op_check(desc);
     size_t (*workspace)(const ls_op_desc *desc) = workspaces[ls_op_family_of(desc->op)];
-    ls_ref_plan *plan;
-    LS_TRY(LS_NEW(plan, 1, "plan of %s", ls_op_name(desc->op)));
+    ls_ref_plan *plan = ls_new(1, sizeof *plan, "plan of %s", ls_op_name(desc->op));
     *plan = (ls_ref_plan){
         .base = { .run = runs[desc->op],
             .desc = *desc,
