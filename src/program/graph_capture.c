@@ -18,8 +18,7 @@ struct ls_graph_capture {
 };
 
 ls_status ls_graph_capture_new(ls_queue *queue, const ls_device_api *api, int on, ls_graph_capture **out) {
-    ls_graph_capture *c;
-    LS_TRY(LS_NEW(c, 1, "graph capture"));
+    ls_graph_capture *c = ls_new(1, sizeof *c, "graph capture");
     *c = (ls_graph_capture){ .queue = queue, .api = api, .on = on && api->capture_begin };
     *out = c;
     return LS_SUCCESS;

@@ -69,8 +69,7 @@ static void say_remedies(FILE *file, const ls_config *cfg, int micro_batch) {
 ls_status ls_memory_plan_refuse(const ls_memory_plan *p, const ls_config *cfg, int micro_batch) {
     char *text = NULL, needs[32], unused[32], reserve[32];
     size_t bytes = 0;
-    FILE *file = open_memstream(&text, &bytes);
-    if (!file) return ls_no_memory(0, "table of memory");
+    FILE *file = ls_text_stream(&text, &bytes);
     fprintf(file,
         "the %s does not fit into the device's memory: with micro-batches of %d it needs %s, and of %s that are "
         "free %s are kept for the driver\n",
@@ -78,7 +77,7 @@ ls_status ls_memory_plan_refuse(const ls_memory_plan *p, const ls_config *cfg, i
         ls_text_bytes(unused, p->free_bytes), ls_text_bytes(reserve, p->reserve));
     ls_memory_plan_print(p, file);
     say_remedies(file, cfg, micro_batch);
-    fclose(file);
+    ls_text_stream_close(file);
     ls_status status = ls_fail(LS_DEVICE, "%s", text);
     free(text);
     return status;

@@ -134,7 +134,7 @@ static ls_status plan_steps(ls_optimizer *o, const ls_config *cfg, ls_buffer sta
     const int moving = a->statistic_params ? kind_that_moves(used) : -1;
     for (int kind = 0; kind < LS_OPTIMIZER_COUNT; kind++) {
         if (!used[kind] && kind != moving) continue;
-        LS_TRY(LS_NEW(o->segments[kind], all, "optimizer of %zu tensors", all));
+        o->segments[kind] = ls_new(all, sizeof *o->segments[kind], "optimizer of %zu tensors", all);
         cut_segments(o, cfg, kind, a->options.rules);
         if (kind == moving) add_statistics(o, kind);
         LS_TRY(add_step(o, cfg, state, kind, kind == moving));
@@ -143,8 +143,7 @@ static ls_status plan_steps(ls_optimizer *o, const ls_config *cfg, ls_buffer sta
 }
 
 ls_status ls_optimizer_new(const ls_config *cfg, const ls_param_store *store, ls_buffer state, ls_optimizer **out) {
-    ls_optimizer *o;
-    LS_TRY(LS_NEW(o, 1, "optimizer"));
+    ls_optimizer *o = ls_new(1, sizeof *o, "optimizer");
     o->store = store;
     o->lr = cfg->optimizer_lr;
     ls_status status = plan_steps(o, cfg, state);

@@ -96,8 +96,7 @@ static ls_status find_stored(const ls_config *cfg, const ls_graph *graph, char *
 }
 
 static ls_status fill_statistics(const ls_config *cfg, const ls_graph *graph, ls_param_rules *r) {
-    char *stored;
-    LS_TRY(LS_NEW(stored, graph->layer_count, "rules of %d layers", graph->layer_count));
+    char *stored = ls_new(graph->layer_count, sizeof *stored, "rules of %d layers", graph->layer_count);
     const ls_status status = find_stored(cfg, graph, stored);
     for (int l = 0; l < graph->layer_count; l++)
         if (graph->layers[l].kind == LS_LAYER_BATCHNORM2D) statistics_rule(graph, &graph->layers[l], stored[l], r);
@@ -132,11 +131,10 @@ static ls_status fill(const ls_config *cfg, const ls_graph *graph, ls_param_rule
 }
 
 ls_status ls_param_rules_new(const ls_config *cfg, const ls_graph *graph, ls_param_rules **out) {
-    ls_param_rules *r;
-    LS_TRY(LS_NEW(r, 1, "rules of %d parameters", graph->param_count));
+    ls_param_rules *r = ls_new(1, sizeof *r, "rules of %d parameters", graph->param_count);
     *r = (ls_param_rules){ .rate = { { NAN, INFINITY } }, .rate_count = 1, .average = cfg->average_kind };
-    ls_status status = LS_NEW(r->param, graph->param_count, "rules of %d parameters", graph->param_count);
-    LS_THEN(status, fill(cfg, graph, r));
+    r->param = ls_new(graph->param_count, sizeof *r->param, "rules of %d parameters", graph->param_count);
+    ls_status status = fill(cfg, graph, r);
     return LS_GIVE(status, r, out, ls_param_rules_free);
 }
 

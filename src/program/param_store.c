@@ -113,17 +113,12 @@ ls_status ls_param_store_allocate(ls_param_store *a) {
 
 ls_status ls_param_store_new(
     ls_device *device, const ls_graph *graph, const ls_param_store_options *options, ls_param_store **out) {
-    ls_param_store *a;
-    LS_TRY(LS_NEW(a, 1, "tables of parameters"));
+    ls_param_store *a = ls_new(1, sizeof *a, "tables of parameters");
     *a = (ls_param_store){ .device = device, .graph = graph, .options = *options, .storage = options->storage };
     size_t count = (size_t)graph->param_count;
-    ls_status status = LS_NEW(a->offset, count, "tables of parameters");
-    ls_keep_first(&status, LS_NEW(a->elements, count, "tables of parameters"));
-    ls_keep_first(&status, LS_NEW(a->order, count, "tables of parameters"));
-    if (ls_failed(status)) {
-        ls_param_store_free(a);
-        return status;
-    }
+    a->offset = ls_new(count, sizeof *a->offset, "tables of parameters");
+    a->elements = ls_new(count, sizeof *a->elements, "tables of parameters");
+    a->order = ls_new(count, sizeof *a->order, "tables of parameters");
     place_all(a);
     a->sizes = sizes_of(a);
     *out = a;
@@ -182,7 +177,7 @@ static ls_status visit_params(ls_param_store *a, void (*visit)(ls_param_store *,
         if (count > largest) largest = count;
     }
     float *values;
-    LS_TRY(LS_NEW(values, largest ? largest : 1, "parameter of %lld elements", (long long)largest));
+    LS_TRY(ls_try_new(&values, largest, sizeof *values, "parameter of %lld elements", (long long)largest));
     for (int p = 0; p < a->graph->param_count; p++) visit(a, p, values, context);
     free(values);
     return LS_SUCCESS;

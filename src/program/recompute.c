@@ -29,9 +29,10 @@ static void find_last_readers(const ls_builder *b, int *last_reader) {
 
 // The finest blocks. An operator that works in place must not overwrite the value between two blocks.
 // Values are numbered in the order of their nodes: value 0 is the network's input, then one a node.
-static ls_status cut_finest(ls_builder *b, const int *last_reader) {
-    int *dying, alive = last_reader[0] >= 0; // dying: by node, values of which it is the last reader
-    LS_TRY(LS_NEW(dying, b->node_count + 1, "blocks of train.recompute"));
+static void cut_finest(ls_builder *b, const int *last_reader) {
+    int alive = last_reader[0] >= 0;
+    // By node: the number of values that no later node reads.
+    int *dying = ls_new(b->node_count + 1, sizeof *dying, "blocks of train.recompute");
     for (int v = 0; v < b->value_count; v++)
         if (last_reader[v] >= 0) dying[last_reader[v]]++;
     b->block_count = 0;
@@ -41,7 +42,6 @@ static ls_status cut_finest(ls_builder *b, const int *last_reader) {
         if (last || (alive == 1 && !ls_node_in_place(b, &b->nodes[n + 1]))) b->block_end[b->block_count++] = n + 1;
     }
     free(dying);
-    return LS_SUCCESS;
 }
 
 // Bytes of what the block's nodes write in the forward pass.
@@ -73,15 +73,14 @@ static merge merge_lightest(ls_builder *b, size_t *weight) {
     return done;
 }
 
-// Merges the finest blocks until there is one; *merges: in what order, to be freed.
-static ls_status merge_all(ls_builder *b, merge **merges) {
-    size_t *weight;
-    LS_TRY(LS_NEW(*merges, b->block_count, "blocks of train.recompute"));
-    LS_TRY(LS_NEW(weight, b->block_count, "blocks of train.recompute"));
+// Merges the finest blocks until there is one; returns the merges in their order, for free().
+static merge *merge_all(ls_builder *b) {
+    merge *merges = ls_new(b->block_count, sizeof *merges, "blocks of train.recompute");
+    size_t *weight = ls_new(b->block_count, sizeof *weight, "blocks of train.recompute");
     for (int i = 0; i < b->block_count; i++) weight[i] = weight_of(b, i);
-    for (int count = 0; b->block_count > 1; count++) (*merges)[count] = merge_lightest(b, weight);
+    for (int count = 0; b->block_count > 1; count++) merges[count] = merge_lightest(b, weight);
     free(weight);
-    return LS_SUCCESS;
+    return merges;
 }
 
 static void undo(ls_builder *b, merge last) {
@@ -93,21 +92,19 @@ enum { HOPELESS = 2 };
 
 // Of two stages that take as much, the one with more blocks is taken, but one block where none takes less.
 ls_status ls_builder_choose_blocks(ls_builder *b) {
-    int *last_reader, *best = NULL, best_count = 1;
-    merge *merges = NULL;
+    int *last_reader = ls_new(b->value_count, sizeof *last_reader, "blocks of train.recompute");
+    int *best = ls_new(b->node_count, sizeof *best, "blocks of train.recompute"), best_count = 1;
     size_t least = b->program->all_kept_bytes, peak = 0;
-    ls_status status;
-    LS_TRY_GOTO(LS_NEW(last_reader, b->value_count, "blocks of train.recompute"));
-    LS_TRY_GOTO(LS_NEW(best, b->node_count, "blocks of train.recompute"));
+    ls_status status = LS_SUCCESS;
     best[0] = b->node_count;
     find_last_readers(b, last_reader);
-    LS_TRY_GOTO(cut_finest(b, last_reader));
+    cut_finest(b, last_reader);
     const int finest = b->block_count;
-    LS_TRY_GOTO(merge_all(b, &merges));
-    while (b->block_count < finest && peak / HOPELESS <= least) {
+    merge *merges = merge_all(b);
+    while (!ls_failed(status) && b->block_count < finest && peak / HOPELESS <= least) {
         undo(b, merges[finest - b->block_count - 1]);
-        LS_TRY_GOTO(ls_builder_emit_unplaced(b, &peak));
-        if (peak > least) continue;
+        status = ls_builder_emit_unplaced(b, &peak);
+        if (ls_failed(status) || peak > least) continue;
         ls_builder_place(b);
         const size_t bytes = b->program->activation_bytes;
         if (best_count == 1 ? bytes >= least : bytes > least) continue;
@@ -117,7 +114,6 @@ ls_status ls_builder_choose_blocks(ls_builder *b) {
     }
     b->block_count = best_count;
     memcpy(b->block_end, best, (size_t)best_count * sizeof *best);
-done:
     free(last_reader);
     free(best);
     free(merges);
