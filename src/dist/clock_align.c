@@ -63,12 +63,9 @@ ls_status ls_clock_align(ls_comm *comm, double (*clock)(void), ls_clock_offset *
     const ls_comm_info *about = ls_comm_get_info(comm);
     *mine = (ls_clock_offset){ .offset_s = 0 };
     if (about->world_size == 1) return LS_SUCCESS;
-    uint64_t *keys;
-    ls_clock_offset *offsets;
-    ls_status status = LS_NEW(keys, about->world_size, "clocks of the ranks");
-    ls_keep_first(&status, LS_NEW(offsets, about->world_size, "clocks of the ranks"));
-    status = ls_comm_agree(comm, status, NULL);
-    LS_THEN(status, measure(comm, clock, keys, offsets));
+    uint64_t *keys = ls_new(about->world_size, sizeof *keys, "clocks of the ranks");
+    ls_clock_offset *offsets = ls_new(about->world_size, sizeof *offsets, "clocks of the ranks");
+    ls_status status = measure(comm, clock, keys, offsets);
     if (!ls_failed(status)) *mine = offsets[about->rank];
     free(keys);
     free(offsets);

@@ -54,22 +54,15 @@ static ls_status open_stages(ls_channel *channel) {
 }
 
 ls_status ls_mpi_channel_new(ls_comm *comm, int slots, ls_channel **out) {
-    ls_channel *channel;
-    size_t bytes = sizeof *channel + (size_t)slots * sizeof channel->sum[0];
-    ls_status status = LS_NEW_BYTES(channel, bytes, "communication channel of %d slots", slots);
-    if (channel) status = LS_NEW(channel->slot_of, slots + 1, "communication channel of %d slots", slots);
-    status = ls_comm_agree(comm, status, NULL); // all ranks open its communicators, or none
-    if (ls_failed(status)) {
-        if (channel) free(channel->slot_of);
-        free(channel);
-        return status;
-    }
+    size_t bytes = sizeof(ls_channel) + (size_t)slots * sizeof(sum);
+    ls_channel *channel = ls_new(1, bytes, "communication channel of %d slots", slots);
+    channel->slot_of = ls_new(slots + 1, sizeof *channel->slot_of, "communication channel of %d slots", slots);
     channel->mpi = (ls_comm_mpi *)comm;
     channel->slots = slots;
     channel->is_leader = comm->info.local_rank == 0;
     for (int stage = 0; stage < STAGES; stage++) channel->comm[stage] = MPI_COMM_NULL;
     for (int i = 0; i < slots; i++) channel->sum[i] = (sum){ .stage = STAGES, .request = MPI_REQUEST_NULL };
-    status = open_stages(channel);
+    ls_status status = open_stages(channel);
     if (ls_failed(status)) {
         comm->broken = 1;
         ls_mpi_channel_free(channel);

@@ -54,8 +54,7 @@ static const ls_comm_backend self_backend = {
 };
 
 ls_status ls_comm_self_new(ls_comm **out) {
-    ls_comm *comm;
-    LS_TRY(LS_NEW(comm, 1, "communicator"));
+    ls_comm *comm = ls_new(1, sizeof *comm, "communicator");
     ls_comm_init(comm, &self_backend);
     *out = comm;
     return LS_SUCCESS;

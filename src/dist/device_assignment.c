@@ -117,17 +117,16 @@ static uint64_t identity_of(const ls_device_gpu *gpu) {
     return ls_hash(id, strlen(id));
 }
 
-// The ranks' views and the arrays of the choice, in one piece of memory.
+// The ranks' views and the arrays of the choice.
 typedef struct {
     ls_device_assignment_view *views; // [world_size]
     int *taken, *first;               // [world_size]
 } choice;
 
-static ls_status new_choice(size_t ranks, choice *out) {
-    *out = (choice){ 0 };
-    LS_TRY(LS_NEW(out->views, ranks, "devices of %zu ranks", ranks));
-    LS_TRY(LS_NEW(out->taken, ranks, "devices of %zu ranks", ranks));
-    return LS_NEW(out->first, ranks, "devices of %zu ranks", ranks);
+static choice new_choice(int ranks) {
+    return (choice){ .views = ls_new(ranks, sizeof(ls_device_assignment_view), "devices of %d ranks", ranks),
+        .taken = ls_new(ranks, sizeof(int), "devices of %d ranks", ranks),
+        .first = ls_new(ranks, sizeof(int), "devices of %d ranks", ranks) };
 }
 
 static void free_choice(choice *c) {
@@ -158,14 +157,11 @@ static ls_status choose(ls_device_assignment *p, ls_comm *comm, const ls_config 
     ls_device_assignment_view mine = { .count = 0 };
     const char *found;
     ls_status seen = ls_device_gpus(p->type, p->gpus, LS_DEVICE_ASSIGNMENT_GPUS_MAX, &mine.count, &found);
-    choice c;
-    ls_status status = ls_comm_agree(comm, new_choice((size_t)info->world_size, &c), NULL);
-    if (!ls_failed(status)) {
-        mine.code = seen.code;
-        mine.host = info->host_index;
-        for (int g = 0; g < mine.count; g++) mine.gpu[g] = identity_of(&p->gpus[g]);
-        status = ls_comm_allgather(comm, &mine, c.views, sizeof mine);
-    }
+    choice c = new_choice(info->world_size);
+    mine.code = seen.code;
+    mine.host = info->host_index;
+    for (int g = 0; g < mine.count; g++) mine.gpu[g] = identity_of(&p->gpus[g]);
+    ls_status status = ls_comm_allgather(comm, &mine, c.views, sizeof mine);
     if (!ls_failed(status)) {
         ls_device_assignment_choose(c.views, info->world_size, cfg->device_share, c.taken, c.first);
         for (int r = 0; r < info->world_size; r++) p->shares |= c.first[r] != r;
@@ -185,12 +181,10 @@ static ls_status stay_near(ls_device_assignment *p, ls_comm *comm, const ls_conf
     ls_cpus cpus;
     ls_cpus_detect(&cpus);
     int bound = !ls_cpu_mask_of_thread(&allowed) || cpus.mask_cpus < cpus.host_cpus || !cfg->device_affinity;
-    ls_affinity_view *views, mine;
-    ls_status status = LS_NEW(views, info->world_size, "cores of %d ranks", info->world_size);
-    status = ls_comm_agree(comm, status, NULL);
+    ls_affinity_view *views = ls_new(info->world_size, sizeof *views, "cores of %d ranks", info->world_size);
     if (!root) root = "";
-    mine = ls_affinity_look(root, p->gpu ? p->gpu->pci : "", info->host_index, bound, &allowed);
-    LS_THEN(status, ls_comm_allgather(comm, &mine, views, sizeof mine));
+    ls_affinity_view mine = ls_affinity_look(root, p->gpu ? p->gpu->pci : "", info->host_index, bound, &allowed);
+    ls_status status = ls_comm_allgather(comm, &mine, views, sizeof mine);
     if (!ls_failed(status)) {
         share = ls_affinity_share(root, views, info->world_size, info->rank);
         if (ls_cpu_mask_first(&share) >= 0 && ls_cpu_mask_bind(&share)) p->before = allowed;
@@ -205,9 +199,8 @@ static void leave_cores(ls_device_assignment *p) {
 }
 
 ls_status ls_device_assignment_new(ls_comm *comm, ls_status mine, const ls_config *cfg, ls_device_assignment **out) {
-    ls_device_assignment *p;
-    ls_keep_first(&mine, LS_NEW(p, 1, "device assignment"));
-    if (p) ls_keep_first(&mine, LS_NEW(p->ranks, ls_comm_get_info(comm)->world_size, "device assignment"));
+    ls_device_assignment *p = ls_new(1, sizeof *p, "device assignment");
+    p->ranks = ls_new(ls_comm_get_info(comm)->world_size, sizeof *p->ranks, "device assignment");
     ls_status status = ls_comm_agree(comm, mine, NULL);
     if (!ls_failed(status)) {
         p->is_auto = cfg->device_type == LS_DEVICE_TYPE_AUTO;

@@ -178,8 +178,7 @@ static ls_status report_differences(table *t, const char *title, char warning[LS
 ls_status ls_fingerprint_compare_gathered(
     const ls_fingerprint *all, int world_size, const char *title, char warning[LS_STATUS_TEXT_BYTES]) {
     warning[0] = '\0';
-    uint64_t *groups;
-    LS_TRY(LS_NEW(groups, world_size, "fingerprints of %d ranks", world_size));
+    uint64_t *groups = ls_new(world_size, sizeof *groups, "fingerprints of %d ranks", world_size);
     table t = { .all = all, .world_size = world_size, .group_of = groups };
     ls_status status = report_differences(&t, title, warning);
     free(groups);
@@ -195,12 +194,10 @@ ls_status ls_fingerprint_compare(ls_comm *comm, const ls_fingerprint *mine, char
     LS_TRY(ls_comm_allreduce(comm, bound, 2, LS_I64, LS_REDUCE_MIN));
     if (bound[0] == -1 - bound[1]) return LS_SUCCESS;
 
-    ls_fingerprint *all;
-    ls_status status = LS_NEW(all, info->world_size, "fingerprints of %d ranks", info->world_size);
-    ls_keep_first(&status, ls_comm_agree(comm, status, NULL));
-    LS_THEN(status, ls_comm_allgather(comm, mine, all, sizeof *mine));
+    ls_fingerprint *all = ls_new(info->world_size, sizeof *all, "fingerprints of %d ranks", info->world_size);
+    ls_status status = ls_comm_allgather(comm, mine, all, sizeof *mine);
     LS_THEN(status,
         ls_fingerprint_compare_gathered(all, info->world_size, "ranks differ before the first update", warning));
     free(all);
-    return ls_comm_agree(comm, status, NULL); // one may have had no memory to compare
+    return ls_comm_agree(comm, status, NULL); // so that one rank reports it
 }

@@ -44,8 +44,7 @@ ls_status ls_handshake_check(const ls_handshake *all, int world_size) {
         commands_known &= all[r].command[0] != 0;
     }
     if (same) return LS_SUCCESS;
-    ls_fingerprint *facts;
-    LS_TRY(LS_NEW(facts, world_size, "what %d ranks were started as", world_size));
+    ls_fingerprint *facts = ls_new(world_size, sizeof *facts, "what %d ranks were started as", world_size);
     for (int r = 0; r < world_size; r++) {
         int is_ours = memcmp(all[r].magic, magic, sizeof magic) == 0;
         ls_fingerprint_add(&facts[r], "program", "%s", is_ours ? "lockstep" : "another one");

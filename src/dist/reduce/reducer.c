@@ -23,8 +23,8 @@ static ls_status check(const ls_reducer_options *o) {
 static ls_status make(const ls_reducer_options *options, ls_reducer **out) {
     LS_TRY(check(options));
     size_t bytes = (size_t)options->bucket_count * sizeof(ls_bucket);
-    ls_bucket *buckets;
-    LS_TRY(LS_NEW(buckets, options->bucket_count + 1, "reducer of %d buckets", options->bucket_count));
+    ls_bucket *buckets =
+        ls_new(options->bucket_count + 1, sizeof *buckets, "reducer of %d buckets", options->bucket_count);
     if (bytes > 0) memcpy(buckets, options->buckets, bytes);
     ls_reducer_options own = *options;
     own.buckets = buckets;

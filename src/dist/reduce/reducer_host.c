@@ -399,19 +399,18 @@ static ls_status set_up(host_reducer *r) {
     const ls_reducer_options *o = &r->base.options;
     size_t some = (size_t)o->bucket_count + 1;
     // with flight.complete behind the one, flight.start_s behind the other
-    LS_TRY(LS_NEW_BYTES(r->order, some * (sizeof(int) + sizeof(char)), "reducer of %d buckets", o->bucket_count));
-    LS_TRY(LS_NEW(r->ready_s, 2 * some, "reducer of %d buckets", o->bucket_count));
+    r->order = ls_new(1, some * (sizeof(int) + sizeof(char)), "reducer of %d buckets", o->bucket_count);
+    r->ready_s = ls_new(2 * some, sizeof *r->ready_s, "reducer of %d buckets", o->bucket_count);
     if (o->comm->info.world_size == 1) return LS_SUCCESS;
     if (on_device(o)) {
-        LS_TRY(LS_NEW_BYTES(r->scratch, SCRATCH_BYTES, "reducer of %d buckets", o->bucket_count));
+        r->scratch = ls_new(1, SCRATCH_BYTES, "reducer of %d buckets", o->bucket_count);
         LS_TRY(ls_staging_new(o, &r->staging));
     }
     return LS_SUCCESS;
 }
 
 ls_status ls_reducer_host_new(const ls_reducer_options *options, ls_reducer **out) {
-    host_reducer *r;
-    LS_TRY(LS_NEW(r, 1, "reducer of %d buckets", options->bucket_count));
+    host_reducer *r = ls_new(1, sizeof *r, "reducer of %d buckets", options->bucket_count);
     r->base = (ls_reducer){ .kind = &kind, .options = *options };
     init_locks(r);
     ls_status status = set_up(r);

@@ -124,7 +124,7 @@ static const ls_reducer_kind kind = {
 static ls_status fill(queue_reducer *r) {
     const ls_reducer_options *o = &r->base.options;
     const ls_device_api *api = o->device->api;
-    LS_TRY(LS_NEW(r->events, o->bucket_count + 1, "reducer of %d buckets", o->bucket_count));
+    r->events = ls_new(o->bucket_count + 1, sizeof *r->events, "reducer of %d buckets", o->bucket_count);
     for (int i = 0; i < o->bucket_count; i++) LS_TRY(api->event_new(o->device, 0, &r->events[i]));
     ls_event **others[] = { &r->summed, &r->before, &r->after };
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) LS_TRY(api->event_new(o->device, 0, others[i]));
@@ -132,8 +132,7 @@ static ls_status fill(queue_reducer *r) {
 }
 
 ls_status ls_reducer_queue_new(const ls_reducer_options *options, ls_reducer **out) {
-    queue_reducer *r;
-    LS_TRY(LS_NEW(r, 1, "reducer of %d buckets", options->bucket_count));
+    queue_reducer *r = ls_new(1, sizeof *r, "reducer of %d buckets", options->bucket_count);
     r->base = (ls_reducer){ .kind = &kind, .options = *options };
     ls_status status = fill(r);
     return LS_GIVE(status, &r->base, out, queue_free);

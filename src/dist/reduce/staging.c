@@ -24,7 +24,7 @@ struct ls_staging {
 static ls_status fill(ls_staging *s, const ls_reducer_options *o) {
     const ls_device_api *api = o->device->api;
     size_t bytes = 0;
-    LS_TRY(LS_NEW(s->places, s->count + 1, "staging of %d buckets", s->count));
+    s->places = ls_new(s->count + 1, sizeof *s->places, "staging of %d buckets", s->count);
     for (int b = 0; b < s->count; b++) {
         size_t own = (size_t)s->buckets[b].count * ls_dtype_bytes(s->buckets[b].dtype);
         s->places[b].pinned = (ls_buffer){ NULL, bytes, own };
@@ -44,8 +44,7 @@ static ls_status fill(ls_staging *s, const ls_reducer_options *o) {
 }
 
 ls_status ls_staging_new(const ls_reducer_options *options, ls_staging **out) {
-    ls_staging *s;
-    LS_TRY(LS_NEW(s, 1, "staging of %d buckets", options->bucket_count));
+    ls_staging *s = ls_new(1, sizeof *s, "staging of %d buckets", options->bucket_count);
     *s = (ls_staging){ .device = options->device,
         .compute = options->queue,
         .buckets = options->buckets,

@@ -30,8 +30,7 @@ static void poll_state(void *context) {
 ls_status ls_collective_monitor_new(
     const ls_collective_api *api, ls_collective *collective, ls_collective_monitor **out) {
     static const char what[] = "watchdog of the device's collectives";
-    ls_collective_monitor *monitor;
-    LS_TRY(LS_NEW(monitor, 1, "%s", what));
+    ls_collective_monitor *monitor = ls_new(1, sizeof *monitor, "%s", what);
     monitor->api = api;
     monitor->collective = collective;
     monitor->progress.last_tag = -1;

@@ -122,8 +122,7 @@ static ls_status exchange_addresses(ls_heartbeat *heartbeat, const ls_watched_ra
     snprintf(mine.host, sizeof mine.host, "%s", ranks->host);
     if (getrandom(&mine.key, sizeof mine.key, GRND_NONBLOCK) != sizeof mine.key) mine.key = mine.machine;
     open_socket(heartbeat, one_host, &mine);
-    handshake *all;
-    LS_TRY(LS_NEW(all, n, "heartbeats of %d ranks", n));
+    handshake *all = ls_new(n, sizeof *all, "heartbeats of %d ranks", n);
     ls_status status = ranks->allgather(ranks->comm, &mine, all, sizeof mine);
     if (!ls_failed(status)) {
         heartbeat->key = all[0].key;
@@ -140,17 +139,15 @@ static ls_status exchange_addresses(ls_heartbeat *heartbeat, const ls_watched_ra
 
 ls_status ls_heartbeat_open(const ls_watched_ranks *ranks, ls_heartbeat **out) {
     size_t n = (size_t)ranks->world_size;
-    ls_heartbeat *heartbeat;
-    ls_heartbeat_peer *peers;
-    LS_TRY(LS_NEW(heartbeat, 1, "heartbeats of %zu ranks", n));
+    ls_heartbeat *heartbeat = ls_new(1, sizeof *heartbeat, "heartbeats of %zu ranks", n);
     heartbeat->socket = heartbeat->watched_rank = heartbeat->watched_fd = -1;
     atomic_store(&heartbeat->gone, -1);
     for (int m = 0; m < MONITORS; m++) heartbeat->monitors[m].rank = -1;
     heartbeat->table = (ls_heartbeat_table){ .rank = ranks->rank, .world_size = ranks->world_size };
-    ls_status status = LS_NEW(heartbeat->table.row, n, "heartbeats of %zu ranks", n);
-    ls_keep_first(&status, LS_NEW(peers, n, "heartbeats of %zu ranks", n));
+    heartbeat->table.row = ls_new(n, sizeof *heartbeat->table.row, "heartbeats of %zu ranks", n);
+    ls_heartbeat_peer *peers = ls_new(n, sizeof *peers, "heartbeats of %zu ranks", n);
     heartbeat->table.peer = peers;
-    LS_THEN(status, exchange_addresses(heartbeat, ranks, peers));
+    ls_status status = exchange_addresses(heartbeat, ranks, peers);
     return LS_GIVE(status, heartbeat, out, ls_heartbeat_close);
 }
 

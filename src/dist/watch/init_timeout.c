@@ -42,8 +42,7 @@ ls_status ls_init_timeout_new(const ls_launcher *launcher, ls_init_timeout **out
     *out = NULL;
     double limit_s = ls_init_timeout_seconds();
     if (!(limit_s > 0)) return LS_SUCCESS;
-    ls_init_timeout *timeout;
-    LS_TRY(LS_NEW(timeout, 1, "watch over MPI's start"));
+    ls_init_timeout *timeout = ls_new(1, sizeof *timeout, "watch over MPI's start");
     timeout->waited_s = -turn_s * (launcher->rank < 2 ? launcher->rank : 2);
     timeout->limit_s = limit_s;
     timeout->launcher = *launcher;

@@ -290,8 +290,7 @@ static ls_status start(ls_watchdog *watchdog) {
 
 ls_status ls_watchdog_new(
     const ls_watched_ranks *ranks, ls_life *life, ls_flight_recorder *recorder, ls_watchdog **out) {
-    ls_watchdog *watchdog;
-    LS_TRY(LS_NEW(watchdog, 1, "watchdog"));
+    ls_watchdog *watchdog = ls_new(1, sizeof *watchdog, "watchdog");
     watchdog->ranks = *ranks;
     watchdog->life = life;
     watchdog->recorder = recorder;
