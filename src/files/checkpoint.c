@@ -55,7 +55,7 @@ static ls_status write_tensors(
 
 static ls_status write_files(const char *folder, const ls_snapshot *s, const ls_train_info *info,
     const ls_weights_metadata *metadata, int64_t *bytes) {
-    char path[PATH_BYTES], *text = NULL;
+    char path[PATH_BYTES];
     ls_manifest_file files[] = { { weights_name, 0, s->params, { 0, 0 } },
         { state_name, s->params, s->count, { 0, 0 } } };
     *bytes = 0;
@@ -64,7 +64,7 @@ static ls_status write_files(const char *folder, const ls_snapshot *s, const ls_
         *bytes += (int64_t)files[f].digest.bytes;
     }
     LS_TRY(join(path, folder, manifest_name));
-    LS_TRY(ls_manifest_text(s, info, files, 2, path, &text));
+    char *text = ls_manifest_text(s, info, files, 2);
     *bytes += (int64_t)strlen(text);
     ls_status status = ls_write_file(path, text, strlen(text)); // syncs the folder, too
     free(text);
@@ -168,7 +168,7 @@ static ls_status check_name(const char *path, int64_t update) {
 }
 
 static ls_status read_all(const char *path, ls_checkpoint *c) {
-    LS_TRY(LS_NEW_TEXT(c->path, path, "%s", path));
+    c->path = ls_new_text(path);
     LS_TRY(ls_checkpoint_read_manifest(path, &c->manifest, &c->counters));
     LS_TRY(read_tensors(c, weights_name, &c->weights));
     return read_tensors(c, state_name, &c->state);
@@ -192,8 +192,7 @@ ls_status ls_checkpoint_read_manifest(const char *path, cJSON **manifest, ls_tra
 }
 
 ls_status ls_checkpoint_read(const char *path, ls_checkpoint **out) {
-    ls_checkpoint *c;
-    LS_TRY(LS_NEW(c, 1, "%s", path));
+    ls_checkpoint *c = ls_new(1, sizeof *c, "%s", path);
     ls_status status = read_all(path, c);
     return LS_GIVE(status, c, out, ls_checkpoint_free);
 }

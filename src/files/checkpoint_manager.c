@@ -52,22 +52,15 @@ ls_status ls_checkpoint_manager_list(const char *folder, int64_t **updates, int 
     DIR *dir = ls_held_opendir(folder);
     if (!dir && errno == ENOENT) return LS_SUCCESS;
     if (!dir) return ls_fail_io("look for checkpoints", folder, "opendir");
-    ls_status status = LS_SUCCESS;
-    for (struct dirent *entry; !ls_failed(status) && (entry = readdir(dir));) {
+    for (struct dirent *entry; (entry = readdir(dir));) {
         int64_t update = ls_checkpoint_update(entry->d_name);
         if (update < 0) continue;
-        status = LS_GROW(*updates, *count, "%s", folder);
-        if (!ls_failed(status)) (*updates)[(*count)++] = update;
+        *updates = ls_grow(*updates, *count, sizeof **updates, "checkpoints in %s", folder);
+        (*updates)[(*count)++] = update;
     }
     closedir(dir);
-    if (ls_failed(status)) {
-        free(*updates);
-        *updates = NULL;
-        *count = 0;
-    } else if (*count) {
-        qsort(*updates, (size_t)*count, sizeof **updates, by_update);
-    }
-    return status;
+    if (*count) qsort(*updates, (size_t)*count, sizeof **updates, by_update);
+    return LS_SUCCESS;
 }
 
 void ls_checkpoint_manager_clean(const char *folder) {
@@ -110,18 +103,17 @@ static double accuracy_of(const ls_train_counters *c) {
     return c->evaluation.update == c->update ? ls_train_evaluation_accuracy(&c->evaluation) : -1;
 }
 
-static ls_status add_kept(ls_checkpoint_manager *c, int64_t update, double accuracy) {
+static void add_kept(ls_checkpoint_manager *c, int64_t update, double accuracy) {
     for (int i = 0; i < c->retained_count; i++) {
         if (c->retained[i].update != update) continue;
         c->retained[i].accuracy = accuracy; // written again
-        return LS_SUCCESS;
+        return;
     }
     int at = c->retained_count;
-    LS_TRY(LS_GROW(c->retained, at, "%s", c->folder));
+    c->retained = ls_grow(c->retained, at, sizeof *c->retained, "%s", c->folder);
     c->retained_count++;
     for (; at > 0 && c->retained[at - 1].update > update; at--) c->retained[at] = c->retained[at - 1];
     c->retained[at] = (retained){ update, accuracy };
-    return LS_SUCCESS;
 }
 
 // What earlier parts of the run left. A manifest that cannot be read has no accuracy: it goes when its time comes. One
@@ -143,7 +135,7 @@ static ls_status find_kept(ls_checkpoint_manager *c) {
         if (read.code == LS_DEVICE)
             status = read;
         else if (ours)
-            status = add_kept(c, updates[i], ls_failed(read) ? -1 : accuracy_of(&counters));
+            add_kept(c, updates[i], ls_failed(read) ? -1 : accuracy_of(&counters));
     }
     free(updates);
     return status;
@@ -187,7 +179,7 @@ static ls_status write_snapshot(ls_checkpoint_manager *c) {
     LS_TRY(ls_checkpoint_write(c->path, c->snapshot, c->info, c->metadata, &c->event.bytes));
     c->untidy = 0;
     if (untidy) ls_checkpoint_manager_clean(c->folder);
-    LS_TRY(add_kept(c, c->snapshot->counters.update, accuracy_of(&c->snapshot->counters)));
+    add_kept(c, c->snapshot->counters.update, accuracy_of(&c->snapshot->counters));
     prune(c, c->snapshot->counters.update);
     return LS_SUCCESS;
 }
@@ -240,8 +232,7 @@ static ls_status open_folder(const char *folder, const ls_dataset *data, ls_chec
 
 ls_status ls_checkpoint_manager_open(
     const char *folder, const ls_train_info *info, const ls_dataset *data, ls_checkpoint_manager **out) {
-    ls_checkpoint_manager *c;
-    LS_TRY(LS_NEW(c, 1, "run's checkpoints"));
+    ls_checkpoint_manager *c = ls_new(1, sizeof *c, "run's checkpoints");
     c->info = info;
     pthread_mutex_init(&c->lock, NULL);
     ls_cond_init(&c->changed);

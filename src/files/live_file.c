@@ -33,25 +33,16 @@ static ls_status open_stream(const char *path, int how, FILE **out) {
         status = ls_fail(LS_STORAGE, "%s: cannot be written: is %s, expected a regular file: move it away", path,
             ls_file_kind(&info));
     else if (!(*out = fdopen(fd, "a+")))
-        status = ls_no_memory(0, "%s", path);
+        ls_out_of_memory(0, "writing %s", path);
     if (ls_failed(status)) close(fd);
     return status;
 }
 
 ls_status ls_live_file_open(const char *path, int how, const char *what, ls_live_file **out) {
-    ls_live_file *file;
-    char *copy = NULL;
     FILE *stream = NULL;
-    ls_status status = LS_NEW(file, 1, "%s", path);
-    LS_THEN(status, LS_NEW_TEXT(copy, path, "%s", path));
-    LS_THEN(status, open_stream(path, how, &stream));
-    if (ls_failed(status)) {
-        free(copy);
-        free(file);
-        return status;
-    }
-    *file = (ls_live_file){ .stream = stream, .path = copy, .what = what };
-    *out = file;
+    LS_TRY(open_stream(path, how, &stream));
+    ls_live_file *file = *out = ls_new(1, sizeof *file, "%s", path);
+    *file = (ls_live_file){ .stream = stream, .path = ls_new_text(path), .what = what };
     return LS_SUCCESS;
 }
 

@@ -182,21 +182,19 @@ static void add_files(cJSON *tree, const ls_snapshot *s, const ls_manifest_file 
     }
 }
 
-ls_status ls_manifest_text(const ls_snapshot *s, const ls_train_info *info, const ls_manifest_file *files, int count,
-    const char *path, char **text) {
+char *ls_manifest_text(const ls_snapshot *s, const ls_train_info *info, const ls_manifest_file *files, int count) {
     cJSON *tree = cJSON_CreateObject();
     add_info(tree, info);
     ls_manifest_add_counters(tree, &s->counters);
     add_files(tree, s, files, count);
     char *body = ls_json_text(tree, 1);
     cJSON_Delete(tree);
-    size_t bytes = body ? strlen(body) : 0;
-    if (bytes > 2) bytes -= 2; // without the "\n}" that ends it
+    const size_t bytes = strlen(body) - 2; // without the "\n}" at its end
     char hash[17];
-    if (body) ls_hash_text(ls_hash(body, bytes), hash);
-    int length = body ? asprintf(text, "%.*s%s%s%s", (int)bytes, body, hash_member, hash, hash_end) : -1;
+    ls_hash_text(ls_hash(body, bytes), hash);
+    char *text = ls_new_textf("%.*s%s%s%s", (int)bytes, body, hash_member, hash, hash_end);
     cJSON_free(body);
-    return length < 0 ? ls_no_memory(0, "%s", path) : LS_SUCCESS;
+    return text;
 }
 
 // --- reading -------------------------------------------------------------------------------------

@@ -14,9 +14,9 @@ typedef struct { // a file of tensors [first, end) of the snapshot
     ls_safetensors_digest digest;
 } ls_manifest_file;
 
-// *text: to be freed by the caller. path: for messages.
-LS_CHECKED ls_status ls_manifest_text(const ls_snapshot *snapshot, const ls_train_info *info,
-    const ls_manifest_file *files, int count, const char *path, char **text);
+// Returns the text of the manifest, for free().
+char *ls_manifest_text(
+    const ls_snapshot *snapshot, const ls_train_info *info, const ls_manifest_file *files, int count);
 // Adds the counters to a JSON object as a manifest has them: sections cursor, update, sums, evaluation and steady.
 void ls_manifest_add_counters(cJSON *tree, const ls_train_counters *counters);
 // Refuses what is not whole, by its hash, and what another version wrote.

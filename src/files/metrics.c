@@ -34,12 +34,9 @@ static cJSON *new_event(const ls_metrics *metrics, const char *name) {
 // Takes event.
 void ls_metrics_put(ls_metrics *metrics, cJSON *event) {
     char *text = ls_json_text(event, 0);
-    const size_t length = text ? strlen(text) : 0;
-    if (text) text[length] = '\n'; // where its terminator was
-    if (text)
-        ls_live_file_put(metrics->file, text, length + 1);
-    else
-        ls_live_file_fail(metrics->file, ls_no_memory(0, "metrics.jsonl"));
+    const size_t length = strlen(text);
+    text[length] = '\n'; // in the place of its terminator
+    ls_live_file_put(metrics->file, text, length + 1);
     cJSON_free(text);
     cJSON_Delete(event);
 }
@@ -95,17 +92,15 @@ static void put_start(ls_metrics *metrics, const ls_train_info *info) {
 }
 
 ls_status ls_metrics_open(const char *path, int append, const ls_train_info *info, ls_metrics **out) {
-    ls_metrics *metrics;
     ls_live_file *file = NULL;
-    ls_status status = LS_NEW(metrics, 1, "%s", path);
-    LS_THEN(status, ls_live_file_open(path, append ? 0 : O_TRUNC, "a line", &file));
+    ls_status status = ls_live_file_open(path, append ? 0 : O_TRUNC, "a line", &file);
     // A process that was killed may have left half a line: without it the file is JSON lines again.
     if (append) LS_THEN(status, ls_live_file_cut_half_line(file));
     if (ls_failed(status)) {
         if (file) ls_keep_first(&status, ls_live_file_close(file));
-        free(metrics);
         return status;
     }
+    ls_metrics *metrics = ls_new(1, sizeof *metrics, "%s", path);
     *metrics = (ls_metrics){ .file = file,
         .update = info->resumed_at,
         .epoch = info->resumed_at / info->batches.windows,
@@ -271,8 +266,7 @@ ls_status ls_metrics_last_checkpoint(const char *path, int64_t *update) {
         return LS_SUCCESS; // opening it to write fails with what is wrong
     LS_TRY(ls_input_open(path, &input));
     FILE *file = fdopen(input.fd, "r");
-    if (!file) ls_input_close(&input);
-    if (!file) return ls_no_memory(0, "%s", path);
+    if (!file) ls_out_of_memory(0, "reading %s", path);
     find_last_checkpoint(file, update);
     int broken = ferror(file);
     fclose(file);

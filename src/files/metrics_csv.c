@@ -35,7 +35,7 @@ static ls_status add_column(table *t, const char *name, const cJSON *value) {
     if (t->columns == LS_METRICS_COLUMNS_MAX)
         return ls_fail(LS_STORAGE, "its events have more than %d different fields: it is no metrics.jsonl of a run",
             LS_METRICS_COLUMNS_MAX);
-    LS_TRY(LS_NEW_TEXT(t->names[t->columns], name, "columns"));
+    t->names[t->columns] = ls_new_text(name);
     *slot = ++t->columns;
     return LS_SUCCESS;
 }
@@ -69,30 +69,28 @@ static ls_status visit(table *t, const cJSON *holder, const char *prefix, visito
 
 // --- rows ----------------------------------------------------------------------------------------
 
-static ls_status put_text(FILE *file, const char *text) {
-    char *escaped = NULL;
+static void put_text(FILE *file, const char *text) {
+    char *escaped;
     size_t bytes;
-    FILE *memory = open_memstream(&escaped, &bytes);
-    if (memory) ls_text_print(memory, text);
-    const int whole = memory && fclose(memory) == 0;
-    if (whole && strpbrk(escaped, ",\"")) {
+    FILE *memory = ls_text_stream(&escaped, &bytes);
+    ls_text_print(memory, text);
+    ls_text_stream_close(memory);
+    if (strpbrk(escaped, ",\"")) {
         fputc('"', file);
         for (const char *at = escaped; *at; at++) fputs(*at == '"' ? "\"\"" : (char[2]){ *at }, file);
         fputc('"', file);
-    } else if (whole) {
+    } else {
         fputs(escaped, file);
     }
     free(escaped);
-    return whole ? LS_SUCCESS : ls_no_memory(0, "a text");
 }
 
-static ls_status put_value(FILE *file, const cJSON *value) {
+static void put_value(FILE *file, const cJSON *value) {
     char digits[LS_JSON_REAL_BYTES];
-    if (cJSON_IsString(value)) return put_text(file, value->valuestring);
+    if (cJSON_IsString(value)) put_text(file, value->valuestring);
     if (cJSON_IsBool(value)) fputs(cJSON_IsTrue(value) ? "true" : "false", file);
     if (cJSON_IsNumber(value) && isfinite(value->valuedouble))
         fputs(ls_json_real_text(digits, value->valuedouble), file);
-    return LS_SUCCESS;
 }
 
 static int is_row(const table *t, const ls_metrics_line *line) {
@@ -112,7 +110,7 @@ static ls_status put_row(void *context, const ls_metrics_line *line) {
     fprintf(t->file, "%lld", (long long)line->part);
     for (int c = 0; c < t->columns; c++) {
         fputc(',', t->file);
-        LS_TRY(put_value(t->file, t->values[c]));
+        put_value(t->file, t->values[c]);
     }
     fputc('\n', t->file);
     t->rows++;
@@ -125,7 +123,7 @@ static ls_status write_table(table *t, ls_metrics_reader *reader) {
     fputs("part", t->file);
     for (int c = 0; c < t->columns; c++) {
         fputc(',', t->file);
-        LS_TRY(put_text(t->file, t->names[c]));
+        put_text(t->file, t->names[c]);
     }
     fputc('\n', t->file);
     return ls_metrics_reader_each(reader, put_row, t);
@@ -133,10 +131,10 @@ static ls_status write_table(table *t, ls_metrics_reader *reader) {
 
 ls_status ls_metrics_write_csv(ls_metrics_reader *reader, const char *kind, FILE *file) {
     table t = { .kind = kind, .file = file };
-    ls_status status = LS_NEW(t.slots, SLOTS, "columns");
-    LS_THEN(status, LS_NEW(t.names, LS_METRICS_COLUMNS_MAX, "columns"));
-    LS_THEN(status, LS_NEW(t.values, LS_METRICS_COLUMNS_MAX, "columns"));
-    LS_THEN(status, write_table(&t, reader));
+    t.slots = ls_new(SLOTS, sizeof *t.slots, "columns");
+    t.names = ls_new(LS_METRICS_COLUMNS_MAX, sizeof *t.names, "columns");
+    t.values = ls_new(LS_METRICS_COLUMNS_MAX, sizeof *t.values, "columns");
+    ls_status status = write_table(&t, reader);
     for (int c = 0; c < t.columns; c++) free(t.names[c]);
     free(t.names);
     free(t.values);

@@ -119,7 +119,7 @@ static ls_status each(
 static ls_status note_start(void *context, const ls_metrics_line *line) {
     ls_metrics_reader *r = context;
     if (strcmp(line->kind, "start") != 0) return LS_SUCCESS;
-    LS_TRY(LS_GROW(r->resumed_at, r->starts, "%s", r->path));
+    r->resumed_at = ls_grow(r->resumed_at, r->starts, sizeof *r->resumed_at, "%s", r->path);
     // Without it, the part begins at the run's start.
     if (!ls_json_whole(ls_json_get(line->json, "resumed_at_update"), LS_JSON_WHOLE_MAX, &r->resumed_at[r->starts]))
         r->resumed_at[r->starts] = 0;
@@ -142,13 +142,12 @@ static ls_status find_file(const char *path, char *dst) {
 }
 
 ls_status ls_metrics_reader_open(const char *path, ls_metrics_reader **out) {
-    ls_metrics_reader *r;
-    LS_TRY(LS_NEW(r, 1, "%s", path));
+    ls_metrics_reader *r = ls_new(1, sizeof *r, "%s", path);
     r->input.fd = -1;
     ls_status status = find_file(path, r->path);
     LS_THEN(status, ls_input_open(r->path, &r->input));
     r->line_bytes = r->input.bytes < LS_METRICS_LINE_BYTES_MAX ? r->input.bytes : LS_METRICS_LINE_BYTES_MAX;
-    LS_THEN(status, LS_NEW(r->line, r->line_bytes + 1, "%s", path));
+    LS_THEN(status, ls_try_new(&r->line, r->line_bytes + 1, 1, "%s", path));
     LS_THEN(status, find_parts(r));
     return LS_GIVE(status, r, out, ls_metrics_reader_close);
 }

@@ -460,7 +460,7 @@ static ls_status pack(const char *path, const Onnx__ModelProto *model) {
     if (bytes > INT32_MAX) // a limit of protobuf
         return ls_fail(LS_USAGE, "%s: would have %zu bytes; an ONNX file has at most %d", path, bytes, INT32_MAX);
     uint8_t *packed;
-    LS_TRY(LS_NEW(packed, bytes, "%s", path));
+    LS_TRY(ls_try_new(&packed, bytes, 1, "%s", path));
     onnx__model_proto__pack(model, packed);
     ls_status status = ls_write_file(path, packed, bytes);
     free(packed);
@@ -530,7 +530,7 @@ static ls_status check_names(const ls_graph *g) {
     return LS_SUCCESS;
 }
 
-static ls_status new_builder(const ls_weights_info *info, builder *b) {
+static void new_builder(const ls_weights_info *info, builder *b) {
     const ls_graph *g = info->graph;
     const size_t layers = (size_t)g->layer_count;
     size_t nodes = 3 + 7 * layers;                                  // normalisation, output; of group norm seven
@@ -541,27 +541,26 @@ static ls_status new_builder(const ls_weights_info *info, builder *b) {
         if ((size_t)g->layers[l].in.c > channels) channels = (size_t)g->layers[l].in.c;
     }
     *b = (builder){ .info = info, .graph = g, .operator_set = OPERATOR_SET_MIN };
-    LS_TRY(LS_NEW(b->weights, tensors, "ONNX graph of %s", g->path));
-    LS_TRY(LS_NEW(b->nodes, nodes, "ONNX graph of %s", g->path));
-    LS_TRY(LS_NEW(b->node_list, nodes, "ONNX graph of %s", g->path));
-    LS_TRY(LS_NEW(b->tensors, tensors, "ONNX graph of %s", g->path));
-    LS_TRY(LS_NEW(b->tensor_list, tensors, "ONNX graph of %s", g->path));
-    LS_TRY(LS_NEW(b->ones, channels, "ONNX graph of %s", g->path));
-    LS_TRY(LS_NEW(b->zeros, channels, "ONNX graph of %s", g->path));
+    b->weights = ls_new(tensors, sizeof *b->weights, "ONNX graph of %s", g->path);
+    b->nodes = ls_new(nodes, sizeof *b->nodes, "ONNX graph of %s", g->path);
+    b->node_list = ls_new(nodes, sizeof *b->node_list, "ONNX graph of %s", g->path);
+    b->tensors = ls_new(tensors, sizeof *b->tensors, "ONNX graph of %s", g->path);
+    b->tensor_list = ls_new(tensors, sizeof *b->tensor_list, "ONNX graph of %s", g->path);
+    b->ones = ls_new(channels, sizeof *b->ones, "ONNX graph of %s", g->path);
+    b->zeros = ls_new(channels, sizeof *b->zeros, "ONNX graph of %s", g->path);
     for (size_t c = 0; c < channels; c++) b->ones[c] = 1;
     cJSON *classes = cJSON_CreateArray();
     for (int i = 0; i < g->classes; i++) ls_json_append(classes, ls_json_string(info->classes[i]));
     b->classes = ls_json_text(classes, 0);
     cJSON_Delete(classes);
-    return b->classes ? LS_SUCCESS : ls_no_memory(0, "ONNX graph of %s", g->path);
 }
 
 ls_status ls_onnx_write(
     const char *path, const ls_weights_info *info, const ls_safetensors *weights, int *operator_set) {
     builder b;
     LS_TRY(check_names(info->graph));
-    ls_status status = new_builder(info, &b);
-    LS_THEN(status, ls_weights_find(weights, info->graph, b.weights));
+    new_builder(info, &b);
+    ls_status status = ls_weights_find(weights, info->graph, b.weights);
     LS_THEN(status, write_model(path, &b));
     *operator_set = b.operator_set;
     free(b.weights);

@@ -292,7 +292,7 @@ static ls_status absolute_path(const ls_config *cfg, int option, char text[LS_TE
     if (!text[0]) return LS_SUCCESS;
     LS_TRY(ls_config_path(cfg, option, joined, sizeof joined));
     char *real = realpath(joined, NULL);
-    if (!real && errno == ENOMEM) return ls_no_memory(0, "%s", joined);
+    if (!real && errno == ENOMEM) ls_out_of_memory(0, "the path %s", joined);
     int fits = snprintf(text, LS_TEXT_BYTES, "%s", real ? real : joined) < LS_TEXT_BYTES;
     free(real);
     return fits ? LS_SUCCESS : ls_fail(LS_USAGE, "%s: path longer than %d bytes", joined, LS_TEXT_BYTES - 1);
@@ -325,13 +325,11 @@ static ls_status put_text(
 static ls_status put_config(const ls_run_folder *folder, const ls_train_info *info, const ls_config *effective) {
     char *text = NULL;
     size_t bytes = 0;
-    FILE *memory = open_memstream(&text, &bytes);
-    if (!memory) return ls_no_memory(0, "%s/%s", folder->path, config_file);
+    FILE *memory = ls_text_stream(&text, &bytes);
     ls_run_parts_write(info, memory);
     ls_config_write(effective, memory, 0);
-    int broken = fclose(memory);
-    ls_status status = broken ? ls_no_memory(0, "%s/%s", folder->path, config_file)
-                              : put_text(folder, config_file, info->cfg->file, text, bytes);
+    ls_text_stream_close(memory);
+    ls_status status = put_text(folder, config_file, info->cfg->file, text, bytes);
     free(text);
     return status;
 }

@@ -82,16 +82,11 @@ ls_status ls_run_identity_read(const char *path, ls_run_identity *out, int *know
                    ? LS_SUCCESS
                    : ls_fail(ls_io_code(errno, LS_STORAGE), "%s: cannot be read: %s", path, strerror(errno));
     LS_TRY(ls_read_beginning(path, BYTES_MAX, &text, &bytes));
-    errno = 0;
     cJSON *tree = cJSON_ParseWithLength(text, bytes);
-    int no_memory = !tree && errno == ENOMEM;
     const char *name = ls_json_get_text(tree, "format");
     *known = name && strcmp(name, format) == 0;
     ls_status status = *known ? take(path, tree, out) : LS_SUCCESS;
-    if (no_memory)
-        status = ls_no_memory(0, "%s", path);
-    else if (!tree && strstr(text, format))
-        status = ls_fail(LS_STORAGE, "%s: damaged: no valid JSON", path);
+    if (!tree && strstr(text, format)) status = ls_fail(LS_STORAGE, "%s: damaged: no valid JSON", path);
     cJSON_Delete(tree);
     free(text);
     return status;

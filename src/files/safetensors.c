@@ -111,9 +111,8 @@ static ls_status check_tensors(const char *path, const ls_safetensors_tensor *te
                 tensors[i].name);
         begin += tensor_bytes(&tensors[i]);
     }
-    const char **names;
     ls_status status = LS_SUCCESS;
-    LS_TRY(LS_NEW(names, count + 1, "%s", path));
+    const char **names = ls_new(count + 1, sizeof *names, "%s", path);
     for (int i = 0; i < count; i++) names[i] = tensors[i].name;
     qsort(names, (size_t)count, sizeof *names, by_text);
     for (int i = 1; i < count; i++)
@@ -128,7 +127,6 @@ ls_status ls_safetensors_write(const char *path, const ls_safetensors_tensor *te
     LS_TRY(check_tensors(path, tensors, tensor_count));
     static const char spaces[DATA_ALIGN] = "                                                                ";
     char *header = make_header(tensors, tensor_count, entries, entry_count);
-    if (!header) return ls_no_memory(0, "%s", path);
     const size_t text_bytes = strlen(header);
     const size_t padding = (DATA_ALIGN - (LENGTH_BYTES + text_bytes) % DATA_ALIGN) % DATA_ALIGN;
     const uint64_t length = text_bytes + padding;
@@ -297,7 +295,7 @@ static ls_status parse_header(ls_safetensors *file, const char *text, size_t len
         return ls_fail(LS_STORAGE, "%s: more than spaces after the header's JSON, at byte %td of the file", file->path,
             end - text + LENGTH_BYTES);
     }
-    LS_TRY(LS_NEW(file->entries, cJSON_GetArraySize(file->header) + 1, "%s", file->path));
+    file->entries = ls_new(cJSON_GetArraySize(file->header) + 1, sizeof *file->entries, "%s", file->path);
     int metadata_seen = 0;
     for (const cJSON *item = file->header->child; item; item = item->next) {
         if (strcmp(item->string, metadata_key) != 0) {
@@ -309,7 +307,7 @@ static ls_status parse_header(ls_safetensors *file, const char *text, size_t len
             LS_TRY(check_metadata(file, item));
         }
     }
-    LS_TRY(LS_NEW(file->by_name, file->count + 1, "%s", file->path));
+    file->by_name = ls_new(file->count + 1, sizeof *file->by_name, "%s", file->path);
     qsort(file->entries, (size_t)file->count, sizeof *file->entries, by_begin);
     LS_TRY(check_names(file));
     return check_coverage(file);
@@ -317,7 +315,7 @@ static ls_status parse_header(ls_safetensors *file, const char *text, size_t len
 
 static ls_status read_header(ls_safetensors *file, const ls_input *input, uint64_t length, ls_hasher *hasher) {
     char *text;
-    LS_TRY(LS_NEW(text, length + 1, "%s", file->path));
+    LS_TRY(ls_try_new(&text, length + 1, 1, "%s", file->path));
     ls_status status = ls_input_read(input, LENGTH_BYTES, text, (size_t)length);
     LS_THEN(status, parse_header(file, text, (size_t)length));
     ls_hasher_add(hasher, text, (size_t)length);
@@ -327,7 +325,7 @@ static ls_status read_header(ls_safetensors *file, const ls_input *input, uint64
 
 // The data only when the header has shown that they are as long as it promises.
 static ls_status read_data(ls_safetensors *file, const ls_input *input, ls_hasher *hasher) {
-    LS_TRY(LS_NEW_BYTES(file->data, file->data_bytes + 1, "%s", file->path));
+    LS_TRY(ls_try_new(&file->data, file->data_bytes + 1, 1, "%s", file->path));
     LS_TRY(ls_input_read(input, input->bytes - file->data_bytes, file->data, file->data_bytes));
     ls_hasher_add(hasher, file->data, file->data_bytes);
     file->digest = (ls_safetensors_digest){ input->bytes, ls_hasher_hash(hasher) };
@@ -354,22 +352,15 @@ static ls_status read_parts(ls_safetensors *file, const ls_input *input, ls_hash
 }
 
 ls_status ls_safetensors_read(const char *path, ls_safetensors **out) {
-    ls_safetensors *file;
-    ls_hasher *hasher = NULL;
-    ls_input input = { .fd = -1 };
-    ls_status status;
-    LS_TRY_GOTO(LS_NEW(file, 1, "%s", path));
-    LS_TRY_GOTO(LS_NEW_TEXT(file->path, path, "%s", path));
-    LS_TRY_GOTO((hasher = ls_hasher_new()) ? LS_SUCCESS : ls_no_memory(0, "%s", path));
-    LS_TRY_GOTO(ls_input_open(path, &input));
-    LS_TRY_GOTO(read_parts(file, &input, hasher));
-    *out = file;
-    file = NULL; // ownership moved to *out
-done:
+    ls_input input;
+    LS_TRY(ls_input_open(path, &input));
+    ls_safetensors *file = ls_new(1, sizeof *file, "%s", path);
+    file->path = ls_new_text(path);
+    ls_hasher *hasher = ls_hasher_new();
+    ls_status status = read_parts(file, &input, hasher);
     ls_input_close(&input);
     ls_hasher_free(hasher);
-    ls_safetensors_free(file);
-    return status;
+    return LS_GIVE(status, file, out, ls_safetensors_free);
 }
 
 void ls_safetensors_free(ls_safetensors *file) {
@@ -383,8 +374,7 @@ void ls_safetensors_free(ls_safetensors *file) {
 }
 
 static ls_status refuse_name(const ls_safetensors *file, const char *name) {
-    const char **names = calloc((size_t)file->count + 1, sizeof *names);
-    if (!names) return ls_fail(LS_STORAGE, "%s: has no tensor '%s'", file->path, name);
+    const char **names = ls_new(file->count + 1, sizeof *names, "names of tensors");
     for (int i = 0; i < file->count; i++) names[i] = file->entries[i].name;
     const char *nearest = ls_text_nearest(name, names, file->count);
     ls_status status = ls_fail(LS_STORAGE, "%s: has no tensor '%s'%s%s%s: weights of another network?", file->path,

@@ -35,14 +35,9 @@ static void describe_all(ls_snapshot *s, const ls_graph *graph, const ls_param_r
 }
 
 ls_status ls_snapshot_list(const ls_graph *graph, const ls_param_rules *rules, ls_snapshot **out) {
-    ls_snapshot *s;
-    int count = graph->param_count * (2 + rules->kept); // at most
-    LS_TRY(LS_NEW(s, 1, "list of %d tensors", count));
-    ls_status status = LS_NEW(s->tensors, count + 1, "list of %d tensors", count);
-    if (ls_failed(status)) {
-        free(s);
-        return status;
-    }
+    const int count = graph->param_count * (2 + rules->kept); // at most
+    ls_snapshot *s = ls_new(1, sizeof *s, "list of %d tensors", count);
+    s->tensors = ls_new(count + 1, sizeof *s->tensors, "list of %d tensors", count);
     s->params = graph->param_count;
     describe_all(s, graph, rules);
     *out = s;
@@ -52,7 +47,7 @@ ls_status ls_snapshot_list(const ls_graph *graph, const ls_param_rules *rules, l
 ls_status ls_snapshot_new(const ls_graph *graph, const ls_param_rules *rules, ls_snapshot **out) {
     ls_snapshot *s;
     LS_TRY(ls_snapshot_list(graph, rules, &s));
-    ls_status status = LS_NEW_BYTES(s->values, s->bytes + 1, "snapshot of the run's state");
+    ls_status status = ls_try_new(&s->values, s->bytes + 1, 1, "snapshot of the run's state");
     if (ls_failed(status)) {
         ls_snapshot_free(s);
         return status;
@@ -75,8 +70,7 @@ void ls_snapshot_free(ls_snapshot *snapshot) {
 
 ls_status ls_snapshot_write(const char *path, const ls_snapshot *snapshot, int first, int end,
     const ls_metadata_entry *notes, int note_count, ls_safetensors_digest *digest) {
-    ls_safetensors_tensor *tensors;
-    LS_TRY(LS_NEW(tensors, end - first + 1, "%s", path));
+    ls_safetensors_tensor *tensors = ls_new(end - first + 1, sizeof *tensors, "%s", path);
     for (int i = first; i < end; i++) {
         const ls_snapshot_tensor *from = &snapshot->tensors[i];
         tensors[i - first] = (ls_safetensors_tensor){ .name = from->name, .rank = from->rank, .data = from->values };

@@ -235,20 +235,19 @@ static ls_status open_file(const char *folder, const char *host, ls_live_file **
 }
 
 // As a block of Markdown, whose lines are indented: nothing in them is markup then.
-static ls_status add_configuration(ls_tensorboard *b, const ls_config *cfg) {
+static void add_configuration(ls_tensorboard *b, const ls_config *cfg) {
     char *plain = NULL, *block = NULL;
     size_t plain_bytes, block_bytes;
-    FILE *file = open_memstream(&plain, &plain_bytes);
-    if (file) ls_config_write(cfg, file, 0);
-    int whole = file && fclose(file) == 0;
-    file = whole ? open_memstream(&block, &block_bytes) : NULL;
-    if (file) fputs("    ", file);
-    for (const char *at = plain; file && *at; at++) fputs(*at == '\n' ? "\n    " : (char[2]){ *at }, file);
-    whole = file && fclose(file) == 0;
-    if (whole) add_text(b, "configuration", block, block_bytes);
+    FILE *file = ls_text_stream(&plain, &plain_bytes);
+    ls_config_write(cfg, file, 0);
+    ls_text_stream_close(file);
+    file = ls_text_stream(&block, &block_bytes);
+    fputs("    ", file);
+    for (const char *at = plain; *at; at++) fputs(*at == '\n' ? "\n    " : (char[2]){ *at }, file);
+    ls_text_stream_close(file);
+    add_text(b, "configuration", block, block_bytes);
     free(plain);
     free(block);
-    return whole ? LS_SUCCESS : ls_no_memory(0, "the configuration as text");
 }
 
 static ls_status begin_file(ls_tensorboard *b, const ls_train_info *info) {
@@ -260,7 +259,7 @@ static ls_status begin_file(ls_tensorboard *b, const ls_train_info *info) {
     put_message(&b->event, EVENT_SESSION_LOG, &b->part);
     put_record(b);
     begin_event(b, info->resumed_at);
-    LS_TRY(add_configuration(b, info->cfg));
+    add_configuration(b, info->cfg);
     end_summary(b);
     return LS_SUCCESS;
 }
@@ -274,8 +273,7 @@ static ls_status close_board(ls_tensorboard *b) {
 }
 
 ls_status ls_tensorboard_open(const char *folder, const ls_train_info *info, ls_tensorboard **out) {
-    ls_tensorboard *b;
-    LS_TRY(LS_NEW(b, 1, "TensorBoard's file in %s", folder));
+    ls_tensorboard *b = ls_new(1, sizeof *b, "TensorBoard's file in %s", folder);
     ls_status status = open_file(folder, info->comm->host, &b->file);
     LS_THEN(status, begin_file(b, info));
     if (ls_failed(status)) ls_keep_first(&status, close_board(b));

@@ -45,8 +45,8 @@ static void choose_rows(writer *w, int lane) {
 
 static ls_status sort_spans(writer *w) {
     size_t room = (size_t)ls_spans_count() + 1;
-    LS_TRY(LS_NEW(w->spans, room, "--trace: %zu spans", room));
-    LS_TRY(LS_NEW(w->row, room, "--trace: %zu spans", room));
+    LS_TRY(ls_try_new(&w->spans, room, sizeof *w->spans, "--trace: %zu spans", room));
+    LS_TRY(ls_try_new(&w->row, room, sizeof *w->row, "--trace: %zu spans", room));
     for (int i = 0; i < ls_spans_count(); i++) {
         const ls_span *span = ls_spans_get(i);
         if (span) w->spans[w->count++] = span;
@@ -85,7 +85,7 @@ static cJSON *new_event(const writer *w, const char *kind, const char *name, int
 
 static void write_event(writer *w, cJSON *event) {
     char *text = ls_json_text(event, 0);
-    if (!text || fprintf(w->file, "%s%s", w->any ? ",\n" : "", text) < 0) w->failed = 1;
+    if (fprintf(w->file, "%s%s", w->any ? ",\n" : "", text) < 0) w->failed = 1;
     w->any = 1;
     cJSON_free(text);
     cJSON_Delete(event);

@@ -37,7 +37,6 @@ static ls_status open_file(gathering *g) {
     ls_json_add_int(head, "spans_dropped", g->lost);
     char *text = ls_json_text(head, 0);
     cJSON_Delete(head);
-    if (!text) return ls_no_memory(0, "--trace %s", g->path);
     const char *parts[] = { "{\"displayTimeUnit\":\"ms\",\"otherData\":", text, ",\"traceEvents\":[\n" };
     for (int i = 0; i < 3; i++) ls_atomic_file_write(g->file, parts[i], strlen(parts[i]));
     cJSON_free(text);
@@ -50,8 +49,8 @@ static ls_status prepare(gathering *g, const ls_trace_info *info, double zero_s)
     size_t bytes = 0;
     LS_TRY(ls_trace_events_text(self, info, zero_s, &g->text, &bytes));
     g->mine = (int64_t)bytes;
-    LS_TRY(LS_NEW(g->piece, PIECE_BYTES, "--trace: spans of %d ranks", self->world_size));
-    LS_TRY(LS_NEW(g->bytes, self->world_size, "--trace: spans of %d ranks", self->world_size));
+    LS_TRY(ls_try_new(&g->piece, PIECE_BYTES, 1, "--trace: spans of %d ranks", self->world_size));
+    g->bytes = ls_new(self->world_size, sizeof *g->bytes, "--trace: spans of %d ranks", self->world_size);
     return open_file(g);
 }
 

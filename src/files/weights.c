@@ -38,8 +38,7 @@ ls_status ls_weights_find(const ls_safetensors *file, const ls_graph *graph, con
 
 ls_status ls_weights_load(const ls_safetensors *file, ls_session *session) {
     const ls_graph *graph = session->store->graph;
-    const float **values;
-    LS_TRY(LS_NEW(values, graph->param_count + 1, "list of weights"));
+    const float **values = ls_new(graph->param_count + 1, sizeof *values, "list of weights");
     ls_status status = ls_weights_find(file, graph, values);
     if (!ls_failed(status)) ls_session_set_weights(session, values);
     free(values);

@@ -96,8 +96,8 @@ static int ends_with(const char *text, const char *end) {
     return length >= end_length && strcmp(text + length - end_length, end) == 0;
 }
 
-// What the network calls the file's tensor `name`; *out is to be freed.
-static ls_status rename_tensor(search *s, const char *name, char **out) {
+// Returns what the network calls the file's tensor `name`, for free().
+static char *rename_tensor(search *s, const char *name) {
     char renamed[NAME_BYTES];
     snprintf(renamed, sizeof renamed, "%s", name);
     for (int r = 0; r < s->rule_count; r++) {
@@ -106,7 +106,7 @@ static ls_status rename_tensor(search *s, const char *name, char **out) {
         one->used = 1;
         break;
     }
-    return LS_NEW_TEXT(*out, renamed, "names of weights");
+    return ls_new_text(renamed);
 }
 
 static int by_new_name(const void *a, const void *b, void *names) {
@@ -119,7 +119,7 @@ static ls_status rename_all(search *s) {
     for (int i = 0; i < count; i++) {
         const char *name = ls_safetensors_name(s->file, i);
         if (ends_with(name, ".num_batches_tracked")) continue;
-        LS_TRY(rename_tensor(s, name, &s->names[i]));
+        s->names[i] = rename_tensor(s, name);
         s->by_name[s->named++] = i;
     }
     if (s->named) qsort_r(s->by_name, (size_t)s->named, sizeof *s->by_name, by_new_name, s->names);
@@ -169,10 +169,9 @@ static int is_new(search *s, const char *name) {
 
 static ls_status refuse_missing(const search *s, const ls_safetensors_tensor *wanted) {
     const int count = ls_safetensors_count(s->file);
-    const char **names;
     char shape[128];
     int known = 0;
-    LS_TRY(LS_NEW(names, count + 1, "names of weights"));
+    const char **names = ls_new(count + 1, sizeof *names, "names of weights");
     for (int i = 0; i < count; i++)
         if (s->names[i]) names[known++] = ls_safetensors_name(s->file, i);
     const char *near = ls_text_nearest(wanted->name, names, known);
@@ -220,42 +219,38 @@ static ls_status find_source(search *s, int p, ls_weights_map *map) {
     LS_TRY(check_tensor(s, i, &wanted));
     s->takers[i]++;
     map->taken++;
-    return LS_NEW_TEXT(map->source[p], ls_safetensors_name(s->file, i), "names of weights");
+    map->source[p] = ls_new_text(ls_safetensors_name(s->file, i));
+    return LS_SUCCESS;
 }
 
-static ls_status list_left(const search *s, ls_weights_map *map) {
-    for (int i = 0; i < ls_safetensors_count(s->file); i++) {
-        if (!s->names[i] || s->takers[i]) continue;
-        LS_TRY(LS_NEW_TEXT(map->left[map->left_count], ls_safetensors_name(s->file, i), "names of weights"));
-        map->left_count++;
-    }
-    return LS_SUCCESS;
+static void list_left(const search *s, ls_weights_map *map) {
+    for (int i = 0; i < ls_safetensors_count(s->file); i++)
+        if (s->names[i] && !s->takers[i]) map->left[map->left_count++] = ls_new_text(ls_safetensors_name(s->file, i));
 }
 
 static ls_status make(search *s, const char *rules, ls_weights_map *map) {
     const int count = ls_safetensors_count(s->file) + 1;
-    LS_TRY(LS_NEW(s->names, count, "names of weights"));
-    LS_TRY(LS_NEW(s->takers, count, "names of weights"));
-    LS_TRY(LS_NEW(s->by_name, count, "names of weights"));
-    LS_TRY(LS_NEW(map->left, count, "names of weights"));
-    LS_TRY(LS_NEW(map->source, s->graph->param_count + 1, "names of weights"));
+    s->names = ls_new(count, sizeof *s->names, "names of weights");
+    s->takers = ls_new(count, sizeof *s->takers, "names of weights");
+    s->by_name = ls_new(count, sizeof *s->by_name, "names of weights");
+    map->left = ls_new(count, sizeof *map->left, "names of weights");
+    map->source = ls_new(s->graph->param_count + 1, sizeof *map->source, "names of weights");
     LS_TRY(parse_rules(rules, s));
     LS_TRY(rename_all(s));
     for (int p = 0; p < s->graph->param_count; p++) LS_TRY(find_source(s, p, map));
     LS_TRY(check_used(s));
-    return list_left(s, map);
+    list_left(s, map);
+    return LS_SUCCESS;
 }
 
 ls_status ls_weights_map_new(const char *path, const ls_safetensors *file, const ls_graph *graph, const char *rules,
     const unsigned char *starts_anew, ls_weights_map **out) {
-    search *s;
-    ls_weights_map *map = NULL;
-    LS_TRY(LS_NEW(s, 1, "names of weights"));
+    search *s = ls_new(1, sizeof *s, "names of weights");
     *s = (search){ .path = path, .file = file, .graph = graph, .starts_anew = starts_anew };
-    ls_status status = LS_NEW(map, 1, "names of weights");
-    if (map) map->graph = graph;
-    LS_THEN(status, make(s, rules, map));
-    for (int i = 0; s->names && i < ls_safetensors_count(file); i++) free(s->names[i]);
+    ls_weights_map *map = ls_new(1, sizeof *map, "names of weights");
+    map->graph = graph;
+    ls_status status = make(s, rules, map);
+    for (int i = 0; i < ls_safetensors_count(file); i++) free(s->names[i]);
     free(s->names);
     free(s->takers);
     free(s->by_name);

@@ -19,21 +19,19 @@ static const char *const resize_rules[] = { [LS_RESIZE_STRETCH] = "bilinear", [L
 
 // --- writing -------------------------------------------------------------------------------------
 
-// Takes over `text`; NULL: there was no memory for it.
-static ls_status add(ls_weights_metadata *metadata, const char *key, char *text) {
-    if (!text) return ls_no_memory(0, "%s", key);
+// Takes over `text`.
+static void add(ls_weights_metadata *metadata, const char *key, char *text) {
     metadata->texts[metadata->count] = text;
     metadata->list[metadata->count++] = (ls_metadata_entry){ key, text };
-    return LS_SUCCESS;
 }
 
 // "0.4914,0.4822,0.4465": digits that read back to the same floats.
 static char *join_numbers(const float *numbers, int count) {
     enum { NUMBER_BYTES = 24 };
     const size_t bytes = (size_t)count * NUMBER_BYTES + 1;
-    char *text = calloc(bytes, 1);
+    char *text = ls_new(bytes, 1, "numbers of channels");
     size_t used = 0;
-    for (int i = 0; text && i < count; i++)
+    for (int i = 0; i < count; i++)
         used += (size_t)snprintf(text + used, bytes - used, "%s%.9g", i ? "," : "", (double)numbers[i]);
     return text;
 }
@@ -48,32 +46,31 @@ static char *join_classes(const ls_dataset *dataset) {
 }
 
 // The first part of a run says what it began with.
-static ls_status add_init(ls_weights_metadata *metadata, const cJSON *parts) {
+static void add_init(ls_weights_metadata *metadata, const cJSON *parts) {
     const char *hash = ls_json_get_text(ls_json_get(cJSON_GetArrayItem(parts, 0), "init"), "hash");
-    return hash ? add(metadata, init_key, strdup(hash)) : LS_SUCCESS;
+    if (hash) add(metadata, init_key, ls_new_text(hash));
 }
 
-static ls_status add_all(
+static void add_all(
     ls_weights_metadata *metadata, const ls_graph *graph, const ls_dataset *dataset, const cJSON *parts) {
     const ls_dataset_info *info = ls_dataset_get_info(dataset);
-    LS_TRY(add(metadata, "format", strdup("pt")));
-    LS_TRY(add(metadata, version_key, strdup(ls_version())));
-    LS_TRY(add(metadata, network_key, ls_text_as_utf8(graph->text)));
-    LS_TRY(add(metadata, dataset_key, strdup(info->name)));
-    LS_TRY(add(metadata, mean_key, join_numbers(info->mean, info->shape.c)));
-    LS_TRY(add(metadata, std_key, join_numbers(info->std, info->shape.c)));
-    LS_TRY(add(metadata, classes_key, join_classes(dataset)));
-    LS_TRY(add_init(metadata, parts));
-    if (info->decoder[0]) LS_TRY(add(metadata, decoder_key, strdup(info->decoder)));
-    return add(metadata, resize_key, strdup(resize_rules[info->resize]));
+    add(metadata, "format", ls_new_text("pt"));
+    add(metadata, version_key, ls_new_text(ls_version()));
+    add(metadata, network_key, ls_text_as_utf8(graph->text));
+    add(metadata, dataset_key, ls_new_text(info->name));
+    add(metadata, mean_key, join_numbers(info->mean, info->shape.c));
+    add(metadata, std_key, join_numbers(info->std, info->shape.c));
+    add(metadata, classes_key, join_classes(dataset));
+    add_init(metadata, parts);
+    if (info->decoder[0]) add(metadata, decoder_key, ls_new_text(info->decoder));
+    add(metadata, resize_key, ls_new_text(resize_rules[info->resize]));
 }
 
 ls_status ls_weights_metadata_new(
     const ls_graph *graph, const ls_dataset *dataset, const cJSON *parts, ls_weights_metadata **out) {
-    ls_weights_metadata *metadata;
-    LS_TRY(LS_NEW(metadata, 1, "metadata of weights"));
-    ls_status status = add_all(metadata, graph, dataset, parts);
-    return LS_GIVE(status, metadata, out, ls_weights_metadata_free);
+    *out = ls_new(1, sizeof **out, "metadata of weights");
+    add_all(*out, graph, dataset, parts);
+    return LS_SUCCESS;
 }
 
 void ls_weights_metadata_free(ls_weights_metadata *metadata) {
@@ -114,16 +111,15 @@ static ls_status read_classes(const char *path, const ls_safetensors *file, ls_w
     const int count = cJSON_GetArraySize(list), wanted = info->graph ? info->graph->classes : count;
     ls_status status = LS_SUCCESS;
     int good = cJSON_IsArray(list) && count == wanted;
-    LS_TRY_GOTO(LS_NEW(info->classes, count + 1, "%s", path));
+    info->classes = ls_new(count + 1, sizeof *info->classes, "%s", path);
     cJSON_ArrayForEach(name, list) {
         good = good && cJSON_IsString(name);
-        if (good) LS_TRY_GOTO(LS_NEW_TEXT(info->classes[info->class_count], name->valuestring, "%s", path));
+        if (good) info->classes[info->class_count] = ls_new_text(name->valuestring);
         info->class_count += good;
     }
     if (!good)
         status = ls_fail(LS_STORAGE, "%s: '%s' of its __metadata__ is no JSON list of %d names: the file is damaged",
             path, classes_key, wanted);
-done:
     cJSON_Delete(list);
     return status;
 }
@@ -168,15 +164,14 @@ static ls_status read_all(const char *path, const ls_safetensors *file, ls_weigh
     return read_classes(path, file, info);
 }
 
-static ls_status new_info(ls_weights_info **out) {
-    LS_TRY(LS_NEW(*out, 1, "metadata of weights"));
-    (*out)->resize = LS_RESIZE_UNKNOWN;
-    return LS_SUCCESS;
+static ls_weights_info *new_info(void) {
+    ls_weights_info *info = ls_new(1, sizeof *info, "metadata of weights");
+    info->resize = LS_RESIZE_UNKNOWN;
+    return info;
 }
 
 ls_status ls_weights_info_read(const char *path, const ls_safetensors *file, ls_weights_info **out) {
-    ls_weights_info *info;
-    LS_TRY(new_info(&info));
+    ls_weights_info *info = new_info();
     ls_status status = read_all(path, file, info);
     return LS_GIVE(status, info, out, ls_weights_info_free);
 }
@@ -197,7 +192,7 @@ ls_status ls_weights_info_check(const char *path, const ls_weights_info *info) {
 
 // --- of a configuration ----------------------------------------------------------------------------
 
-static ls_status take_dataset(const ls_dataset *dataset, ls_weights_info *info) {
+static void take_dataset(const ls_dataset *dataset, ls_weights_info *info) {
     const ls_dataset_info *d = ls_dataset_get_info(dataset);
     info->input = d->shape;
     snprintf(info->dataset, sizeof info->dataset, "%s", d->name);
@@ -206,20 +201,15 @@ static ls_status take_dataset(const ls_dataset *dataset, ls_weights_info *info) 
     memcpy(info->std, d->std, sizeof info->std);
     if (d->decoder[0]) info->resize = d->resize;
     memcpy(info->decoder, d->decoder, sizeof info->decoder);
-    LS_TRY(LS_NEW(info->classes, d->classes, "names of %d classes", d->classes));
-    for (; info->class_count < d->classes; info->class_count++) {
-        char **name = &info->classes[info->class_count];
-        *name = ls_text_as_utf8(ls_dataset_class(dataset, info->class_count));
-        if (!*name) return ls_no_memory(0, "names of %d classes", d->classes);
-    }
-    return LS_SUCCESS;
+    info->classes = ls_new(d->classes, sizeof *info->classes, "names of %d classes", d->classes);
+    for (; info->class_count < d->classes; info->class_count++)
+        info->classes[info->class_count] = ls_text_as_utf8(ls_dataset_class(dataset, info->class_count));
 }
 
 ls_status ls_weights_info_of_data(const ls_dataset *dataset, ls_weights_info **out) {
-    ls_weights_info *info;
-    LS_TRY(new_info(&info));
-    ls_status status = take_dataset(dataset, info);
-    return LS_GIVE(status, info, out, ls_weights_info_free);
+    *out = new_info();
+    take_dataset(dataset, *out);
+    return LS_SUCCESS;
 }
 
 static ls_status check_network(const ls_weights_info *info) {
@@ -250,15 +240,14 @@ static ls_status configure(const ls_config *cfg, ls_weights_info *info) {
     LS_TRY(ls_config_network(cfg, path, sizeof path));
     ls_status status = ls_graph_read_for(path, &(ls_graph_data){ find_data, &source }, &info->graph);
     if (!source.dataset) LS_THEN(status, ls_dataset_open(cfg, LS_SPLIT_TRAIN, &source.dataset));
-    LS_THEN(status, take_dataset(source.dataset, info));
+    if (!ls_failed(status)) take_dataset(source.dataset, info);
     LS_THEN(status, check_network(info));
     ls_dataset_free(source.dataset);
     return status;
 }
 
 ls_status ls_weights_info_configured(const ls_config *cfg, ls_weights_info **out) {
-    ls_weights_info *info;
-    LS_TRY(new_info(&info));
+    ls_weights_info *info = new_info();
     ls_status status = configure(cfg, info);
     return LS_GIVE(status, info, out, ls_weights_info_free);
 }
@@ -287,8 +276,7 @@ static ls_status take_by_hand(const ls_config *cfg, ls_weights_info *info) {
 }
 
 ls_status ls_weights_info_by_hand(const ls_config *cfg, ls_weights_info **out) {
-    ls_weights_info *info;
-    LS_TRY(new_info(&info));
+    ls_weights_info *info = new_info();
     ls_status status = take_by_hand(cfg, info);
     return LS_GIVE(status, info, out, ls_weights_info_free);
 }
