@@ -108,10 +108,9 @@ static ls_status put_one_more(const ls_command_option *option, const char *text,
 }
 
 // Room for all words of the command line.
-static ls_status put_file(ls_args *args, const char *word, int argc) {
-    if (!args->files) LS_TRY(LS_NEW(args->files, argc, "words of the command line"));
+static void put_file(ls_args *args, const char *word, int argc) {
+    if (!args->files) args->files = ls_new(argc, sizeof *args->files, "words of the command line");
     args->files[args->file_count++] = word;
-    return LS_SUCCESS;
 }
 
 // The help in place of the command: about the option's topic, or the command itself.
@@ -119,7 +118,8 @@ static ls_status put_topic(const ls_command_option *option, ls_args *args, int a
     const char *topic = option->text[0] ? option->text : args->command ? ls_command_at(args->command)->word : NULL;
     args->command = LS_COMMAND_HELP;
     args->file_count = 0;
-    return topic ? put_file(args, topic, argc) : LS_SUCCESS;
+    if (topic) put_file(args, topic, argc);
+    return LS_SUCCESS;
 }
 
 static ls_status put_value(const ls_command_option *option, const char *text, ls_args *args, int argc) {
@@ -291,7 +291,10 @@ static ls_status take_word(ls_args *args, const char *word, int taken, int argc)
     ls_usage_word place;
     if (!ls_usage_word_at(args->command, taken, &place)) return too_many(args, word, taken);
     if (place.is_action) return take_action(args, &place, word);
-    if (place.is_files) return put_file(args, word, argc);
+    if (place.is_files) {
+        put_file(args, word, argc);
+        return LS_SUCCESS;
+    }
     if (args->command == LS_COMMAND_TRAIN && !is_configuration(word)) return unknown_command(word);
     *(const char **)field(args, place.offset) = word;
     return LS_SUCCESS;

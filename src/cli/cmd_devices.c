@@ -12,8 +12,7 @@ static ls_status print_json(const ls_devices *devices) {
 }
 
 static ls_status print_devices_of_host(int as_json) {
-    ls_devices *devices;
-    LS_TRY(LS_NEW(devices, 1, "list of devices"));
+    ls_devices *devices = ls_new(1, sizeof *devices, "list of devices");
     ls_status status = LS_SUCCESS;
     ls_devices_look(devices);
     ls_devices_try(devices);

@@ -59,8 +59,7 @@ static ls_status print_table(const ls_sweep_table *table) {
 }
 
 static ls_status report(const ls_sweep_plan *plan, const ls_sweep_result *results) {
-    ls_sweep_table table;
-    LS_TRY(ls_sweep_table_new(plan, results, &table));
+    ls_sweep_table table = ls_sweep_table_new(plan, results);
     ls_status status = print_table(&table);
     ls_sweep_table_free(&table);
     return status;

@@ -54,17 +54,15 @@ static ls_status look_at_all(folder_run *f, ls_predictor *predictor) {
     return check_unread(f);
 }
 
-static ls_status name_all(const folder_run *f, ls_evaluation *e) {
+static void name_all(const folder_run *f, ls_evaluation *e) {
     size_t folder = strlen(f->folder);
     while (folder > 1 && f->folder[folder - 1] == '/') folder--;
-    LS_TRY(LS_NEW(e->names, e->classes, "names of %d classes", e->classes));
-    for (int k = 0; k < e->classes; k++)
-        LS_TRY(LS_NEW_TEXT(e->names[k], f->info->classes[k], "names of %d classes", e->classes));
+    e->names = ls_new(e->classes, sizeof *e->names, "names of %d classes", e->classes);
+    for (int k = 0; k < e->classes; k++) e->names[k] = ls_new_text(f->info->classes[k]);
     for (int i = 0; i < e->mistake_count; i++) {
         const char *path = f->pictures->paths[e->mistakes[i].index] + folder;
-        LS_TRY(LS_NEW_TEXT(e->mistakes[i].path, path + strspn(path, "/"), "names of mistakes"));
+        e->mistakes[i].path = ls_new_text(path + strspn(path, "/"));
     }
-    return LS_SUCCESS;
 }
 
 static ls_status evaluate(folder_run *f, const ls_safetensors *file, ls_evaluation **out) {
@@ -76,13 +74,16 @@ static ls_status evaluate(folder_run *f, const ls_safetensors *file, ls_evaluati
         .count = f->pictures->count };
     ls_predictor *predictor = NULL;
     ls_evaluation *e = NULL;
-    ls_status status = LS_NEW(f->logits, classes, "logits");
-    LS_THEN(status, ls_outcomes_new(f->pictures->count, classes, &f->outcomes));
+    f->logits = ls_new(classes, sizeof *f->logits, "logits");
+    ls_status status = ls_outcomes_new(f->pictures->count, classes, &f->outcomes);
     LS_THEN(status, ls_predictor_new(&options, &predictor));
     LS_THEN(status, look_at_all(f, predictor));
     LS_THEN(status, ls_outcomes_evaluate(f->outcomes, &e));
-    LS_THEN(status, name_all(f, e));
-    if (e) e->set = "folder", e->of = f->cfg->eval_tta == LS_TTA_OFF ? "plain" : "tta";
+    if (!ls_failed(status)) {
+        name_all(f, e);
+        e->set = "folder";
+        e->of = f->cfg->eval_tta == LS_TTA_OFF ? "plain" : "tta";
+    }
     ls_predictor_free(predictor);
     ls_outcomes_free(f->outcomes);
     free(f->logits);

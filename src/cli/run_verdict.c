@@ -59,7 +59,7 @@ int ls_run_verdict_take(ls_run_verdict *run, const cJSON *start, const cJSON *tr
     ls_run_room_read(ls_json_get(start, "room"), &f->room);
     if (!ls_run_time_read(time, &f->time)) f->time = at_record;
     if (ranks == 1) return 1;
-    if (!run->each && ls_failed(LS_NEW(run->each, ranks, "times of %lld ranks", (long long)ranks))) return 0;
+    if (!run->each) run->each = ls_new(ranks, sizeof *run->each, "times of %lld ranks", (long long)ranks);
     return take_ranks(run, ls_json_get(train, "ranks"));
 }
 
@@ -71,10 +71,9 @@ typedef struct {
     int64_t part, update;
 } events;
 
-static ls_status keep(cJSON **kept, const cJSON *event) {
+static void keep(cJSON **kept, const cJSON *event) {
     cJSON_Delete(*kept);
     *kept = cJSON_Duplicate(event, 1);
-    return *kept ? LS_SUCCESS : ls_no_memory(0, "a line of metrics");
 }
 
 static ls_status take_event(void *context, const ls_metrics_line *line) {
@@ -83,11 +82,12 @@ static ls_status take_event(void *context, const ls_metrics_line *line) {
         cJSON_Delete(e->train);
         e->train = NULL;
         e->part = line->part;
-        return keep(&e->start, line->json);
+        keep(&e->start, line->json);
+    } else if (strcmp(line->kind, "train") == 0 && e->start) {
+        e->update = line->update;
+        keep(&e->train, line->json);
     }
-    if (strcmp(line->kind, "train") != 0 || !e->start) return LS_SUCCESS;
-    e->update = line->update;
-    return keep(&e->train, line->json);
+    return LS_SUCCESS;
 }
 
 static ls_status read_metrics(const char *path, events *e) {
@@ -137,9 +137,8 @@ static ls_status find(const char *path, const events *e, ls_run_verdict *run) {
 }
 
 ls_status ls_run_verdict_read(const char *path, ls_run_verdict **out) {
-    ls_run_verdict *run;
+    ls_run_verdict *run = ls_new(1, sizeof *run, "%s", path);
     events e = { 0 };
-    LS_TRY(LS_NEW(run, 1, "%s", path));
     ls_status status = read_metrics(path, &e);
     LS_THEN(status, read_config(path, &run->cfg));
     LS_THEN(status, find(path, &e, run));

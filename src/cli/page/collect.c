@@ -71,9 +71,8 @@ static ls_status is_shown(const char *folder, int *is) {
 static ls_status add(const char *path, ls_collected_folders *out) {
     if (out->count == LS_COLLECT_FOLDERS_MAX)
         return ls_fail(LS_USAGE, "%s: more than %d runs: a report shows so many at most", path, LS_COLLECT_FOLDERS_MAX);
-    LS_TRY(LS_GROW(out->paths, out->count, "folders of runs"));
-    LS_TRY(LS_NEW_TEXT(out->paths[out->count], path, "%s", path));
-    out->count++;
+    out->paths = ls_grow(out->paths, out->count, sizeof *out->paths, "folders of runs");
+    out->paths[out->count++] = ls_new_text(path);
     return LS_SUCCESS;
 }
 

@@ -66,7 +66,6 @@ static void put_page(ls_atomic_file *file, const char *json) {
 
 ls_status ls_page_write(const char *path, const cJSON *data) {
     char *json = ls_json_text(data, 0);
-    if (!json) return ls_no_memory(0, "%s", path);
     ls_atomic_file *file = NULL;
     ls_status status = ls_atomic_file_open(path, &file);
     if (!ls_failed(status)) {

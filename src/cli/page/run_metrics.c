@@ -160,11 +160,11 @@ static ls_status read_events(collector *c, const char *path, int64_t *damaged) {
     return status;
 }
 
-static ls_status open_series(collector *c, int rows) {
-    LS_TRY(ls_series_new(train_columns, COUNT(train_columns), rows, &c->train));
-    LS_TRY(ls_series_new(train_columns, COUNT(train_columns), rows, &c->epochs));
-    LS_TRY(ls_series_new(eval_columns, COUNT(eval_columns), rows, &c->eval));
-    return ls_series_new(checkpoint_columns, COUNT(checkpoint_columns), rows, &c->checkpoints);
+static void open_series(collector *c, int rows) {
+    c->train = ls_series_new(train_columns, COUNT(train_columns), rows);
+    c->epochs = ls_series_new(train_columns, COUNT(train_columns), rows);
+    c->eval = ls_series_new(eval_columns, COUNT(eval_columns), rows);
+    c->checkpoints = ls_series_new(checkpoint_columns, COUNT(checkpoint_columns), rows);
 }
 
 // Takes start and events.
@@ -184,8 +184,8 @@ static void put(collector *c, int64_t damaged, cJSON *object) {
 ls_status ls_run_metrics_read(const char *path, int rows, cJSON *object) {
     collector c = { .events = cJSON_CreateArray(), .last = { NAN } };
     int64_t damaged = 0;
-    ls_status status = open_series(&c, rows);
-    LS_THEN(status, read_events(&c, path, &damaged));
+    open_series(&c, rows);
+    ls_status status = read_events(&c, path, &damaged);
     if (!ls_failed(status)) {
         end_part(&c);
         put(&c, damaged, object);

@@ -19,17 +19,12 @@ struct ls_series {
     extent *extents;         // capacity x columns
 };
 
-ls_status ls_series_new(const char *const *names, int columns, int rows, ls_series **out) {
-    ls_series *series;
-    LS_TRY(LS_NEW(series, 1, "series"));
+ls_series *ls_series_new(const char *const *names, int columns, int rows) {
+    ls_series *series = ls_new(1, sizeof *series, "series");
     *series = (ls_series){ .names = names, .columns = columns, .capacity = rows / 4 * 2, .stride = 1 };
-    ls_status status = LS_NEW(series->extents, series->capacity * columns, "%d rows of %d columns", rows, columns);
-    if (ls_failed(status)) {
-        free(series);
-        return status;
-    }
-    *out = series;
-    return LS_SUCCESS;
+    series->extents =
+        ls_new(series->capacity * columns, sizeof *series->extents, "%d rows of %d columns", rows, columns);
+    return series;
 }
 
 void ls_series_free(ls_series *series) {
@@ -109,10 +104,10 @@ static int has_values(const ls_series *series, int column) {
 static cJSON *column_json(const ls_series *series, int column) {
     char *text = NULL;
     size_t bytes = 0;
-    FILE *file = open_memstream(&text, &bytes);
-    if (!file) return NULL;
+    FILE *file = ls_text_stream(&text, &bytes);
     put_values(series, column, file);
-    cJSON *item = fclose(file) == 0 ? cJSON_CreateRaw(text) : NULL;
+    ls_text_stream_close(file);
+    cJSON *item = cJSON_CreateRaw(text);
     free(text);
     return item;
 }

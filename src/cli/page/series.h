@@ -12,7 +12,7 @@ typedef struct ls_series ls_series;
 
 // names: `columns` of them, borrowed; the first is the position, which grows from row to row. rows: at most so many come out, an
 // even number.
-LS_CHECKED ls_status ls_series_new(const char *const *names, int columns, int rows, ls_series **out);
+ls_series *ls_series_new(const char *const *names, int columns, int rows);
 void ls_series_free(ls_series *series);                      // NULL is allowed
 void ls_series_add(ls_series *series, const double *values); // NAN: unknown
 // An object: name -> array, of the columns that have any value; numbers to ten digits, null for unknown.

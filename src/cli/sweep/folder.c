@@ -193,9 +193,8 @@ static ls_status open_and_record(const ls_sweep_plan *plan, ls_sweep_lock kind, 
 }
 
 ls_status ls_sweep_folder_open(const ls_sweep_plan *plan, ls_sweep_lock kind, int *lock) {
-    uint64_t *networks;
     *lock = -1;
-    LS_TRY(LS_NEW(networks, plan->settings, "networks of %d settings", plan->settings));
+    uint64_t *networks = ls_new(plan->settings, sizeof *networks, "networks of %d settings", plan->settings);
     ls_status status = LS_SUCCESS;
     for (int setting = 0; setting < plan->settings; setting++)
         LS_THEN(status, hash_network(plan, setting, &networks[setting]));

@@ -57,8 +57,7 @@ static int count_gpus(void) {
     for (int p = 0; p < LS_GPU_PLUGIN_COUNT; p++) {
         const ls_gpu_vendor *vendor = ls_gpu_plugins[p].vendor;
         if (!vendor->look || !vendor->missing || vendor->missing()) continue;
-        ls_gpu_machine *machine;
-        if (ls_failed(LS_NEW(machine, 1, "what this machine has"))) return 0;
+        ls_gpu_machine *machine = ls_new(1, sizeof *machine, "GPUs of this machine");
         vendor->look(machine);
         const int count = machine->card_count;
         free(machine);
@@ -91,8 +90,7 @@ static ls_status share_gpus(work *w, int gpus) {
 }
 
 // Whole cores, with all their threads of hardware.
-static ls_status share_cores(work *w) {
-    ls_affinity_view *views;
+static void share_cores(work *w) {
     ls_cpu_mask mask;
     ls_cpus cpus;
     ls_cpus_detect(&cpus);
@@ -100,12 +98,11 @@ static ls_status share_cores(work *w) {
     w->threads = threads / w->slot_count > 1 ? threads / w->slot_count : 1;
     if (w->slot_count > threads)
         ls_info("jobs      %d on %d core%s: they share", w->slot_count, threads, threads == 1 ? "" : "s");
-    if (!ls_cpu_mask_of_thread(&mask)) return LS_SUCCESS;
-    LS_TRY(LS_NEW(views, w->slot_count, "cores of %d jobs", w->slot_count));
+    if (!ls_cpu_mask_of_thread(&mask)) return;
+    ls_affinity_view *views = ls_new(w->slot_count, sizeof *views, "cores of %d jobs", w->slot_count);
     for (int i = 0; i < w->slot_count; i++) views[i] = (ls_affinity_view){ .moves = 1, .cpus = mask };
     for (int i = 0; i < w->slot_count; i++) w->slots[i].cpus = ls_affinity_share("", views, w->slot_count, i);
     free(views);
-    return LS_SUCCESS;
 }
 
 // One run at a time has all that this process has, as it would by hand.
@@ -116,7 +113,7 @@ static ls_status share_machine(work *w) {
     LS_TRY(ls_sweep_config(w->plan, 0, -1, &cfg));
     if (may_use_gpus(&cfg)) gpus = count_gpus();
     if (gpus > 0) return share_gpus(w, gpus);
-    LS_TRY(share_cores(w));
+    share_cores(w);
     if (cfg.line[LS_OPTION_device_threads]) w->threads = 0; // set by the user
     return LS_SUCCESS;
 }
@@ -331,7 +328,7 @@ static ls_status work_in(work *w) {
 
 ls_status ls_sweep_jobs(const ls_sweep_plan *plan, ls_sweep_result *results, int jobs, int quiet) {
     work w = { .plan = plan, .results = results, .quiet = quiet, .slot_count = jobs };
-    LS_TRY(LS_NEW(w.slots, jobs, "%d jobs", jobs));
+    w.slots = ls_new(jobs, sizeof *w.slots, "%d jobs", jobs);
     ls_status status = work_in(&w);
     free(w.slots);
     return status;

@@ -54,9 +54,8 @@ static ls_status add_value(const char *set, const char *key, const char *value, 
     for (int i = 0; i < axis->count; i++)
         if (strcmp(axis->values[i], text) == 0)
             return ls_fail(LS_USAGE, "--set %s: the value %s stands there twice", set, text);
-    LS_TRY(LS_GROW(axis->values, axis->count, "--set %s", set));
-    LS_TRY(LS_NEW_TEXT(axis->values[axis->count], text, "--set %s", set));
-    axis->count++;
+    axis->values = ls_grow(axis->values, axis->count, sizeof *axis->values, "--set %s", set);
+    axis->values[axis->count++] = ls_new_text(text);
     return LS_SUCCESS;
 }
 
@@ -158,7 +157,7 @@ static ls_status order_axes(ls_sweep_plan *plan) {
 static ls_status add_seed(const char *text, int64_t seed, ls_sweep_plan *plan) {
     for (int i = 0; i < plan->seed_count; i++)
         if (plan->seeds[i] == seed) return ls_fail(LS_USAGE, "--seeds %s: %" PRId64 " stands there twice", text, seed);
-    LS_TRY(LS_GROW(plan->seeds, plan->seed_count, "--seeds %s", text));
+    plan->seeds = ls_grow(plan->seeds, plan->seed_count, sizeof *plan->seeds, "--seeds %s", text);
     plan->seeds[plan->seed_count++] = seed;
     return LS_SUCCESS;
 }
@@ -349,43 +348,36 @@ typedef struct {
     int count;
 } word_list;
 
-static ls_status add_word(word_list *list, const char *format, ...) LS_PRINTF(2, 3);
-static ls_status add_word(word_list *list, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    char *word = NULL;
-    const int length = vasprintf(&word, format, args);
-    va_end(args);
-    if (length < 0) return ls_no_memory(0, "a command line");
-    list->words[list->count++] = word;
-    return LS_SUCCESS;
+static void add_word(word_list *list, const char *word) {
+    list->words[list->count++] = ls_new_text(word);
 }
 
-static ls_status add_set(word_list *list, const char *name, const char *value) {
-    LS_TRY(add_word(list, "--set"));
-    return add_word(list, "%s=%s", name, value);
+static void add_set(word_list *list, const char *name, const char *value) {
+    add_word(list, "--set");
+    list->words[list->count++] = ls_new_textf("%s=%s", name, value);
 }
 
 static ls_status fill(const ls_sweep_plan *plan, int run, int threads, int quiet, word_list *list) {
     char folder[LS_TEXT_BYTES], number[32];
     LS_TRY(ls_sweep_run_folder(plan, run, folder));
-    LS_TRY(add_word(list, "train"));
-    LS_TRY(add_word(list, "%s", plan->config));
+    add_word(list, "train");
+    add_word(list, plan->config);
     for (int i = 0; i < plan->axis_count; i++)
-        LS_TRY(add_set(list, plan->axes[i].name, ls_sweep_value(plan, i, ls_sweep_setting(plan, run))));
+        add_set(list, plan->axes[i].name, ls_sweep_value(plan, i, ls_sweep_setting(plan, run)));
     snprintf(number, sizeof number, "%" PRId64, ls_sweep_seed(plan, run));
-    LS_TRY(add_set(list, "run.seed", number));
-    LS_TRY(add_set(list, "run.resume", "auto"));
+    add_set(list, "run.seed", number);
+    add_set(list, "run.resume", "auto");
     if (threads) snprintf(number, sizeof number, "%d", threads);
-    if (threads) LS_TRY(add_set(list, "device.threads", number));
-    if (quiet) LS_TRY(add_word(list, "--quiet"));
-    LS_TRY(add_word(list, "--run-dir"));
-    return add_word(list, "%s", folder);
+    if (threads) add_set(list, "device.threads", number);
+    if (quiet) add_word(list, "--quiet");
+    add_word(list, "--run-dir");
+    add_word(list, folder);
+    return LS_SUCCESS;
 }
 
 ls_status ls_sweep_words(const ls_sweep_plan *plan, int run, int threads, int quiet, char ***words) {
     word_list list = { .count = 0 };
-    LS_TRY(LS_NEW(list.words, 2 * plan->axis_count + 16, "a command line"));
+    list.words = ls_new(2 * plan->axis_count + 16, sizeof *list.words, "a command line");
     ls_status status = fill(plan, run, threads, quiet, &list);
     return LS_GIVE(status, list.words, words, ls_sweep_words_free);
 }

@@ -153,8 +153,7 @@ ls_status ls_sweep_check_data(const ls_sweep_plan *plan, const ls_sweep_result *
 }
 
 ls_status ls_sweep_look_all(const ls_sweep_plan *plan, ls_sweep_result **results) {
-    ls_sweep_result *all;
-    LS_TRY(LS_NEW(all, plan->runs, "results of %d runs", plan->runs));
+    ls_sweep_result *all = ls_new(plan->runs, sizeof *all, "results of %d runs", plan->runs);
     ls_status status = LS_SUCCESS;
     for (int run = 0; run < plan->runs; run++) LS_THEN(status, ls_sweep_look(plan, run, &all[run]));
     LS_THEN(status, ls_sweep_check_data(plan, all));
@@ -169,8 +168,8 @@ static char *read_tail(const char *path) {
     char *text = NULL;
     if (ls_failed(ls_input_open(path, &input))) return NULL;
     const size_t bytes = input.bytes < TAIL_BYTES ? input.bytes : TAIL_BYTES;
-    if (!ls_failed(LS_NEW(text, bytes + 1, "%s", path)) &&
-        ls_failed(ls_input_read(&input, input.bytes - bytes, text, bytes))) {
+    text = ls_new(bytes + 1, 1, "%s", path);
+    if (ls_failed(ls_input_read(&input, input.bytes - bytes, text, bytes))) {
         free(text);
         text = NULL;
     }
@@ -183,7 +182,7 @@ char *ls_sweep_last_line(const char *path, const char *begins) {
     for (char *rest = tail, *line;
          rest && (line = strsep(&rest, "\n")) && rest;) // what follows the last end is half a line
         if (strncmp(line, begins, strlen(begins)) == 0) last = line;
-    last = last ? strdup(last) : NULL;
+    if (last) last = ls_new_text(last);
     free(tail);
     return last;
 }

@@ -80,25 +80,22 @@ static void compare_all(ls_sweep_table *t, double *values) {
     for (int i = 0; i < t->comparison_count; i++) t->comparisons[i].p_holm = values[i];
 }
 
-static ls_status fill(ls_sweep_table *t) {
+static void fill(ls_sweep_table *t) {
     const int settings = t->plan->settings, compared = settings <= COMPARED_MAX;
     const int pairs = compared ? settings * (settings - 1) / 2 : 0;
-    double *values;
-    LS_TRY(LS_NEW(t->rows, settings, "results of %d settings", settings));
-    LS_TRY(LS_NEW(t->comparisons, pairs + 1, "comparisons of %d settings", settings));
-    LS_TRY(LS_NEW(values, pairs + t->plan->seed_count, "comparisons of %d settings", settings));
+    t->rows = ls_new(settings, sizeof *t->rows, "results of %d settings", settings);
+    t->comparisons = ls_new(pairs + 1, sizeof *t->comparisons, "comparisons of %d settings", settings);
+    double *values = ls_new(pairs + t->plan->seed_count, sizeof *values, "comparisons of %d settings", settings);
     choose_measure(t);
     for (int s = 0; s < settings; s++) sum_up(t, s, values, &t->rows[s]);
     if (compared) compare_all(t, values);
     free(values);
-    return LS_SUCCESS;
 }
 
-ls_status ls_sweep_table_new(const ls_sweep_plan *plan, const ls_sweep_result *results, ls_sweep_table *out) {
-    *out = (ls_sweep_table){ .plan = plan, .results = results };
-    ls_status status = fill(out);
-    if (ls_failed(status)) ls_sweep_table_free(out);
-    return status;
+ls_sweep_table ls_sweep_table_new(const ls_sweep_plan *plan, const ls_sweep_result *results) {
+    ls_sweep_table table = { .plan = plan, .results = results };
+    fill(&table);
+    return table;
 }
 
 void ls_sweep_table_free(ls_sweep_table *table) {
@@ -360,10 +357,10 @@ static ls_status write_csv(
     char path[LS_TEXT_BYTES], *text = NULL;
     size_t bytes = 0;
     LS_TRY(ls_sweep_folder_file(t->plan, name, path));
-    FILE *memory = open_memstream(&text, &bytes);
-    if (!memory) return ls_no_memory(0, "%s", path);
+    FILE *memory = ls_text_stream(&text, &bytes);
     write(t, memory);
-    ls_status status = fclose(memory) == 0 ? ls_write_file(path, text, bytes) : ls_no_memory(0, "%s", path);
+    ls_text_stream_close(memory);
+    ls_status status = ls_write_file(path, text, bytes);
     free(text);
     return status;
 }

@@ -34,8 +34,8 @@ typedef struct {
     int comparison_count; // all pairs
 } ls_sweep_table;
 
-// plan and results are borrowed.
-LS_CHECKED ls_status ls_sweep_table_new(const ls_sweep_plan *plan, const ls_sweep_result *results, ls_sweep_table *out);
+// plan and results are borrowed. The caller frees the table by ls_sweep_table_free.
+ls_sweep_table ls_sweep_table_new(const ls_sweep_plan *plan, const ls_sweep_result *results);
 void ls_sweep_table_free(ls_sweep_table *table);
 LS_CHECKED ls_status ls_sweep_table_print(const ls_sweep_table *table, FILE *file);
 // "lr = 0.05 is better than lr = 0.01 by 0.42 points, 95 % interval 0.10 to 0.74, p = 0.01, 25 pairs" into dst; returns dst.

@@ -17,8 +17,7 @@ static double loss_of(int row) {
 }
 
 static ls_series *filled(int rows) {
-    ls_series *series = NULL;
-    must(ls_series_new(names, COLUMNS, ROWS, &series));
+    ls_series *series = ls_series_new(names, COLUMNS, ROWS);
     for (int i = 0; i < rows; i++)
         ls_series_add(series, (double[]){ i + 1, loss_of(i), NAN, i % 100 == 42 ? i : (double)NAN });
     return series;
