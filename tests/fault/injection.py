@@ -10,9 +10,13 @@ tried the command must end as documented:
   left      no memory, file, thread or library object (if the program came to its end), no process, no temporary file
   files     under their final names they are whole, or not there
 
+A small allocation (ls_new and its relatives in base/memory.h) that fails ends the program at once, by one path: exit code 4 and one
+line "error: out of memory: ...". Such a program does not come to its end, and may leave temporary files, as a killed one does.
+
 By default N points are tried in each scene, one on each path (where calls come from) as far as they go; --long tries all of them,
-and STORE points again with a disk that stays full; --from FUNCTION tries all that come from there. Prints how many points there are
-and how many were tried; exit 1 if one was bad.
+and STORE points again with a disk that stays full; --from FUNCTION tries all that come from there; --small tries only small
+allocations, N in each scene whatever the number of ranks, spread over all of them. Prints how many points there are and how many were
+tried; exit 1 if one was bad.
 """
 import argparse
 import bisect
@@ -35,6 +39,8 @@ POLLED = 2  # calls tried of a path that is called until something has happened
 
 OK, INTERNAL, USAGE, DATA, DEVICE, COMM, NUMERIC, STORAGE, STOPPED = 0, 1, 2, 3, 4, 5, 6, 7, 75
 POLLING = {"MPI_Test", "poll"}
+SMALL = {"ls_new_zeroed", "ls_new_text", "ls_new_textf", "ls_grow_array", "ls_text_stream", "ls_text_stream_close"}
+OUT_OF_MEMORY = "error: out of memory: "
 
 NETWORK = """[network]
 input = {input}
@@ -92,13 +98,12 @@ TOLERATED = [
     ("ls_comm_init", "gethostname", "a host without a name is called ?"),
     ("open_trainer", "pthread_create", "data is read by the main thread"),
     ("ls_checkpoint_manager_newest", "open read access opendir close stat", "the checkpoint is named, and an older one taken"),
-    ("ls_checkpoint_manager_newest", "cJSON", "cJSON cannot tell no memory from a damaged file: the checkpoint is named"),
-    ("find_kept", "open read close fstat cJSON", "it cannot be among the best, and goes when its time comes"),
+    ("find_kept", "open read close fstat", "it cannot be among the best, and goes when its time comes"),
     ("ls_algorithm_cache_open", "", "what it does not hold is measured, or goes by the device's rule"),
     ("ls_run_folder_close", "close", "only the lock"),
     ("ls_make_folders", "mkdir", "the folder is there already, whatever mkdir says"),
     ("ls_checkpoint_manager_clean", "", "what a killed process left is in nobody's way"),
-    ("check_owners", "open read close fstat cJSON", "as a damaged one it is told when the newest is looked for"),
+    ("check_owners", "open read close fstat", "as a damaged one it is told when the newest is looked for"),
     ("ls_metrics_begins", "open read close malloc fstat", "then the file is no run's, and stays"),
     ("ls_metrics_last_checkpoint", "stat close", "opening says what is wrong; nothing was written"),
     ("ls_run_folder_begin", "access", "what cannot be compared is written anew"),
@@ -294,9 +299,10 @@ class Path:
     def __init__(self, words, symbols):
         self.hash, self.calls, self.kind, self.function = words[1], int(words[2]), words[3], words[4]
         self.names = [symbols.name(int(w, 16)) for w in words[5:]]
-        ours = ("find_path", "fails", "cjson_malloc", "stream_read", "stream_write", "stream_close", "begin", "ls_grow")
+        ours = {"find_path", "fails", "stream_read", "stream_write", "stream_close", "begin", "new_bytes"} | SMALL
+        self.is_small = False
         while self.names and (self.names[0] in ours or self.names[0].startswith("__wrap_")):
-            self.names.pop(0)
+            self.is_small |= self.names.pop(0) in SMALL
 
     def text(self):
         return f"{self.function} in " + " < ".join(self.names[:6])
@@ -322,6 +328,7 @@ class Log:
 class Outcome:
     def __init__(self):
         self.rc, self.late, self.errors, self.text, self.log, self.problems = 0, False, [], "", None, []
+        self.out_of_memory = False
 
 
 def end_group(process):
@@ -374,6 +381,7 @@ class Runner:
         # A rank that fails before the ranks can agree on anything leaves, which the others tell.
         if len(outcome.errors) > 1:
             outcome.errors = [line for line in outcome.errors if not re.search(r"rank \d+ on .* is gone: ", line)]
+        outcome.out_of_memory = any(OUT_OF_MEMORY in line for line in outcome.errors)
         suffix = f".{scene.fails_on}" if scene.ranks > 1 else ""
         outcome.log = Log(f"{folder}.log{suffix}", self.symbols)
         self.judge_end(scene, outcome, folder)
@@ -415,7 +423,7 @@ class Runner:
             add("a sanitizer's report")
         if not outcome.late and len(outcome.errors) != (outcome.rc != 0):
             add(f"{len(outcome.errors)} error lines with exit code {outcome.rc}")
-        if scene.ranks == 1 and not outcome.log.ended and not outcome.late:
+        if scene.ranks == 1 and not outcome.log.ended and not outcome.late and not outcome.out_of_memory:
             add("did not come to its end")
         if outcome.log.ended:
             for kind, function, path in outcome.log.left:
@@ -433,7 +441,7 @@ def judge_files(folder, outcome):
                 data = file.read()
             try:
                 if ".tmp" in name:
-                    if not any(function == "unlink" for function, _error in outcome.log.failed):
+                    if not outcome.out_of_memory and not any(function == "unlink" for function, _error in outcome.log.failed):
                         add(f"temporary file left: {name}")
                 elif name.endswith(".json"):
                     json.loads(data)
@@ -461,6 +469,10 @@ def judge_point(path, outcome):
             add("the call was not reached, yet the command failed")
         return
     function, error = outcome.log.failed[0]
+    if path.is_small:
+        if outcome.rc != DEVICE or not outcome.out_of_memory:
+            add(f"a small allocation failed: expected exit code {DEVICE} and one line \"{OUT_OF_MEMORY}...\"")
+        return
     if outcome.rc == 0:
         for name, calls, _why in TOLERATED:
             if name in path.names and (not calls or function in calls.split()):
@@ -468,9 +480,7 @@ def judge_point(path, outcome):
         add("went on as if nothing had failed")
         return
     text = outcome.errors[0] if outcome.errors else ""
-    parses = function == "cJSON" and ("ls_safetensors_read" in path.names or "ls_json_read_file" in path.names or
-                                      "ls_manifest_parse" in path.names or "ls_weights_info_read" in path.names)
-    parses = parses or any(name.startswith("stbi") for name in path.names)  # its last words may be of another format
+    parses = any(name.startswith("stbi") for name in path.names)  # its last words may be of another format
     if "look_at" in path.names and "cannot be read" in text:  # pictures are named in warnings, with what a second try says
         return
     if path.kind == "memory":
@@ -525,7 +535,10 @@ def run_scene(runner, scene, args):
         print(f"FAILED {scene.name}: with short and interrupted reads and writes: {short.rc} {short.problems}\n{short.text}")
         bad = 1
     points = [p for p in points_of(whole.log) if not args.origin or args.origin in p[0].names]
-    tried = points if args.long or args.origin else choose(points, max(1, args.tries // scene.ranks ** 2))
+    if args.small:
+        points = [p for p in points if p[0].is_small]
+    tried = args.tries if args.small else max(1, args.tries // scene.ranks ** 2)
+    tried = points if args.long or args.origin else choose(points, tried)
     jobs = [(path, number, "") for path, number in tried]
     if args.long:
         jobs += [(path, number, "+") for path, number in tried if path.kind == "store"]
@@ -564,6 +577,7 @@ def main():
     parser.add_argument("--try", dest="tries", type=int, default=8)
     parser.add_argument("--long", action="store_true")
     parser.add_argument("--from", dest="origin", default="")
+    parser.add_argument("--small", action="store_true")
     parser.add_argument("--jobs", type=int, default=2)
     args = parser.parse_args()
     bad = 0

@@ -1,6 +1,6 @@
 // inject.c - linked into train_injected, the program whose calls can be made to fail: the linker's --wrap sends every
-// call of OUR code to these functions through here (those inside libraries are not touched, but for the allocations of
-// cJSON, which go through ours). CMakeLists takes the names for --wrap from this file.
+// call of OUR code to these functions through here. Calls inside libraries are not touched, except cJSON's allocations, which
+// come from ls_new. CMakeLists takes the names for --wrap from this file.
 //
 // A point is one call, named by where it comes from: the return addresses inside the program, hashed ("path"),
 // and its number among the calls from there. Unlike a number among all calls, that means the same call in every run,
@@ -40,7 +40,6 @@
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include <cjson/cJSON.h>
 
 #pragma GCC diagnostic ignored "-Wmissing-prototypes" // __wrap_NAME is called as NAME
 
@@ -198,9 +197,6 @@ static uintptr_t file_id(int fd) {
 
 // --- start and end -------------------------------------------------------------------------------
 
-static void *cjson_malloc(size_t bytes);
-static void cjson_free(void *memory);
-
 __attribute__((constructor)) static void begin(void) {
     const char *log = getenv("LOCKSTEP_INJECT_LOG"), *rank = getenv("OMPI_COMM_WORLD_RANK"),
                *what = getenv("LOCKSTEP_INJECT");
@@ -223,7 +219,6 @@ __attribute__((constructor)) static void begin(void) {
         abort();
     self.onwards = after == '+';
     self.on = 1;
-    cJSON_InitHooks(&(cJSON_Hooks){ cjson_malloc, cjson_free });
 }
 
 static void describe(const path *p) {
@@ -341,14 +336,6 @@ int __wrap_asprintf(char **out, const char *format, ...) {
 void __wrap_free(void *memory) {
     drop((uintptr_t)memory);
     __real_free(memory);
-}
-
-static void *cjson_malloc(size_t bytes) {
-    RETURN_MEMORY(cJSON, __real_malloc(bytes));
-}
-
-static void cjson_free(void *memory) {
-    __wrap_free(memory);
 }
 
 int __wrap_scandir(const char *folder, struct dirent ***out, int (*filter)(const struct dirent *),
