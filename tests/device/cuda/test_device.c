@@ -81,12 +81,12 @@ static void plugins_of_another_version_are_refused(void **unused) {
         ls_gpu_plugin plugin;
         const char *expected; // NULL: it is good
     } rows[] = {
-        { { LS_DEVICE_ABI, size, &good }, NULL },
-        { { LS_DEVICE_ABI, size + 16, &longer }, NULL }, // newer tables only grow at the end
-        { { 99, size, &good }, "x.so was made for version 99 of the device interface" },
-        { { LS_DEVICE_ABI, size, &other_abi }, "x.so was made for version 77 of the device interface" },
-        { { LS_DEVICE_ABI, 4, &good }, "x.so has tables of 4 and " },
-        { { LS_DEVICE_ABI, size, &shorter }, " and 8 bytes, this program expects " },
+        { { LS_DEVICE_ABI, size, &good, NULL }, NULL },
+        { { LS_DEVICE_ABI, size + 16, &longer, NULL }, NULL }, // newer tables only grow at the end
+        { { 99, size, &good, NULL }, "x.so was made for version 99 of the device interface" },
+        { { LS_DEVICE_ABI, size, &other_abi, NULL }, "x.so was made for version 77 of the device interface" },
+        { { LS_DEVICE_ABI, 4, &good, NULL }, "x.so has tables of 4 and " },
+        { { LS_DEVICE_ABI, size, &shorter, NULL }, " and 8 bytes, this program expects " },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         ls_status status = ls_gpu_plugin_check(&rows[i].plugin, "x.so");
