@@ -1,5 +1,5 @@
-// cmd_doctor.c - `train doctor [--quick] [--json] [--run-dir DIR]`: what these ranks and hosts have, what fits together and what
-// does not, how a run is started here, and a self-test; to stdout. Exit 4 where something must be mended.
+// cmd_doctor.c - `train doctor [--quick] [--json] [--run-dir DIR]`: prints what these ranks and hosts have, what must be
+// mended, how a run is started here, and a self-test. Exit code 4 if something must be mended.
 #include <string.h>
 #include "base/memory.h"
 #include "cli/commands.h"
@@ -120,7 +120,7 @@ static ls_status conclude(doctor *d, int ranks) {
     const int count = ls_doctor_to_mend(&report, &first), notes = ls_findings_count(d->findings, LS_FINDING_NOTE);
     if (d->args->json) LS_TRY(print_json(&report));
     if (!d->args->json && !count)
-        printf("all fits, with %d note%s%s\n", notes, notes == 1 ? "" : "s",
+        printf("nothing must be mended; %d note%s%s\n", notes, notes == 1 ? "" : "s",
             d->test_count ? "" : "; without a self-test (--quick)");
     LS_TRY(ls_command_flush(stdout));
     if (!count) return LS_SUCCESS;

@@ -30,7 +30,7 @@
 enum { ANSWER_BYTES = 4096, ANSWER_S = 3 };
 extern char **environ;
 
-// What fits of what can be read there, until its end.
+// Reads to the end of the file; what does not fit is dropped.
 static void read_up(int fd, char *text, size_t bytes) {
     size_t used = 0;
     for (ssize_t got = 1; got != 0 && used < bytes - 1; used += (size_t)(got > 0 ? got : 0)) {
@@ -40,7 +40,7 @@ static void read_up(int fd, char *text, size_t bytes) {
     text[used] = 0;
 }
 
-// The beginning of a file; "" where it cannot be read.
+// Returns the beginning of a file, or "" if it cannot be read.
 static const char *read_some(const char *path, char *text, size_t bytes) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     text[0] = 0;
@@ -76,7 +76,8 @@ static pid_t start(char *const *command, int out) {
     return pid;
 }
 
-// What a program prints, of both streams, when it has ended; "" where that takes longer than ANSWER_S seconds: then it is ended.
+// Runs a program and returns what it printed to both streams. A program that takes longer than ANSWER_S seconds is
+// killed, and its text is "".
 static void answer(char *const *command, char text[ANSWER_BYTES]) {
     int out = memfd_create("answer", MFD_CLOEXEC); // no pipe, which its children may hold open
     int status, ended = 0;
@@ -108,7 +109,7 @@ void ls_facts_read_version(const char *text, char *name, size_t bytes) {
     }
 }
 
-// Those that are one program under two names count once.
+// A launcher that is installed under two names counts once.
 static int is_known(const ls_facts *facts, int count, const char *path) {
     int same = 0;
     for (int i = 0; i < count && !same; i++)

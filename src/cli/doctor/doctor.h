@@ -7,10 +7,10 @@
 #include "cli/doctor/selftest.h"
 #include "dist/rank_table.h"
 
-// Before the communicator starts: collects this rank's facts, for which programs are started, which some MPIs do not allow
-// later.
+// Call before the communicator starts: it collects this rank's facts. For that it starts programs, which some MPIs do not
+// allow later.
 void ls_doctor_look(const ls_args *args);
-// The communicator could not start, for `failure`: says what this process found by itself. Returns the failure.
+// Call if the communicator could not start: prints what this process found by itself, and returns the failure.
 ls_status ls_doctor_alone(const ls_args *args, ls_status failure);
 
 typedef struct {

@@ -1,5 +1,5 @@
-// facts.h - what `train doctor` knows of every rank and its host, as plain data: collected on each rank, exchanged as bytes,
-// and read by findings.c, which is a pure function of it.
+// facts.h - what `train doctor` knows about every rank and its host, as plain data. Each rank collects its own facts, and
+// the ranks exchange them as bytes.
 #ifndef LS_CLI_DOCTOR_FACTS_H
 #define LS_CLI_DOCTOR_FACTS_H
 
@@ -85,10 +85,10 @@ typedef struct {
     ls_facts_library library[LS_FACTS_LIBRARIES_MAX];
 } ls_facts;
 
-// Before MPI starts, for programs are started to look at their versions. devices: looked at. folder: where runs would be
-// written; NULL: the current one. What a machine does not have stays empty.
+// Call before MPI starts: it starts programs to read their versions. devices: after ls_devices_look. folder: where runs
+// would be written; NULL: the current folder. Facts that a machine does not have stay empty.
 void ls_facts_collect(const ls_devices *devices, const char *folder, ls_facts *facts);
-// What the communicator knows; after it has started. Sets the threads that a rank takes among so many.
+// Call after the communicator has started: adds what it knows, and how many threads a rank takes beside the others.
 void ls_facts_of_rank(const ls_comm_info *info, ls_devices *devices, ls_facts *facts);
 // The facts as members of a JSON object, in the order in which they are printed; the launchers in PATH.
 void ls_facts_json(const ls_facts *facts, cJSON *rank);
@@ -97,8 +97,8 @@ void ls_facts_launchers_json(const ls_facts *facts, cJSON *object);
 // or launcher; else "".
 typedef void (*ls_facts_take)(void *context, const char *name, const char *value, const char *path);
 void ls_facts_each(const cJSON *object, ls_facts_take take, void *context);
-// "mpirun (Open MPI) 4.1.4", or the table that Hydra prints, as "Open MPI 4.1.4", "MPICH 4.0.2", "Intel MPI 2021.9"; "" for
-// none of them.
+// Reads the MPI and its version from what a launcher prints: "mpirun (Open MPI) 4.1.4" becomes "Open MPI 4.1.4". The text
+// is "" if it names none of Open MPI, MPICH and Intel MPI.
 void ls_facts_read_version(const char *text, char *name, size_t bytes);
 
 #endif

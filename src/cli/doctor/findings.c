@@ -10,16 +10,16 @@
 #include "dist/rank_groups.h"
 
 static const int64_t MiB = 1 << 20, GiB = 1 << 30;
-// What Open MPI 4.1 wants free in /dev/shm for a rank.
+// Open MPI 4.1 needs this much of /dev/shm for each rank.
 static const int64_t shm_a_rank = 4 << 20;
 
-// One look at the facts: a rule adds what it finds for the ranks from `first` on that it holds for.
+// What a rule reads and writes: it adds findings about the rank or host of `f`.
 typedef struct {
     const ls_doctor_view *view;
-    const ls_facts *f;                // of the rank that is looked at, the lowest of its host for rules of hosts
-    int ranks_of_host;                // 1: the finding is of all ranks of f's host
-    int added;                        // by the rule so far, for this f
-    uint64_t *holds[LS_FINDINGS_MAX]; // [ranks]
+    const ls_facts *f;                // for rules about hosts: of the lowest rank of the host
+    int ranks_of_host;                // 1: the rule is about hosts
+    int added;                        // findings that the rule has added for f
+    uint64_t *holds[LS_FINDINGS_MAX]; // [ranks]: 1 for each rank that the finding is about
     ls_findings *out;
     ls_status status;
 } look;

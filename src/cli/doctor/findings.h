@@ -1,12 +1,10 @@
-// findings.h - what fits together on these ranks and what does not, in plain words with the fix named: a pure function of
-// the facts.
+// findings.h - what a user should mend on these ranks and hosts, with the remedy: a pure function of the facts.
 #ifndef LS_CLI_DOCTOR_FINDINGS_H
 #define LS_CLI_DOCTOR_FINDINGS_H
 
 #include "cli/doctor/facts.h"
 
-// A note: a run works here, but for the price or the condition that the text names. A problem: it would fail, or leave idle
-// what is there.
+// A note: a run works here, but the text names a cost or a condition. A problem: a run would fail, or leave resources idle.
 typedef enum { LS_FINDING_NOTE, LS_FINDING_PROBLEM } ls_severity;
 
 enum { LS_FINDINGS_MAX = 64, LS_FINDING_TEXT_BYTES = 1024 };

@@ -1,4 +1,4 @@
-// print.c - what `train doctor` found, for people and for a program. What comes from elsewhere (paths, variables) is escaped.
+// print.c - what `train doctor` found, as text and as JSON. Texts from elsewhere (paths, variables) are escaped.
 #include <string.h>
 #include "base/text.h"
 #include "cli/doctor/doctor.h"
