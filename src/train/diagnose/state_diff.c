@@ -103,7 +103,7 @@ void ls_state_free(ls_state *state) {
     *state = (ls_state){ 0 };
 }
 
-// --- facts
+// --- facts ---------------------------------------------------------------------------------------
 
 int ls_fact_same(const cJSON *a, const cJSON *b) {
     // cJSON_Compare takes numbers that differ in their last bits for equal.
@@ -137,6 +137,7 @@ static void tell(report *r, ls_state_difference d) {
 
 static void compare_fact(report *r, const char *section, const char *name, const cJSON *a, const cJSON *b) {
     char full[NAME_BYTES], x[VALUE_BYTES], y[VALUE_BYTES];
+    if (strcmp(name, "seconds") == 0) return; // how long training took is no part of the state
     if (ls_fact_same(a, b)) return;
     ls_text_cut(full, sizeof full, "%s.%s", section, name);
     tell(r, (ls_state_difference){
@@ -147,7 +148,8 @@ static void compare_facts(report *r, const cJSON *a, const cJSON *b) {
     static const char *const sections[] = { "network", "data", "random", "cursor", "update", "sums", "evaluation" };
     for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
         const cJSON *x = ls_json_get(a, sections[i]), *y = ls_json_get(b, sections[i]), *item;
-        cJSON_ArrayForEach(item, x) { // how long training took is no part of the state
+        if (cJSON_IsArray(x) || cJSON_IsArray(y)) continue; // a manifest that no version wrote
+        cJSON_ArrayForEach(item, x) {                       // how long training took is no part of the state
             if (strcmp(item->string, "seconds") != 0)
                 compare_fact(r, sections[i], item->string, item, ls_json_get(y, item->string));
         }
@@ -183,10 +185,10 @@ static void compare_values(report *r, const ls_safetensors_tensor *a, const ls_s
     ls_text_cut(y, sizeof y, "%.9g", d.first_b);
     ls_text_cut(note, sizeof note, "%s%" PRId64 " of %" PRId64 " elements differ, at most by %.3g, relative %.3g",
         d.one_bit ? "one bit apart; " : "", d.differing, d.elements, d.largest_absolute, d.largest_relative);
-    tell(r, (ls_state_difference){ 1, a->name, x, y, note, d.largest_absolute });
+    tell(r, (ls_state_difference){ 1, a->name, x, y, note });
 }
 
-// NULL for a side that does not have the tensor.
+// A state that lacks the tensor has NULL.
 static void compare_tensor(report *r, const ls_safetensors_tensor *a, const ls_safetensors_tensor *b) {
     char x[VALUE_BYTES], y[VALUE_BYTES];
     if (a && b && same_shape(a, b)) {
@@ -194,10 +196,10 @@ static void compare_tensor(report *r, const ls_safetensors_tensor *a, const ls_s
         return;
     }
     tell(r, (ls_state_difference){ 1, a ? a->name : b->name, a ? shape_text(a, x, sizeof x) : "none",
-                b ? shape_text(b, y, sizeof y) : "none", "", INFINITY });
+                b ? shape_text(b, y, sizeof y) : "none", "" });
 }
 
-// The tensors of two states of one network are in one order.
+// Two states of one network have their tensors in the same order, so `likely` is tried first.
 static const ls_safetensors_tensor *find(const ls_state *state, const char *name, int likely) {
     if (likely < state->count && strcmp(state->tensors[likely].name, name) == 0) return &state->tensors[likely];
     for (int i = 0; i < state->count; i++)

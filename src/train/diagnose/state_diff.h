@@ -47,7 +47,6 @@ typedef struct { // the texts live during the call
     int is_tensor;
     const char *name; // "cursor.update", "conv1.weight"
     const char *a, *b, *note;
-    double largest_absolute; // of a tensor with values on both sides
 } ls_state_difference;
 
 // Calls `found` for each fact that differs, then for each tensor that differs, in the order of a's tensors, and last for

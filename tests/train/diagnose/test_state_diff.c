@@ -60,6 +60,11 @@ static void facts(void **unused) {
         "fact data.decoder: none | x\n"
         "fact sums.of_epoch_loss: 0.1 | 0.10000000000000002\n");
     check(&(ls_state){ .facts = a }, &(ls_state){ 0 }, "");
+    cJSON *odd = cJSON_Parse("{\"network\":[1],\"cursor\":{\"update\":3},\"data\":7}");
+    check(&(ls_state){ .facts = odd }, &(ls_state){ .facts = a },
+        "fact data.samples: none | 9\n"
+        "fact sums.of_epoch_loss: none | 0.1\n");
+    cJSON_Delete(odd);
     cJSON_Delete(a);
     cJSON_Delete(b);
 }
