@@ -31,20 +31,23 @@ static ls_safetensors_tensor tensor(const char *name, ls_dtype dtype, int64_t co
 static void tensors(void **unused) {
     (void)unused;
     static const float a[] = { 1, 2, 3, NAN, 0 }, b[] = { 1, 2.5F, 3, NAN, -0.0F }, c[] = { 1, 2, INFINITY, NAN, 0 };
-    static const int64_t whole[] = { 7, 8 }, other[] = { 7, 9 };
+    static const int64_t whole[] = { 7, 8 }, other[] = { 7, 11 };
     ls_safetensors_tensor x[] = { tensor("w", LS_F32, 5, a), tensor("v", LS_F32, 5, a), tensor("n", LS_I64, 2, whole),
-        tensor("short", LS_F32, 5, a), tensor("odd", LS_F32, 5, NULL), tensor("gone", LS_F32, 5, a) };
+        tensor("short", LS_F32, 5, a), tensor("odd", LS_F32, 5, NULL), tensor("gone", LS_F32, 5, a),
+        tensor("kind", LS_I64, 2, whole) };
     ls_safetensors_tensor y[] = { tensor("w", LS_F32, 5, b), tensor("n", LS_I64, 2, other), tensor("v", LS_F32, 5, c),
-        tensor("short", LS_F32, 4, a), tensor("odd", LS_F32, 5, NULL), tensor("new", LS_F32, 5, a) };
-    const ls_state left = { .tensors = x, .count = 6 }, right = { .tensors = y, .count = 6 };
+        tensor("short", LS_F32, 4, a), tensor("odd", LS_F32, 5, NULL), tensor("new", LS_F32, 5, a),
+        tensor("kind", LS_F64, 2, whole) };
+    const ls_state left = { .tensors = x, .count = 7 }, right = { .tensors = y, .count = 7 };
     check(&left, &left, "tensor odd: a type that is not compared (5) | a type that is not compared (5)\n");
     check(&left, &right,
         "tensor w: [1] is 2 | 2.5; one bit apart; 2 of 5 elements differ, at most by 0.5, relative 0.2\n"
         "tensor v: [2] is 3 | inf; 1 of 5 elements differ, at most by inf, relative inf\n"
-        "tensor n: [1] is 8 | 9; one bit apart; 1 of 2 elements differ, at most by 1, relative 0.111\n"
+        "tensor n: [1] is 8 | 11; 1 of 2 elements differ, at most by 3, relative 0.273\n"
         "tensor short: fp32 (5) | fp32 (4)\n"
         "tensor odd: a type that is not compared (5) | a type that is not compared (5)\n"
         "tensor gone: fp32 (5) | none\n"
+        "tensor kind: int64 (2) | fp64 (2)\n"
         "tensor new: none | fp32 (5)\n");
 }
 
