@@ -113,6 +113,12 @@ for pair in "$(at a 16)/weights.safetensors a/weights.safetensors" "$(at a 16) a
     check "$pair: exit" $? 0
     check "$pair: only tensors" "$(grep -c . out) $(tail -n 1 out)" "2 the same weights"
 done
+# Counters decide, too: with other test data the tensors are the same.
+run t --set data.test_samples=99
+"$train" compare "$(at a 12)" "$(at t 12)" >out 2>errors
+check "checkpoints with other counters: exit" $? 6
+says "checkpoints with other counters" "evaluation.test_samples  100  |  99" "$(section counters)"
+says "checkpoints with other counters: tensors" "tensors        same: 14 of 14 are the same" "$(section tensors)"
 # A run stands for its checkpoint of the same update, or for its newest one.
 "$train" compare a "$(at b 12)" >out 2>errors
 check "a run and a checkpoint: exit" $? 0
