@@ -214,8 +214,7 @@ static ls_status show_rows(const ls_ckpt_list *list, row *rows) {
 }
 
 static ls_status show_list(const ls_ckpt_list *list) {
-    row *rows;
-    LS_TRY(LS_NEW(rows, list->count, "list of checkpoints"));
+    row *rows = ls_new(list->count, sizeof *rows, "list of checkpoints");
     ls_status status = show_rows(list, rows);
     free(rows);
     return status;

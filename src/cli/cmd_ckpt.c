@@ -16,12 +16,11 @@ void ls_ckpt_list_free(ls_ckpt_list *list) {
 }
 
 static ls_status fill(const char *folder, const int64_t *updates, int count, ls_ckpt_list *out) {
-    LS_TRY(LS_NEW(out->paths, count + 1, "%s", folder));
+    out->paths = ls_new(count + 1, sizeof *out->paths, "%s", folder);
     for (int i = 0; i < count; i++) {
         char path[PATH_BYTES];
         LS_TRY(ls_checkpoint_path(folder, updates[i], path, sizeof path));
-        LS_TRY(LS_NEW_TEXT(out->paths[i], path, "%s", folder));
-        out->count++;
+        out->paths[out->count++] = ls_new_text(path);
     }
     return LS_SUCCESS;
 }
@@ -37,10 +36,8 @@ static ls_status list_folder(const char *folder, ls_ckpt_list *out) {
 }
 
 static ls_status only(const char *path, ls_ckpt_list *out) {
-    *out = (ls_ckpt_list){ .one = 1 };
-    LS_TRY(LS_NEW(out->paths, 1, "%s", path));
-    LS_TRY(LS_NEW_TEXT(out->paths[0], path, "%s", path));
-    out->count = 1;
+    *out = (ls_ckpt_list){ .paths = ls_new(1, sizeof *out->paths, "%s", path), .count = 1, .one = 1 };
+    out->paths[0] = ls_new_text(path);
     return LS_SUCCESS;
 }
 

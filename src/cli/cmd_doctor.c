@@ -43,8 +43,8 @@ static ls_doctor_report report_of(doctor *d, int ranks) {
         .test_count = d->test_count };
 }
 
-static ls_status find(doctor *d, int ranks) {
-    return ls_findings_new(&(ls_doctor_view){ d->all, ranks, d->not_joined, d->no_device }, &d->findings);
+static void find(doctor *d, int ranks) {
+    d->findings = ls_findings_new(&(ls_doctor_view){ d->all, ranks, d->not_joined, d->no_device });
 }
 
 static ls_status print_json(const ls_doctor_report *report) {
@@ -58,14 +58,13 @@ static ls_status print_json(const ls_doctor_report *report) {
 ls_status ls_doctor_alone(const ls_args *args, ls_status failure) {
     doctor d = { .args = args, .not_joined = failure.text, .all = &own.facts };
     ls_devices_take(&own.devices, NULL, "not tried: the ranks are not joined");
-    ls_status status = find(&d, 1);
-    if (!ls_failed(status)) {
-        ls_doctor_report report = report_of(&d, 1);
-        if (args->json)
-            status = print_json(&report);
-        else
-            ls_doctor_print_facts(&report, stdout);
-    }
+    find(&d, 1);
+    ls_status status = LS_SUCCESS;
+    ls_doctor_report report = report_of(&d, 1);
+    if (args->json)
+        status = print_json(&report);
+    else
+        ls_doctor_print_facts(&report, stdout);
     LS_THEN(status, ls_command_flush(stdout));
     free(d.findings);
     return ls_failed(status) ? status : failure;
@@ -73,11 +72,9 @@ ls_status ls_doctor_alone(const ls_args *args, ls_status failure) {
 
 // As a run with the defaults would. That none opens is a finding, not a failure.
 static ls_status open_device(doctor *d) {
-    ls_config *cfg;
-    ls_status status = LS_NEW(cfg, 1, "configuration");
-    if (cfg) ls_config_defaults(cfg);
-    LS_TRY(ls_command_agree(d->comm, status));
-    status = ls_device_assignment_new(d->comm, LS_SUCCESS, cfg, &d->assignment);
+    ls_config *cfg = ls_new(1, sizeof *cfg, "configuration");
+    ls_config_defaults(cfg);
+    ls_status status = ls_device_assignment_new(d->comm, LS_SUCCESS, cfg, &d->assignment);
     const ls_device_options options = { .threads = own.facts.threads };
     LS_THEN(status, ls_device_assignment_open(d->assignment, d->comm, &options, &d->device));
     free(cfg);
@@ -92,7 +89,7 @@ static ls_status open_device(doctor *d) {
 
 static ls_status gather(doctor *d) {
     const ls_comm_info *info = ls_comm_get_info(d->comm);
-    LS_TRY(ls_command_agree(d->comm, LS_NEW(d->all, info->world_size, "facts of %d ranks", info->world_size)));
+    d->all = ls_new(info->world_size, sizeof *d->all, "facts of %d ranks", info->world_size);
     ls_status status = ls_comm_allgather(d->comm, &own.facts, d->all, sizeof own.facts);
     return ls_command_agree_or_abort(d->comm, status);
 }
@@ -133,7 +130,7 @@ static ls_status examine(doctor *d) {
     const int prints = info->rank == 0 && !d->args->json;
     LS_TRY(open_device(d));
     LS_TRY(gather(d));
-    LS_TRY(ls_command_agree(d->comm, info->rank == 0 ? find(d, info->world_size) : LS_SUCCESS));
+    if (info->rank == 0) find(d, info->world_size);
     ls_doctor_report report = report_of(d, info->world_size);
     if (prints) ls_doctor_print_facts(&report, stdout);
     if (!d->args->quick) LS_TRY(try_all(d, prints));
@@ -141,8 +138,7 @@ static ls_status examine(doctor *d) {
 }
 
 ls_status ls_cmd_doctor(const ls_args *args, ls_comm *comm) {
-    doctor *d;
-    LS_TRY(ls_command_agree(comm, LS_NEW(d, 1, "doctor")));
+    doctor *d = ls_new(1, sizeof *d, "doctor");
     d->args = args;
     d->comm = comm;
     ls_comm_set_timeout(comm, timeout_s);

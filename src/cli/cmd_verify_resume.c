@@ -97,27 +97,24 @@ static void take_first(void *context, const ls_state_difference *d) {
         d->name, d->a, d->b, d->note[0] ? " (" : "", d->note, d->note[0] ? ")" : "");
 }
 
-static ls_status find_first(const ls_snapshot *a, const ls_snapshot *b, first_difference *first) {
-    ls_state x = { 0 }, y = { 0 };
-    *first = (first_difference){ 0 };
-    ls_status status = ls_state_of_snapshot(a, &x);
-    LS_THEN(status, ls_state_of_snapshot(b, &y));
-    if (!ls_failed(status)) ls_state_diff(&x, &y, take_first, first);
+static first_difference find_first(const ls_snapshot *a, const ls_snapshot *b) {
+    first_difference first = { 0 };
+    ls_state x = ls_state_of_snapshot(a), y = ls_state_of_snapshot(b);
+    ls_state_diff(&x, &y, take_first, &first);
     ls_state_free(&x);
     ls_state_free(&y);
-    return status;
+    return first;
 }
 
 // Rank 0. `first`: the first difference between the resumed and the uninterrupted run.
 static ls_status report(const verification *v, const first_difference *first) {
-    first_difference repeated = { 0 };
     long long k = (long long)v->updates;
     if (!first->text[0]) {
         printf("the same, bit for bit: %lld updates without a break, and %lld + a checkpoint + %lld (%d tensors)\n",
             2 * k, k, k, v->straight->count);
         return ls_command_flush(stdout);
     }
-    LS_TRY(find_first(v->straight, v->again, &repeated));
+    const first_difference repeated = find_first(v->straight, v->again);
     if (repeated.text[0])
         return ls_fail(LS_NUMERIC,
             "these ranks and this device are not reproducible: %lld updates, done twice without a checkpoint, differ; "
@@ -130,9 +127,8 @@ static ls_status report(const verification *v, const first_difference *first) {
 
 static ls_status compare(verification *v) {
     first_difference first = { 0 };
-    ls_status status = is_first(v) ? find_first(v->straight, v->resumed, &first) : LS_SUCCESS;
+    if (is_first(v)) first = find_first(v->straight, v->resumed);
     int differs = first.text[0] != 0;
-    LS_TRY(ls_command_agree(v->comm, status));
     LS_TRY(ls_command_agree(v->comm, ls_comm_broadcast(v->comm, &differs, sizeof differs, 0)));
     if (differs) LS_TRY(with_new_trainer(v, train_straight, &v->again));
     return ls_command_agree(v->comm, is_first(v) ? report(v, &first) : LS_SUCCESS);

@@ -338,7 +338,7 @@ static void machines_are_judged(void **unused) {
         char commands[LS_LAUNCH_BYTES];
         memset(all, 0, RANKS_MAX * sizeof *all);
         int ranks = s->make(all);
-        must(ls_findings_new(&(ls_doctor_view){ .all = all, .ranks = ranks }, &found));
+        found = ls_findings_new(&(ls_doctor_view){ .all = all, .ranks = ranks });
         check_lines(s, found);
         const char *differences = s->differences ? s->differences : "";
         if (strcmp(differences, "*") != 0 && strcmp(found->differences, differences) != 0)
@@ -358,7 +358,7 @@ static void hosts_are_joined(void **unused) {
     ls_findings *found;
     int ranks = start(all, 4, 2), limits = 0;
     for (int r = 0; r < ranks; r++) all[r].limit[LS_LIMIT_FILES] = 512;
-    must(ls_findings_new(&(ls_doctor_view){ .all = all, .ranks = ranks }, &found));
+    found = ls_findings_new(&(ls_doctor_view){ .all = all, .ranks = ranks });
     for (int i = 0; i < found->count; i++) {
         limits += strcmp(found->row[i].topic, "limits") == 0;
         assert_string_equal(found->row[i].where, "");
@@ -372,7 +372,7 @@ static void what_others_say_is_passed_on(void **unused) {
     (void)unused;
     ls_facts f = good_host();
     ls_findings *found;
-    must(ls_findings_new(&(ls_doctor_view){ &f, 1, "the launcher is another's", "no GPU is left" }, &found));
+    found = ls_findings_new(&(ls_doctor_view){ &f, 1, "the launcher is another's", "no GPU is left" });
     assert_int_equal(ls_findings_count(found, LS_FINDING_PROBLEM), 2);
     int seen = 0;
     for (int i = 0; i < found->count; i++)
@@ -381,7 +381,7 @@ static void what_others_say_is_passed_on(void **unused) {
     assert_int_equal(seen, 2);
     free(found);
     // Ranks that were started differently have a table.
-    must(ls_findings_new(&(ls_doctor_view){ &f, 1, "ranks were started as\n  table", NULL }, &found));
+    found = ls_findings_new(&(ls_doctor_view){ &f, 1, "ranks were started as\n  table", NULL });
     assert_string_equal(found->differences, "ranks were started as\n  table");
     assert_int_equal(ls_findings_count(found, LS_FINDING_PROBLEM), 1);
     free(found);

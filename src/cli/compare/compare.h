@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include "cli/compare/side.h"
 
-// Opens and closes states of the sides. LS_STORAGE: there is nothing computed to compare; LS_DEVICE: no memory.
+// Opens and closes states of the sides. LS_STORAGE: there is nothing computed to compare.
 // cJSON_Delete the report.
 LS_CHECKED ls_status ls_compare(ls_side *a, ls_side *b, cJSON **report);
 void ls_compare_print(const cJSON *report, FILE *file);

@@ -23,15 +23,12 @@ static ls_status take_event(void *context, const ls_metrics_line *line) {
         cJSON_Delete(s->start);
         s->start = cJSON_Duplicate(line->json, 1);
         s->parts++;
-        return s->start ? LS_SUCCESS : ls_no_memory(0, "%s", s->path);
     }
     for (int k = 0; !line->redone && k < LS_EVENT_KINDS; k++) {
         ls_event_list *list = &s->events[k];
         if (strcmp(line->kind, kinds[k]) != 0) continue;
-        LS_TRY(LS_GROW(list->event, list->count, "%s", s->path));
-        cJSON *event = cJSON_Duplicate(line->json, 1);
-        if (!event) return ls_no_memory(0, "%s", s->path);
-        list->event[list->count++] = event;
+        list->event = ls_grow(list->event, list->count, sizeof *list->event, "%s", s->path);
+        list->event[list->count++] = cJSON_Duplicate(line->json, 1);
     }
     return LS_SUCCESS;
 }
@@ -65,7 +62,7 @@ static ls_status read_metrics(const char *path, ls_side *s) {
 // --- the other files of a run --------------------------------------------------------------------
 
 static ls_status read_config(const char *path, ls_side *s) {
-    LS_TRY(LS_NEW(s->config, 1, "%s", path));
+    s->config = ls_new(1, sizeof *s->config, "%s", path);
     ls_config_defaults(s->config);
     ls_status status = ls_config_read_file(s->config, path);
     return ls_failed(status) ? ls_fail(LS_STORAGE, "%s", status.text) : status;
@@ -160,8 +157,7 @@ static ls_status read_all(const char *path, ls_side *s) {
 }
 
 ls_status ls_side_read(const char *path, ls_side **out) {
-    ls_side *s;
-    LS_TRY(LS_NEW(s, 1, "%s", path));
+    ls_side *s = ls_new(1, sizeof *s, "%s", path);
     ls_status status = read_all(path, s);
     return LS_GIVE(status, s, out, ls_side_free);
 }

@@ -21,7 +21,6 @@ typedef struct {
     int added;                        // findings that the rule has added for f
     uint64_t *holds[LS_FINDINGS_MAX]; // [ranks]: 1 for each rank that the finding is about
     ls_findings *out;
-    ls_status status;
 } look;
 
 static int found_before(const look *l, ls_severity severity, const char *topic, const char *text) {
@@ -41,10 +40,9 @@ static void LS_PRINTF(4, 5) add(look *l, ls_severity severity, const char *topic
     int at = found_before(l, severity, topic, text);
     l->added++;
     if (at < 0) {
-        if (l->out->count == LS_FINDINGS_MAX || ls_failed(l->status)) return;
-        l->status = LS_NEW(l->holds[l->out->count], l->view->ranks, "findings");
-        if (ls_failed(l->status)) return;
+        if (l->out->count == LS_FINDINGS_MAX) return;
         at = l->out->count++;
+        l->holds[at] = ls_new(l->view->ranks, sizeof *l->holds[at], "findings");
         l->out->row[at] = (ls_finding){ .severity = severity, .topic = topic };
         memcpy(l->out->row[at].text, text, sizeof text);
     }
@@ -385,43 +383,33 @@ static void describe(const ls_facts *facts, ls_fingerprint *out) {
     cJSON_Delete(tree);
 }
 
-static ls_status compare(const ls_doctor_view *view, ls_findings *out) {
-    ls_fingerprint *all;
+static void compare(const ls_doctor_view *view, ls_findings *out) {
     if (view->not_joined && is_table(view->not_joined)) {
         ls_text_cut(out->differences, sizeof out->differences, "%s", view->not_joined);
-        return LS_SUCCESS;
+        return;
     }
-    LS_TRY(LS_NEW(all, view->ranks, "facts of %d ranks", view->ranks));
+    ls_fingerprint *all = ls_new(view->ranks, sizeof *all, "facts of %d ranks", view->ranks);
     for (int r = 0; r < view->ranks; r++) describe(&view->all[r], &all[r]);
     ls_status status = ls_fingerprint_compare_gathered(all, view->ranks,
         "ranks differ in what must be the same: install the same program and libraries on all hosts", out->differences);
     out->may_differ = !ls_failed(status);
-    if (status.code == LS_COMM) {
-        ls_text_cut(out->differences, sizeof out->differences, "%s", status.text);
-        status = LS_SUCCESS;
-    }
+    if (ls_failed(status)) ls_text_cut(out->differences, sizeof out->differences, "%s", status.text);
     free(all);
-    return status;
 }
 
 // --- all of it -----------------------------------------------------------------------------------
 
-ls_status ls_findings_new(const ls_doctor_view *view, ls_findings **out) {
-    LS_TRY(LS_NEW(*out, 1, "findings"));
-    look l = { .view = view, .out = *out, .status = LS_SUCCESS };
+ls_findings *ls_findings_new(const ls_doctor_view *view) {
+    ls_findings *out = ls_new(1, sizeof *out, "findings");
+    look l = { .view = view, .out = out };
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
-        const int before = (*out)->count;
+        const int before = out->count;
         apply(&l, (int)i);
-        for (int at = before; at < (*out)->count; at++)
-            say_where(&l, l.holds[at], rules[i].of == JOB, &(*out)->row[at]);
+        for (int at = before; at < out->count; at++) say_where(&l, l.holds[at], rules[i].of == JOB, &out->row[at]);
     }
-    ls_status status = l.status;
-    LS_THEN(status, compare(view, *out));
-    for (int i = 0; i < (*out)->count; i++) free(l.holds[i]);
-    if (!ls_failed(status)) return status;
-    free(*out);
-    *out = NULL;
-    return status;
+    compare(view, out);
+    for (int i = 0; i < out->count; i++) free(l.holds[i]);
+    return out;
 }
 
 const char *ls_severity_name(ls_severity severity) {

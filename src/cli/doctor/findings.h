@@ -31,8 +31,8 @@ typedef struct {
     const char *no_device; // why device.type = auto opens none; NULL: it does, or was not tried
 } ls_doctor_view;
 
-LS_CHECKED ls_status ls_findings_new(const ls_doctor_view *view, ls_findings **out); // free() it
-const char *ls_severity_name(ls_severity severity);                                  // "note", "problem"
+ls_findings *ls_findings_new(const ls_doctor_view *view);                 // free() it
+const char *ls_severity_name(ls_severity severity);                       // "note", "problem"
 int ls_findings_count(const ls_findings *findings, ls_severity severity); // differences that must not be, too
 
 // The commands that start a run on all of these hosts as they are, one a line: alone, by mpirun, by srun. Returns text.

@@ -63,21 +63,17 @@ void ls_tensor_compare(ls_dtype dtype, int64_t elements, const void *a, const vo
 
 // --- whole states --------------------------------------------------------------------------------
 
-ls_status ls_state_of_snapshot(const ls_snapshot *s, ls_state *out) {
-    *out = (ls_state){ .own = cJSON_CreateObject() };
-    ls_status status = LS_NEW(out->tensors, s->count + 1, "state");
-    ls_manifest_add_counters(out->own, &s->counters);
-    if (!ls_json_is_whole(out->own)) ls_keep_first(&status, ls_no_memory(0, "state"));
-    if (ls_failed(status)) ls_state_free(out);
-    LS_TRY(status);
+ls_state ls_state_of_snapshot(const ls_snapshot *s) {
+    ls_state state = { .tensors = ls_new(s->count + 1, sizeof *state.tensors, "state"), .own = cJSON_CreateObject() };
+    ls_manifest_add_counters(state.own, &s->counters);
+    state.facts = state.own;
     for (int i = 0; i < s->count; i++) {
         const ls_snapshot_tensor *from = &s->tensors[i];
-        ls_safetensors_tensor *to = &out->tensors[out->count++];
+        ls_safetensors_tensor *to = &state.tensors[state.count++];
         *to = (ls_safetensors_tensor){ .name = from->name, .dtype = LS_F32, .rank = from->rank, .data = from->values };
         memcpy(to->dim, from->dim, (size_t)from->rank * sizeof *to->dim);
     }
-    out->facts = out->own;
-    return LS_SUCCESS;
+    return state;
 }
 
 static void add_file(const ls_safetensors *file, ls_state *out) {
@@ -87,14 +83,12 @@ static void add_file(const ls_safetensors *file, ls_state *out) {
     }
 }
 
-ls_status ls_state_of_files(
-    const ls_safetensors *weights, const ls_safetensors *optimizer, const cJSON *manifest, ls_state *out) {
+ls_state ls_state_of_files(const ls_safetensors *weights, const ls_safetensors *optimizer, const cJSON *manifest) {
     const int count = ls_safetensors_count(weights) + (optimizer ? ls_safetensors_count(optimizer) : 0);
-    *out = (ls_state){ .facts = manifest };
-    LS_TRY(LS_NEW(out->tensors, count + 1, "state"));
-    add_file(weights, out);
-    add_file(optimizer, out);
-    return LS_SUCCESS;
+    ls_state state = { .tensors = ls_new(count + 1, sizeof *state.tensors, "state"), .facts = manifest };
+    add_file(weights, &state);
+    add_file(optimizer, &state);
+    return state;
 }
 
 void ls_state_free(ls_state *state) {

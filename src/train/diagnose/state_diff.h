@@ -32,11 +32,10 @@ typedef struct {
     cJSON *own;         // facts that belong to this state
 } ls_state;
 
-// Both borrow names and values; release by ls_state_free. LS_DEVICE: no memory.
-LS_CHECKED ls_status ls_state_of_snapshot(const ls_snapshot *snapshot, ls_state *out);
+// Both borrow names and values; release by ls_state_free.
+ls_state ls_state_of_snapshot(const ls_snapshot *snapshot);
 // optimizer and manifest: of the weights' checkpoint; both NULL: weights alone.
-LS_CHECKED ls_status ls_state_of_files(
-    const ls_safetensors *weights, const ls_safetensors *optimizer, const cJSON *manifest, ls_state *out);
+ls_state ls_state_of_files(const ls_safetensors *weights, const ls_safetensors *optimizer, const cJSON *manifest);
 void ls_state_free(ls_state *state); // {0} is allowed
 
 // Facts as JSON: equal to the last bit; as text into dst, "none" for NULL. ls_fact_text returns dst.

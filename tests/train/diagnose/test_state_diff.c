@@ -5,7 +5,6 @@
 #include <string.h>
 #include "base/text.h"
 #include "support/cmocka.h"
-#include "support/must.h"
 
 enum { LINES_BYTES = 4096 };
 
@@ -79,9 +78,7 @@ static void snapshots(void **unused) {
         { .name = "w", .rank = 1, .dim = { 2 }, .elements = 2, .values = values[1] } };
     ls_snapshot a = { .tensors = &list[0], .count = 1, .counters = { .update = 4, .seconds = 1 } };
     ls_snapshot b = { .tensors = &list[1], .count = 1, .counters = { .update = 5, .seconds = 2 } };
-    ls_state x, y;
-    must(ls_state_of_snapshot(&a, &x));
-    must(ls_state_of_snapshot(&b, &y));
+    ls_state x = ls_state_of_snapshot(&a), y = ls_state_of_snapshot(&b);
     check(&x, &y,
         "fact cursor.update: 4 | 5\n"
         "tensor w: [1] is 2 | 3; one bit apart; 1 of 2 elements differ, at most by 1, relative 0.333\n");
