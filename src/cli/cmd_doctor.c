@@ -1,5 +1,5 @@
-// cmd_doctor.c - `train doctor [--quick] [--json] [--run-dir DIR]`: prints what these ranks and hosts have, what must be
-// mended, how a run is started here, and a self-test. Exit code 4 if something must be mended.
+// cmd_doctor.c - `train doctor [--quick] [--json] [--run-dir DIR]`: prints what these ranks and hosts have, what must
+// be mended, how a run is started here, and a self-test. Exit code 4 if something must be mended.
 #include <string.h>
 #include "base/memory.h"
 #include "cli/commands.h"

@@ -1,11 +1,11 @@
 // cmd_verify_resume.c - `train verify-resume CONFIG.ini [--updates K]`: does a run that goes on from a checkpoint give
 // the same bits as the uninterrupted run?
 //
-// It trains three times, on the ranks, device and options of a real run: 2K updates without a break; K updates, saved to
-// files; and K more updates by a new trainer that resumes from those files. The states after 2K updates must agree bit
-// for bit. If they differ, the uninterrupted training is repeated: a device or a sum over ranks that gives other bits
-// each time is no fault of the checkpoint, and the message says so. The files lie in a temporary folder ($TMPDIR or
-// /tmp) on rank 0's host, which is removed at the end.
+// It trains three times, on the ranks, device and options of a real run: 2K updates without a break; K updates, saved
+// to files; and K more updates by a new trainer that resumes from those files. The states after 2K updates must agree
+// bit for bit. If they differ, the uninterrupted training is repeated: a device or a sum over ranks that gives other
+// bits each time is no fault of the checkpoint, and the message says so. The files lie in a temporary folder ($TMPDIR
+// or /tmp) on rank 0's host, which is removed at the end.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,9 +7,10 @@
 //   name, verdict ("same", "different"; "unknown": a side does not say), text, differences: a list of
 //     what, a, b, and perhaps note
 // version, configuration, data and device say why two differ. What was computed decides: of runs weights (their hashes
-// at checkpoints), losses, evaluations, results and tensors; else counters and tensors. Counters are those of the state,
-// with the identity of network, data and seed. Two runs have their states compared at the first update, from that of
-// differing weights on, at which both have a checkpoint, or else at the last one, or else by their final weights.
+// at checkpoints), losses, evaluations, results and tensors; else counters and tensors. Counters are those of the
+// state, with the identity of network, data and seed. Two runs have their states compared at the first update, from
+// that of differing weights on, at which both have a checkpoint, or else at the last one, or else by their final
+// weights.
 #ifndef LS_CLI_COMPARE_COMPARE_H
 #define LS_CLI_COMPARE_COMPARE_H
 

@@ -7,8 +7,8 @@
 #include "cli/doctor/selftest.h"
 #include "dist/rank_table.h"
 
-// Call before the communicator starts: it collects this rank's facts. For that it starts programs, which some MPIs do not
-// allow later.
+// Call before the communicator starts: it collects this rank's facts. For that it starts programs, which some MPIs do
+// not allow later.
 void ls_doctor_look(const ls_args *args);
 // Call if the communicator could not start: prints what this process found by itself, and returns the failure.
 ls_status ls_doctor_alone(const ls_args *args, ls_status failure);

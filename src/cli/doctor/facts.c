@@ -1,5 +1,5 @@
-// facts.c - the facts of a rank as JSON, and in words. The report, its JSON and the table of differences between ranks all
-// use this list.
+// facts.c - the facts of a rank as JSON, and in words. The report, its JSON and the table of differences between
+// ranks all use this list.
 #include "cli/doctor/facts.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-// facts.h - what `train doctor` knows about every rank and its host, as plain data. Each rank collects its own facts, and
-// the ranks exchange them as bytes.
+// facts.h - what `train doctor` knows about every rank and its host, as plain data. Each rank collects its own facts,
+// and the ranks exchange them as bytes.
 #ifndef LS_CLI_DOCTOR_FACTS_H
 #define LS_CLI_DOCTOR_FACTS_H
 
@@ -93,12 +93,12 @@ void ls_facts_of_rank(const ls_comm_info *info, ls_devices *devices, ls_facts *f
 // The facts as members of a JSON object, in the order in which they are printed; the launchers in PATH.
 void ls_facts_json(const ls_facts *facts, cJSON *rank);
 void ls_facts_launchers_json(const ls_facts *facts, cJSON *object);
-// Calls take for each member of such an object with its name and value in words: "memory", "23.5 GiB". path: of a library
-// or launcher; else "".
+// Calls take for each member of such an object with its name and value in words: "memory", "23.5 GiB". path: of a
+// library or launcher; else "".
 typedef void (*ls_facts_take)(void *context, const char *name, const char *value, const char *path);
 void ls_facts_each(const cJSON *object, ls_facts_take take, void *context);
-// Reads the MPI and its version from what a launcher prints: "mpirun (Open MPI) 4.1.4" becomes "Open MPI 4.1.4". The text
-// is "" if it names none of Open MPI, MPICH and Intel MPI.
+// Reads the MPI and its version from what a launcher prints: "mpirun (Open MPI) 4.1.4" becomes "Open MPI 4.1.4". The
+// text is "" if it names none of Open MPI, MPICH and Intel MPI.
 void ls_facts_read_version(const char *text, char *name, size_t bytes);
 
 #endif

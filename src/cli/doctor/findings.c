@@ -219,7 +219,8 @@ static void look_at_gpus(look *l) {
 
 // --- MPI -----------------------------------------------------------------------------------------
 
-// "Open MPI v4.1.4" and "Open MPI 4.1.4" are of one family, and the first `parts` numbers of their versions are the same.
+// "Open MPI v4.1.4" and "Open MPI 4.1.4" are of one family, and the first `parts` numbers of their versions are the
+// same.
 static int fits(const char *mpi, const char *launcher, int parts) {
     size_t family = strcspn(launcher, "0123456789");
     if (!family || launcher[0] == 0) return 0;

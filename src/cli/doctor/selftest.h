@@ -32,8 +32,8 @@ typedef struct {
 } ls_test_bed;
 
 extern const int ls_test_count;
-// Collective: runs test `number`, from 0 and in order. A failure on one rank is in *out on all ranks; the status is that
-// of the communicator. Leaves no file behind.
+// Collective: runs test `number`, from 0 and in order. A failure on one rank is in *out on all ranks; the status is
+// that of the communicator. Leaves no file behind.
 LS_CHECKED ls_status ls_test_run(ls_test_bed *bed, int number, ls_test *out);
 void ls_test_end(ls_test_bed *bed);
 const char *ls_test_result_name(ls_test_result result); // "ok", "failed", "skipped"

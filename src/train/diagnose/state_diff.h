@@ -48,8 +48,8 @@ typedef struct { // the texts live during the call
     const char *a, *b, *note;
 } ls_state_difference;
 
-// Calls `found` for each fact that differs, then for each tensor that differs, in the order of a's tensors, and last for
-// the tensors that only b has. Facts are compared where both states have them. Returns how many times it called.
+// Calls `found` for each fact that differs, then for each tensor that differs, in the order of a's tensors, and last
+// for the tensors that only b has. Facts are compared where both states have them. Returns how many times it called.
 int ls_state_diff(const ls_state *a, const ls_state *b,
     void (*found)(void *context, const ls_state_difference *difference), void *context);
 
