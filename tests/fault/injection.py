@@ -14,9 +14,9 @@ A small allocation (ls_new and its relatives in base/memory.h) that fails ends t
 line "error: out of memory: ...". Such a program does not come to its end, and may leave temporary files, as a killed one does.
 
 By default N points are tried in each scene, one on each path (where calls come from) as far as they go; --long tries all of them,
-and STORE points again with a disk that stays full; --from FUNCTION tries all that come from there; --small tries only small
-allocations, N in each scene whatever the number of ranks, spread over all of them. Prints how many points there are and how many were
-tried; exit 1 if one was bad.
+and STORE points again with a disk that stays full; --from FUNCTION tries all that come from there; --small tries small
+allocations instead of all other calls, N in each scene whatever the number of ranks, spread over all of them. Prints how many points
+there are and how many were tried; exit 1 if one was bad.
 """
 import argparse
 import bisect
@@ -128,6 +128,7 @@ TOLERATED = [
     ("ls_launcher_command", "open fdopen read close", "the command that goes on is said without its launcher"),
     ("ls_comm_mpi_library", "", "the library's name is for people"),
     ("ls_inflated_open", "", "the gzip file is inflated"),
+    ("look_for_file", "open", "the gzip file is inflated"),
     ("ls_inflated_claim", "", "the gzip file is inflated, beside another rank that does so"),
     ("ls_inflated_keep", "", "it is inflated at each start, which a warning says where a folder was named"),
     ("ls_inflated_close", "", "its memory is free when the program ends; whoever comes next takes the lock"),
@@ -144,7 +145,7 @@ TOLERATED = [
     ("ls_data_file_note", "fstat", "the file is then not known to the check of outputs"),
     ("ls_command_check_output", "stat", "a file that is not there is not replaced"),
     ("ls_named_nearby", "stat", "the file is looked for in the other places"),
-    ("clean", "opendir", "what a killed process left is in nobody's way"),
+    ("clean", "opendir open", "what a killed process left is in nobody's way"),
     ("ls_read_beginning", "close", "nothing was written"),
     ("ls_live_file_put", "fstat", "asked only where a line cannot be written"),
     ("ls_held_look", "", "says nothing about where the folder is"),
@@ -535,8 +536,7 @@ def run_scene(runner, scene, args):
         print(f"FAILED {scene.name}: with short and interrupted reads and writes: {short.rc} {short.problems}\n{short.text}")
         bad = 1
     points = [p for p in points_of(whole.log) if not args.origin or args.origin in p[0].names]
-    if args.small:
-        points = [p for p in points if p[0].is_small]
+    points = [p for p in points if p[0].is_small == args.small]
     tried = args.tries if args.small else max(1, args.tries // scene.ranks ** 2)
     tried = points if args.long or args.origin else choose(points, tried)
     jobs = [(path, number, "") for path, number in tried]
