@@ -7,12 +7,12 @@
 #include <stdio.h>
 #include "base/status.h"
 
-// Once, at the start of the program: all of cJSON's memory comes from ls_new, so no call of cJSON or of this file fails for
-// want of memory.
+// Once, at the start of the program: all of cJSON's memory comes from ls_new, so no call of cJSON or of this file
+// fails for want of memory.
 void ls_json_setup(void);
 
-// Trees are built by these functions. Numbers that JSON's double cannot hold exactly (hashes, 64-bit counters) are written as
-// texts or as raw digits. Texts become valid UTF-8: see ls_text_as_utf8.
+// Trees are built by these functions. Numbers that JSON's double cannot hold exactly (hashes, 64-bit counters) are
+// written as texts or as raw digits. Texts become valid UTF-8: see ls_text_as_utf8.
 cJSON *ls_json_string(const char *text);
 void ls_json_add_text(cJSON *object, const char *name, const char *text);
 void ls_json_add_known(cJSON *object, const char *name, const char *text); // null for ""
@@ -29,7 +29,8 @@ char *ls_json_real_text(char dst[LS_JSON_REAL_BYTES], double value);
 // They take item and return it.
 cJSON *ls_json_add_item(cJSON *object, const char *name, cJSON *item);
 cJSON *ls_json_append(cJSON *array, cJSON *item);
-// A copy of a tree that was read from a file, as if it had been built by the calls above: valid texts, numbers that read back.
+// A copy of a tree that was read from a file, as if it had been built by the calls above: valid texts, numbers that
+// read back.
 cJSON *ls_json_copy(const cJSON *item);
 
 #define LS_JSON_WHOLE_MAX ((int64_t)1 << 53) // up to which a double holds every whole number

@@ -42,13 +42,13 @@ LS_CHECKED ls_status ls_no_memory(size_t bytes, const char *what, ...) LS_PRINTF
 // --- the end of a program without memory
 
 // Ends the program with exit code 4 (LS_DEVICE) and one line: "error: out of memory: 128 bytes for sums of 8 ranks...".
-// bytes 0: the size is unknown. Any thread may call it, and may hold locks: it allocates nothing, runs no atexit handlers
-// and flushes no streams. If several threads call it, the first one ends the program and the others wait for that.
+// bytes 0: the size is unknown. Any thread may call it, and may hold locks: it allocates nothing, runs no atexit
+// handlers and flushes no streams. If several threads call it, the first one ends the program and the others wait for that.
 _Noreturn void ls_out_of_memory(size_t bytes, const char *what, ...) LS_PRINTF(2, 3);
 // The same with the whole text after "error: ".
 _Noreturn void ls_out_of_memory_as(const char *text);
-// Sets what ls_out_of_memory_as does instead of printing the text and ending this process; NULL: nothing else. `end` prints the
-// text and does not return, as it also ends the other ranks (dist/comm_mpi.c). It must allocate nothing.
+// Sets a function that ls_out_of_memory_as calls instead of printing the text and ending this process; NULL: none.
+// `end` prints the text, also ends the other ranks (dist/comm_mpi.c), and does not return. It must allocate nothing.
 void ls_out_of_memory_set_end(void (*end)(const char *text));
 
 // For train/ and the rooms that still expect a status: the functions above as expressions that are always LS_SUCCESS.

@@ -20,7 +20,8 @@ int ls_text_glob(const char *pattern, const char *text); // '*' any run, '?' one
 enum { LS_TEXT_STARS_MAX = 8 };
 int ls_text_replace(const char *pattern, const char *name, const char *text, char *dst, size_t bytes);
 char *ls_text_trim(char *text); // in place: without white space at both ends
-// Returns the text as valid UTF-8, for free(): each byte that is not part of valid UTF-8 becomes \xNN (four characters).
+// Returns the text as valid UTF-8, for free(): each byte that is not part of valid UTF-8 becomes \xNN (four
+// characters).
 char *ls_text_as_utf8(const char *text);
 // Prints a text that came from elsewhere (a name, a file's content) into a field of a line: control characters, which
 // could forge a field or a line, or steer a terminal, and what is no valid UTF-8 as \t, \n, \r or \xNN, a backslash as \\.

@@ -161,8 +161,8 @@ static void let_output_through(void) {
     ls_clock_sleep(0.1);
 }
 
-// This rank ends with exit_code after ABORT_GUARD_S at the latest, whatever hangs until then: a flush, MPI_Abort without the
-// network to the launcher, or a lock of the MPI library that another thread holds.
+// This rank ends with exit_code after ABORT_GUARD_S at the latest, whatever hangs until then: a flush, MPI_Abort
+// without the network to the launcher, or a lock of the MPI library that another thread holds.
 static void guard_end(int exit_code) {
     abort_code = exit_code;
     struct sigaction action = { .sa_handler = exit_now };

@@ -286,8 +286,7 @@ static ls_status parse_header(ls_safetensors *file, const char *text, size_t len
         return ls_fail(LS_STORAGE, "%s: its header has more than %d JSON values", file->path, LS_JSON_VALUES_MAX);
     file->header = cJSON_ParseWithLengthOpts(text, length, &end, 0);
     if (!file->header) {
-        return ls_fail(LS_STORAGE,
-            "%s: its header is no JSON, from byte %td of the file on", file->path,
+        return ls_fail(LS_STORAGE, "%s: its header is no JSON, from byte %td of the file on", file->path,
             (end ? end - text : 0) + LENGTH_BYTES);
     }
     for (; end < text + length; end++) {
