@@ -192,6 +192,12 @@ static void hook_is_called(void) {
     new_fails();
 }
 
+static void say_and_end_slowly(const char *text) {
+    dprintf(STDERR_FILENO, "told: %s\n", text);
+    ls_clock_sleep(0.3);
+    _exit(9);
+}
+
 static void end_that_fails_too(const char *text) {
     (void)text;
     new_fails();
@@ -220,6 +226,12 @@ static void threads_fail(void) {
     for (int i = 0; i < 8; i++) pthread_create(&threads[i], NULL, fail_in_thread, NULL);
     for (int i = 0; i < 8; i++) pthread_join(threads[i], NULL);
 }
+
+// The others wait while the first one ends the program.
+static void threads_fail_together(void) {
+    ls_out_of_memory_set_end(say_and_end_slowly);
+    threads_fail();
+}
 #endif
 
 static void ends_without_memory(void **state) {
@@ -236,6 +248,7 @@ static void ends_without_memory(void **state) {
         { hook_is_called, 9, "told: out of memory: 1152921504606846976 bytes for 2 pairs?\n" },
         { hook_fails, LS_DEVICE, "" },
         { threads_fail, LS_DEVICE, "error: out of memory: 1152921504606846976 bytes for 2 pairs?\n" },
+        { threads_fail_together, 9, "told: out of memory: 1152921504606846976 bytes for 2 pairs?\n" },
     };
     for (size_t row = 0; row < sizeof rows / sizeof *rows; row++) {
         int ends[2], how;
