@@ -87,7 +87,7 @@ static char *next_line(char **at, char **choice) {
     return line;
 }
 
-// Returns why the file was ignored; NULL: it was read, or there is none.
+// Returns why the file was ignored. Returns NULL if it was read or does not exist.
 static const char *read_file(const char *path, entry_list *list) {
     char *text = NULL, *choice;
     size_t bytes = 0;

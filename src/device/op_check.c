@@ -1,4 +1,5 @@
-// op_check.c - what every operator has without a device: name, number of arguments, assertions on its descriptor, cost.
+// op_check.c - properties of operators that do not depend on the device: name, number of arguments, assertions on the
+// descriptor, operations.
 #include "device/device.h"
 
 #include <math.h>
@@ -7,8 +8,8 @@
 
 // --- assertions ----------------------------------------------------------------------------------
 
-// Shape inference (model/shape_infer.c), the configuration and the trainer refuse everything wrong that a user can
-// write. A descriptor that breaks a rule here is a bug of this program.
+// Shape inference (model/shape_infer.c), the configuration and the trainer refuse every mistake that a user can make.
+// So a descriptor that breaks one of these rules is a bug in this program.
 static void require(int holds, const ls_op_desc *desc, const char *tensor, const ls_nchw *s, const char *rule) {
     if (holds) return;
     fprintf(stderr, "error: a bug in this program: layer %s: %s: %s", desc->layer ? desc->layer : "(unnamed)",
@@ -18,7 +19,7 @@ static void require(int holds, const ls_op_desc *desc, const char *tensor, const
     abort();
 }
 
-// REQUIRE names a tensor of the attributes `a` and shows its shape; REQUIRE_OF names what has no shape.
+// REQUIRE prints the name and the shape of a tensor in the attributes `a`. REQUIRE_OF prints only the given name.
 #define REQUIRE(tensor, rule) require(rule, desc, #tensor, &a->tensor, #rule)
 #define REQUIRE_OF(name, rule) require(rule, desc, name, NULL, #rule)
 
@@ -30,7 +31,7 @@ static int is_float(ls_dtype type) {
     return type == LS_F32 || type == LS_BF16 || type == LS_F16;
 }
 
-// Whether a sliding window makes `out` rows (or columns) of `in`.
+// Whether a sliding window makes `out` rows (or columns) from `in` rows (or columns).
 static int slides(int in, int out, int window, int stride, int pad) {
     const int span = in + 2 * pad - window;
     return window >= 1 && stride >= 1 && pad >= 0 && span >= 0 && out == span / stride + 1;
@@ -55,7 +56,7 @@ static void check_linear(const ls_op_desc *desc) {
 static void check_norm(const ls_op_desc *desc) {
     const ls_norm_attr *a = &desc->attr.norm;
     const int k = a->pool_kernel, is_relu = a->activation == LS_ACTIVATION_RELU;
-    const int64_t values = (int64_t)a->shape.n * a->shape.h * a->shape.w; // of a channel
+    const int64_t values = (int64_t)a->shape.n * a->shape.h * a->shape.w; // in a channel
     REQUIRE(shape, is_shape(a->shape));
     REQUIRE_OF("eps", a->eps > 0);
     REQUIRE_OF("stored statistics", !a->stored || (desc->op == LS_OP_NORM_BACKWARD && k == 0));
@@ -78,7 +79,8 @@ static void check_pool(const ls_op_desc *desc) {
     REQUIRE(dst, slides(a->src.w, a->dst.w, a->kernel_w, a->stride_w, a->pad_w));
     REQUIRE_OF("padding", 2 * a->pad_h <= a->kernel_h && 2 * a->pad_w <= a->kernel_w);
     REQUIRE_OF("window", (int64_t)a->kernel_h * a->kernel_w <= LS_POOL_WINDOW_MAX);
-    REQUIRE_OF("index", desc->op != LS_OP_POOL_BACKWARD || !is_max || a->training); // the forward pass wrote it
+    REQUIRE_OF("index", desc->op != LS_OP_POOL_BACKWARD || !is_max ||
+                            a->training); // the forward pass writes the index only if training
     REQUIRE_OF("relu or bias", is_max || (!a->relu && !a->has_bias));
 }
 
@@ -179,9 +181,9 @@ static void check_optimizer(const ls_op_desc *desc) {
     REQUIRE_OF("eps", a->eps > 0 || !divides);
 }
 
-// --- work: what one run counts; ops.def has the operations for each --------------------------------
+// --- work: units of work in one run; ops.def gives the operations for each unit --------------------
 
-// Multiplications and additions, as everything else that is not element-wise.
+// The unit of work of conv, linear and pool is one operation: a multiplication or an addition.
 static double conv_work(const ls_op_desc *desc) {
     const ls_conv_attr *a = &desc->attr.conv;
     if (a->bias_only) return (double)ls_nchw_count(a->dst);
@@ -199,7 +201,7 @@ static double pool_work(const ls_op_desc *desc) {
     return (double)ls_nchw_count(a->dst) * a->kernel_h * a->kernel_w;
 }
 
-// Of the others: elements.
+// The unit of work of the other operators is one element, except for a head and Muon.
 static double augment_work(const ls_op_desc *desc) {
     return (double)ls_nchw_count(desc->attr.augment.shape);
 }
@@ -228,7 +230,7 @@ static double group_norm_work(const ls_op_desc *desc) {
     return (double)ls_nchw_count(desc->attr.group_norm.shape);
 }
 
-// A head counts its operations by itself.
+// The unit of work of a head is one operation.
 static double loss_work(const ls_op_desc *desc) {
     enum { OF_A_LOGIT = 5 };
     const ls_loss_attr *a = &desc->attr.loss;
@@ -245,7 +247,7 @@ static double step_control_work(const ls_op_desc *desc) {
     return (double)desc->attr.step_control.count;
 }
 
-// Muon counts the operations of its products by itself.
+// The unit of work of Muon is one operation of its products.
 static double muon_work(const ls_optimizer_attr *a) {
     double work = 0;
     for (int s = 0; s < a->segment_count; s++) {
@@ -266,7 +268,7 @@ static double optimizer_work(const ls_op_desc *desc) {
 static const struct {
     void (*check)(const ls_op_desc *desc);
     double (*work)(const ls_op_desc *desc);
-    size_t storage; // where the descriptor has its type; 0: it has none
+    size_t storage; // offset of the storage type in ls_op_desc; 0: the attributes have none
 } families[LS_FAMILY_COUNT] = {
 #define AT_storage(family) offsetof(ls_op_desc, attr.family.storage)
 #define AT_none(family) 0

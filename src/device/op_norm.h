@@ -66,7 +66,7 @@ typedef enum { LS_ACTIVATION_NONE, LS_ACTIVATION_RELU, LS_ACTIVATION_GELU } ls_a
 typedef struct {
     ls_nchw shape;
     float eps;
-    ls_activation activation;               // after the (optional) addition
+    ls_activation activation;               // applied after the residual, if there is one, is added
     int residual;                           // forward, inference: RESIDUAL is read; backward: GRAD_RESIDUAL is written
     int adds_last;                          // forward, inference: the residual is added after the activation
     int two_grads;                          // backward: GRAD_DST2 is added to GRAD_DST

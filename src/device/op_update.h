@@ -149,10 +149,10 @@ typedef struct {
 typedef struct {   // neighbouring tensors of the store that share their constants
     int64_t count; // elements: a multiple of LS_SEGMENT_ELEMENTS, except in the last segment
     float lr_factor, decay;
-    float momentum; // SGD, LARS, MUON; statistics: share of the new value, as in PyTorch
+    float momentum; // SGD, LARS, MUON: momentum; statistics: weight of the new value in the average, as in PyTorch
     int rate;       // index of ls_train_state.lr, LS_SEGMENT_IDLE (the step skips the segment) or LS_SEGMENT_STATISTICS
     const ls_param_shape *shape; // MUON, LARS: shape of the segment's one tensor
-    uint32_t rests_with; // statistics: a set of rates; they stop changing when all of these have ended; 0: never
+    uint32_t rests_with; // statistics: a set of rates. Statistics are frozen when all these rates have ended. 0: never
     float stretch;       // MUON: factor of the orthogonal step
 } ls_step_segment;
 

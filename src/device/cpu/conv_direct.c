@@ -99,7 +99,7 @@ typedef struct {
 static phase phase_of(int first, int size, int kernel, int stride, int pad, int dilation) {
     int common = dilation, other = stride;
     for (int rest; other > 0; common = other, other = rest) rest = common % other;
-    int tap = kernel - 1; // counted in the filter that is not turned: the largest number reads the lowest pixel of dst
+    int tap = kernel - 1; // number in the filter that is not rotated: the last tap reads the lowest pixel of dst
     while (tap >= 0 && (first + pad - tap * dilation) % stride != 0) tap--;
     const phase none = { .count = (size - first + stride - 1) / stride };
     if (tap < 0) return none;

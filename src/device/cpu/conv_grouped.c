@@ -12,12 +12,12 @@ typedef struct {
     ls_cpu_plan base;
     const ls_kernels *kernels;
     ls_kernel_grouped map; // arguments common to all planes
-    // of the tensor whose channels the lanes hold: dst, or in backward data src
+    // block size and blocks of the tensor whose channels the lanes hold: dst, or in backward data src
     int block, blocks;
     // channels of that tensor, and its channels in each group
     int channels, each;
-    size_t in_sample, out_sample; // elements of a sample: of the tensor that is read, and of that tensor
-    size_t in_plane, out_plane;   // elements of a block of one sample of them
+    size_t in_sample, out_sample; // elements of a sample of the tensor that is read, and of the tensor of the lanes
+    size_t in_plane, out_plane;   // elements of one block of such a sample
     size_t block_weights;         // floats in a block of weights or sums
     int tasks;
     int parts, cuts; // tasks of the weight gradient: parts of the samples times cuts of the blocks

@@ -11,8 +11,8 @@ enum { TASK = 65536 }; // elements in a task
 // columns.
 typedef struct {
     int blocks, columns, lanes;
-    int small, large, transposed; // dimensions of x, the smaller first
-    int true_rows;                // without padding
+    int small, large, transposed; // smaller and larger dimension of x; whether x is transposed
+    int true_rows;                // rows of the tensor without padding
 } matrix;
 
 typedef struct {

@@ -4,8 +4,8 @@
 enum {
     // rows of a tile, at most: the tile's part of A, one chunk deep, stays in the second-level cache
     ROWS_MAX = 192,
-    TASKS_OF_A_THREAD = 4,       // at least, if there is enough work, so that all threads finish at about the same time
-    PRODUCTS_OF_A_TASK = 1 << 16 // at least: about a microsecond
+    TASKS_OF_A_THREAD = 4,       // at least, if the product is large enough: threads then finish at about the same time
+    PRODUCTS_OF_A_TASK = 1 << 16 // multiplications in a task, at least: they take about a microsecond
 };
 
 typedef struct {

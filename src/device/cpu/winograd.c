@@ -128,9 +128,11 @@ int ls_winograd_tiles(int outputs, int tile, int dilation) {
 }
 
 enum {
-    FEW_OUTPUTS = 128,       // outputs of a channel: transforming the filters takes longer than convolving
+    // With fewer outputs than this in a channel of the batch, transforming the filters takes longer than convolving.
+    FEW_OUTPUTS = 128,
     LARGE_FILTERS = 2 << 20, // bytes: transformed filters of this size do not stay in the cache
-    FEW_SUMMED = 1024, // outputs of a channel: adding partial sums of the weights would take longer than the products
+    // With at most this many outputs in a channel, adding partial sums of the weights takes longer than the products.
+    FEW_SUMMED = 1024,
 };
 
 typedef struct {
@@ -521,7 +523,7 @@ static void filters_out(const job *j, int block, const float *a) {
             plan->matrix_part, plan->in.blocks, plan->out.blocks, plan->v.half, block, j->grad_weight);
 }
 
-// Whether the output blocks up to `end` end with half a block.
+// Whether `end` is the last output block's end and that block is only half full.
 static int ends_half(const ls_winograd_plan *plan, int end) {
     return plan->out_half && end == plan->out.blocks;
 }

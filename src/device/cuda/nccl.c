@@ -151,7 +151,7 @@ struct ls_nccl {
     int rank, world_size;
     double timeout_s;
     pthread_mutex_t lock; // protects comm; held by the thread that is in NCCL with it
-    ncclComm_t comm;      // NULL: close has taken it
+    ncclComm_t comm;      // NULL after close has taken it
     void *registered[REGISTERED_MAX];
     ncclWindow_t windows[REGISTERED_MAX];
     int registered_count;

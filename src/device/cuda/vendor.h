@@ -39,9 +39,9 @@ void ls_cuda_conv_execute(
 
 // --- matrix products -----------------------------------------------------------------------------
 // Row-major D[m][n] = alpha * op(A) * op(B) + beta * C. A and B have type `storage`, C and D have type `result`;
-// accumulation is fp32. D may be C. With batch > 1, that many matrices of each follow each other. With `bias`, a vector
-// of n elements in D's type is added to each row. With `relu`, negative results then become 0. *out is NULL if the
-// library has no algorithm.
+// accumulation is fp32. D may be C. With batch > 1, each of A, B, C and D is `batch` matrices, one after the
+// other. With `bias`, a vector of n elements in D's type is added to each row. With `relu`, negative results then
+// become 0. *out is NULL if the library has no algorithm.
 typedef struct {
     int m, n, k, batch;
     int transpose_a, transpose_b; // A is stored [k][m], B is stored [n][k]

@@ -33,7 +33,7 @@ typedef struct { // absent tensors are NULL
     ls_activation activation;
     // with a 2x2 max pooling after the relu; grad_dst, grad_dst2 and index are then a quarter as large
     const uint8_t *index;
-    int width; // width of the map, with index
+    int width; // width of the map; used with index only
 } ls_kernel_norm_grad;
 
 typedef struct { // output of a 2x2 max pooling after batch norm and relu: a quarter of the span

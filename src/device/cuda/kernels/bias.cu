@@ -76,7 +76,7 @@ static __device__ inline void add_parts(
     int t = static_cast<int>(threadIdx.x), width = l.columns * size, lanes = LS_BLOCK / width;
     int channels = l.packs * size, channel = first_pack * size + t % width;
     float sum = 0;
-    LS_UNROLL_BY(16) // as many loads in flight
+    LS_UNROLL_BY(16) // so each thread has 16 loads in flight
     for (int part = t / width; channel < channels && part < l.parts; part += lanes)
         sum += parts[static_cast<int64_t>(part) * channels + channel];
     room[t] = sum;

@@ -1,6 +1,6 @@
-// group_norm.h - group norm (op_group_norm.h). Forward: one launch computes the statistics of each group of each
-// sample, one applies them. Backward: one launch sums each channel of each sample; from these, launches compute the
-// sums of groups and of parameters; a last one applies them.
+// group_norm.h - group norm (op_group_norm.h). Forward: the first launch computes the statistics of each group of
+// each sample, the second applies them. Backward: the first launch sums each channel of each sample. The next launches
+// compute the sums of groups and of parameters from these sums. The last launch applies them.
 #ifndef LS_DEVICE_CUDA_KERNELS_GROUP_NORM_H
 #define LS_DEVICE_CUDA_KERNELS_GROUP_NORM_H
 

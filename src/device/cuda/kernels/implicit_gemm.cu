@@ -121,7 +121,7 @@ static filter_map filters_of(const geometry &g, const pixel_map &m, int element,
     int written = tiles * 8 < f.padded_outputs ? tiles * 8 : f.padded_outputs;
     f.pitch = (transposed ? m.h.count * m.w.count * (written / per_unit) : f.depth) | 1;
     f.rows =
-        // rows of zeros for the unit that makes the number even
+        // an odd number of units gets one more unit, of zeros, which needs its own rows
         transposed ? f.reduced + (summed % 2 ? per_unit : 0) : written;
     f.by_pitch = ls_divider_of(f.pitch);
     f.by_taps_w = ls_divider_of(m.w.count ? m.w.count : 1);

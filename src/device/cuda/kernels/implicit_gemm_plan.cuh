@@ -33,8 +33,8 @@ typedef struct {
 // Which pixels of a map meet which taps. The *virtual* map consists of all rows and columns that any tap of a sample's
 // pixels meets, including those beyond the edges, which are zero.
 typedef struct {
-    int in_h, in_w, units; // the map that is read; units of a pixel
-    int out_h, out_w;      // pixels that are computed
+    int in_h, in_w, units; // size of the map that is read; units in a pixel
+    int out_h, out_w;      // rows and columns of pixels that are computed
     int stride_h, stride_w;
     int top, left;             // of the virtual map
     int span_h, rows, columns; // rows that one pixel meets; size of the virtual map
