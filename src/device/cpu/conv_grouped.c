@@ -232,7 +232,7 @@ int ls_conv_grouped_can(const ls_op_desc *desc) {
 // Compares the time of one output with dense convolution, in vector multiplications. Bringing a channel to its lane
 // takes a few of them, and each multiplication takes longer because both factors come from the cache. With the few
 // channels of a part, Winograd's real gain is less than half of the multiplications it saves. Measured: the estimate is
-// right to a quarter for 3x3 filters in groups of 4 to 32 channels.
+// within 25% for 3x3 filters in groups of 4 to 32 channels.
 int ls_conv_grouped_gains(const ls_cpu *cpu, const ls_op_desc *desc, double winograd_gain) {
     const double bringing = 4, slower = 1.5, winograds = 2.2;
     const ls_conv_attr *a = &desc->attr.conv;

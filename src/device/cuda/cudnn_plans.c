@@ -211,8 +211,8 @@ static cudnnStatus_t finalize_plan(const search *s, descriptor config, descripto
     return rc;
 }
 
-// Whether the plan is not the only plan that is wanted, or is in the list already. The lists of several heuristics
-// overlap.
+// Whether to skip this plan: another plan was asked for, or the plan is in the list already. The lists of several
+// heuristics overlap.
 static int is_unwanted(const search *s, const ls_cudnn_plan *plan) {
     const ls_cudnn_plans *plans = s->out;
     char tag[LS_CUDNN_TAG_BYTES], other[LS_CUDNN_TAG_BYTES];
