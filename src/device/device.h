@@ -12,8 +12,8 @@
 // operator leaves them zero in its outputs. An output that an operator overwrites may hold anything before the run.
 // Arguments do not overlap unless the operator's header allows it.
 //
-// Devices: ref (the oracle), cpu (oneDNN and our own kernels), and GPUs. GPU devices come from plugins (plugins.def) and
-// have the same function table.
+// Devices: ref (the oracle), cpu (oneDNN and our own kernels), and GPUs. GPU devices come from plugins (plugins.def)
+// and have the same function table.
 #ifndef LS_DEVICE_DEVICE_H
 #define LS_DEVICE_DEVICE_H
 
