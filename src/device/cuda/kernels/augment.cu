@@ -1,10 +1,10 @@
 // augment.cu - one thread writes all channels of one pixel of dst. Neighbouring threads read neighbouring bytes of each
 // plane and write neighbouring packs. The table (1 KiB for each channel) stays in the first-level cache.
 //
-// Estimates for 16-bit storage on an H200 (sm_90; registers from registers.txt): 182 registers (fp32: 55), 2 blocks of
-// 128 threads on a multiprocessor; 3 bytes read and 16 written for each pixel. Latency limits the kernel: sample, byte
-// and table are read one after the other, about 1.5 us for each wave of 264 blocks. 128 pictures of 32x32 are 1024
-// blocks: 6 us, of which memory bandwidth accounts for 0.5.
+// Estimates for 16-bit storage on an H200 (sm_90): 182 registers (fp32: 55), 2 blocks of 128 threads on a
+// multiprocessor; 3 bytes read and 16 written for each pixel. Latency limits the kernel: sample, byte and table are
+// read one after the other, about 1.5 us for each wave of 264 blocks. 128 pictures of 32x32 are 1024 blocks: 6 us, of
+// which memory bandwidth accounts for 0.5.
 #include "device/cuda/kernels/augment.h"
 #include "device/cuda/kernels/kernels.cuh"
 

@@ -1,7 +1,7 @@
 // bias.cu - bias and its gradient, which the libraries' convolutions lack.
 //
-// Estimates for 16-bit storage on an H200 (sm_90; registers from registers.txt): 4.8 TB/s and 132 multiprocessors, each
-// of which needs 24 KiB of loads in flight. Blocks of 256 threads; "blocks" are blocks on a multiprocessor.
+// Estimates for 16-bit storage on an H200 (sm_90): 4.8 TB/s and 132 multiprocessors, each of which needs 24 KiB of
+// loads in flight. Blocks of 256 threads; "blocks" are blocks on a multiprocessor.
 //                   bytes/element   registers   blocks   in flight   least time for a map of 64 MiB
 //   bias_add        4               28          8        32 KiB      28 us
 //   bias_gradient   2               48          1, 2     16 KiB up   14 to 21 us (21: one block on each)

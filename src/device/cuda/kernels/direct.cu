@@ -3,10 +3,10 @@
 // gradient a pack times a pack. Reads are 16 bytes along the channels. Grouped convolutions, whose channels may start
 // anywhere, have simple kernels of their own, which compute one value at a time.
 //
-// Estimates for 16-bit storage on an H200 (sm_90; registers from registers.txt): 67 TFLOP/s without its tensor cores. A
-// multiprocessor can do 128 multiply-adds and read 128 bytes from the L1 in each cycle. Blocks of 256 threads; "blocks"
-// are blocks on a multiprocessor. "L1 bytes" are read for each multiply-add. "least time" is for 64 to 64 channels,
-// 3x3, 128 maps of 32x32.
+// Estimates for 16-bit storage on an H200 (sm_90): 67 TFLOP/s without its tensor cores. A multiprocessor can do 128
+// multiply-adds and read 128 bytes from the L1 in each cycle. Blocks of 256 threads; "blocks" are blocks on a
+// multiprocessor. "L1 bytes" are read for each multiply-add. "least time" is for 64 to 64 channels, 3x3, 128 maps of
+// 32x32.
 //                     L1 bytes   registers   blocks   least time
 //   forward           1.5        134         1        220 us (L1; with 8 warps, latency adds to it)
 //   backward_data     0.75       128         2        145 us

@@ -1,7 +1,7 @@
 // elementwise.cu - one thread handles one 16-byte pack. Memory bandwidth limits these kernels.
 //
-// Estimates for 16-bit storage on an H200 (sm_90; registers from registers.txt): 4.8 TB/s and 132 multiprocessors, each
-// of which needs 24 KiB of loads in flight. Blocks of 256 threads; "blocks" are blocks on a multiprocessor.
+// Estimates for 16-bit storage on an H200 (sm_90): 4.8 TB/s and 132 multiprocessors, each of which needs 24 KiB of
+// loads in flight. Blocks of 256 threads; "blocks" are blocks on a multiprocessor.
 //                                     bytes/element   registers   blocks   in flight    least time, 64 MiB map
 //   relu, gelu, silu, sigmoid, scale  4               15 to 31    8        32 KiB       28 us
 //   their backward, add, multiply     6               18 to 31    8        64 KiB       42 us

@@ -4,6 +4,9 @@
 // follow these rules: inline PTX only in tensor_cores.cuh, no asynchronous copies, shared memory only by LS_SHARED,
 // warp operations with the full mask, launches only by LS_LAUNCH and LS_LAUNCH_BLOCK. No float atomics: every sum has
 // one order.
+//
+// Estimates of a kernel's speed stand above it or at the head of its file. Their numbers of registers are those in
+// tests/device/cuda/registers.txt, which scripts/kernel_report.py checks.
 #pragma once
 
 #include <cuda_bf16.h>

@@ -1,8 +1,8 @@
 // muon.cu - the element-wise passes of Muon, between its products. Each reads and writes every element of the matrices
 // once.
 //
-// Estimates on an H200 (sm_90; registers from registers.txt): 4.8 TB/s and 132 multiprocessors, each of which needs 24
-// KiB of loads in flight. Blocks of 256 threads; "blocks" are blocks on a multiprocessor.
+// Estimates on an H200 (sm_90): 4.8 TB/s and 132 multiprocessors, each of which needs 24 KiB of loads in flight. Blocks
+// of 256 threads; "blocks" are blocks on a multiprocessor.
 //                bytes/element        registers   blocks   in flight   least time for a million elements
 //   direction    20                   39          6        18 KiB      4.2 us; 64 blocks for each matrix
 //   norms        none                 30          1        8 KiB       a launch and 16 round trips to the L2: 5 us

@@ -9,9 +9,9 @@
 // The first pass goes through the tensors from front to back, with all blocks next to each other. The second pass goes
 // from back to front, because the end of the tensors is still in the cache.
 //
-// Estimates for 16-bit storage on an H200 (sm_90; registers from registers.txt): 4.8 TB/s and 132 multiprocessors, each
-// of which needs 24 KiB of loads in flight. "blocks" are blocks of 256 threads on a multiprocessor: 2 for sums (264 in
-// all), as many as fit for apply.
+// Estimates for 16-bit storage on an H200 (sm_90): 4.8 TB/s and 132 multiprocessors, each of which needs 24 KiB of
+// loads in flight. "blocks" are blocks of 256 threads on a multiprocessor: 2 for sums (264 in all), as many as fit for
+// apply.
 //                    bytes/element      registers      blocks   in flight   least time for a map of 64 MiB
 //   statistics       2                  76             2        32 KiB      14 us
 //   apply            4, residual: 6     60, 71, 80     4, 3, 3  48 KiB up   28 us, 42 us (71: gelu; 80: residual)

@@ -1,9 +1,9 @@
 // pool.cu - max and average pooling. Memory bandwidth limits these kernels. Forward reads src once if windows do not
 // overlap. Backward gathers, so that one thread writes each element of grad_src once.
 //
-// Estimates for 16-bit storage on an H200 (sm_90; registers from registers.txt): 4.8 TB/s and 132 multiprocessors, each
-// of which needs 24 KiB of loads in flight. Blocks of 256 threads; "blocks" are blocks on a multiprocessor. Bytes count
-// for each element of src, with a 2x2 window, stride 2, and its index.
+// Estimates for 16-bit storage on an H200 (sm_90): 4.8 TB/s and 132 multiprocessors, each of which needs 24 KiB of
+// loads in flight. Blocks of 256 threads; "blocks" are blocks on a multiprocessor. Bytes count for each element of src,
+// with a 2x2 window, stride 2, and its index.
 //                            bytes/element   registers   blocks   in flight   least time for a map of 64 MiB
 //   pool_window, 2x2         2.75            32          8        128 KiB     19 us
 //   pool_window, others      2.75            62          4        16 KiB up   19 us; 64 KiB with 4 columns or more
