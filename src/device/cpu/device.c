@@ -32,8 +32,8 @@ static ls_status choose_kernels(ls_cpu *cpu, int width) {
     cpu->plain = &ls_kernels_v1;
     cpu->plain_bf16 = &ls_kernels_v1_bf16;
     if (width == 16 && !cpu->cpus.has_avx512 && !has_emulated_kernels())
-        return ls_fail(
-            LS_USAGE, "vector width 16: this processor has no AVX-512; kernels that do without are in tests only");
+        return ls_fail(LS_USAGE,
+            "vector width 16: this processor has no AVX-512; only test programs have 16-wide kernels for AVX2");
     if (width == 8)
         cpu->kernels = &ls_kernels_v8, cpu->kernels_bf16 = &ls_kernels_v8_bf16;
     else if (!cpu->cpus.has_avx512)
