@@ -22,7 +22,6 @@ typedef struct ls_algorithm_cache ls_algorithm_cache;
 #define LS_CHOSEN_BEFORE "measured before"
 
 // name: of the file in the folder, "plans". The folder is made together with the file. folder NULL: there is no file.
-// LS_DEVICE: no memory.
 LS_CHECKED ls_status ls_algorithm_cache_open(const char *folder, const char *name, ls_algorithm_cache **out);
 void ls_algorithm_cache_free(ls_algorithm_cache *cache); // NULL is allowed
 // Returns the choice for the key, valid until the next put, or NULL. *how (NULL is allowed) becomes LS_CHOSEN_NOW if

@@ -11,7 +11,7 @@
 //         P = (H + 2*pad_h - dilation*(R-1) - 1)/stride_h + 1, Q = (W + 2*pad_w - dilation*(S-1) - 1)/stride_w + 1
 // Types   src, dst, their gradients, weight and grad_rounded: storage; bias, grad_weight, grad_bias: fp32; accumulation
 //         fp32 (ref: double)
-// Errors  LS_USAGE: impossible shapes (descriptor check); LS_DEVICE: no algorithm (plan)
+// Errors  LS_DEVICE: the device has no algorithm (plan_new)
 // Source  PyTorch Conv2d documentation; oneDNN convolution primitive; cuDNN 9 graph API
 #ifndef LS_DEVICE_OP_CONV_H
 #define LS_DEVICE_OP_CONV_H

@@ -12,7 +12,7 @@
 //         all four are absent, gamma is 1 and beta is 0. GRAD_GAMMA or GRAD_BETA may be absent if it is not wanted.
 //         saved: float[2][N*groups], without a device layout.
 // Types   arithmetic fp32 (ref: double); saved, and grad_gamma and grad_beta before the addition, are rounded to fp32
-// Errors  LS_USAGE (descriptor check): groups do not divide the channels, or a group has only one element
+// Rules   groups divides the channels; a group has at least two elements (ls_op_check asserts both)
 // Source  torch.nn.GroupNorm; Wu and He 2018, arXiv 1803.08494
 #ifndef LS_DEVICE_OP_GROUP_NORM_H
 #define LS_DEVICE_OP_GROUP_NORM_H

@@ -53,8 +53,8 @@
 //         GRAD_RESIDUAL is written only with residual. Unused arguments are absent. Arguments do not overlap.
 // Types   arithmetic fp32 (ref: double); saved, sum_* and grad_* are rounded to fp32, before the addition where values
 //         are added
-// Errors  LS_USAGE (descriptor check): count == 1 in training without stored, because the variance is undefined. This
-//         also holds for one rank's half, because that rank can be the only one with samples.
+// Rules   count is at least 2 in training without stored, because the variance of one value is undefined. This also
+//         holds for one rank's half, because that rank can be the only one with samples. ls_op_check asserts it.
 // Source  torch.nn.BatchNorm2d, torch.nn.SyncBatchNorm; Ioffe and Szegedy 2015
 #ifndef LS_DEVICE_OP_NORM_H
 #define LS_DEVICE_OP_NORM_H

@@ -21,8 +21,8 @@ typedef struct {
     uint32_t abi;  // LS_DEVICE_ABI
     uint32_t size; // sizeof(ls_gpu_plugin)
     const ls_device_api *device;
-    // The file has its own copy of base/. This is its ls_out_of_memory_set_end: by it the file's small allocations end
-    // the program as ours do. NULL: the file allocates nothing.
+    // ls_out_of_memory_set_end of the plugin's own copy of base/. With it, a small allocation that fails in the plugin
+    // ends the program in the same way as one in the program. NULL: the plugin allocates nothing.
     void (*set_end)(void (*end)(const char *text));
 } ls_gpu_plugin;
 
