@@ -1,5 +1,5 @@
-// completion.c - what a shell offers as the next word of a command line. The scripts for the shells (scripts/completion) ask the
-// program, so there is one list, that of the installed program.
+// completion.c - what a shell offers as the next word of a command line. The scripts for the shells
+// (scripts/completion) ask the program, so there is one list: the list of the installed program.
 #include <ctype.h>
 #include <string.h>
 #include "base/text.h"
@@ -82,7 +82,8 @@ static void offer_setting(const offers *o) {
             offer_words(&values, ls_config_words(i, words, sizeof words), " ");
 }
 
-// By the name of the argument: section.key=value, strong|weak, DIR, FILE, CONFIG.ini; others are numbers, or what no table has.
+// The name of the argument decides: section.key=value, strong|weak, DIR, FILE, CONFIG.ini. Other arguments are numbers,
+// or words that no table has.
 static void offer_value(const offers *o, const ls_command_option *option) {
     const char *argument = option->argument, *dot = strchr(argument, '.');
     char suffixes[WORD_BYTES];

@@ -1,6 +1,6 @@
-// help.h - what `train help` prints: a screen about all, a command, a topic. Texts come from the tables of commands and their
-// options (cli/command_table.h), of the configuration's options, of layers and of exit codes. cmake/man_page.sh makes the
-// man page of these screens.
+// help.h - what `train help` prints: a screen about all, a command, a topic. Texts come from the tables of commands and
+// their options (cli/command_table.h), of the configuration's options, of layers and of exit codes. cmake/man_page.sh
+// makes the man page of these screens.
 #ifndef LS_CLI_HELP_HELP_H
 #define LS_CLI_HELP_HELP_H
 
@@ -9,8 +9,8 @@
 #include "cli/command_table.h"
 
 // Prints help about `words`, the words after `train help`: none for a screen about all, else a command or a topic.
-// program: the command as the user calls it, "./train" or "lockstep-train". LS_USAGE: there is no such topic (the message has
-// the nearest), or there is a word too many.
+// program: the command as the user calls it, "./train" or "lockstep-train". LS_USAGE: there is no such topic (the
+// message has the nearest), or there is a word too many.
 LS_CHECKED ls_status ls_help_print(const char *program, const char *const *words, int count, FILE *file);
 
 typedef struct {
@@ -28,7 +28,8 @@ typedef struct {
 enum { LS_HELP_TOPICS_MAX = 16 };
 const ls_help_topic *ls_help_topics(int *count);
 
-// Prints what a shell offers for the last of `words`, the word at the cursor; words[0] follows the program's name. Lines:
+// Prints what a shell offers for the last of `words`, the word at the cursor. words[0] follows the program's name.
+// Lines:
 //   word              or "word<TAB>its meaning"
 //   :files ini /      files with these suffixes, too (/: folders, *: any)
 //   :nospace          the word goes on

@@ -9,7 +9,7 @@
 
 static const ls_help_row config_rows[] = {
     { "./train help options", "every option, with default and range" },
-    { "./train help options SECTION", "those of a section; SECTION.KEY: one" },
+    { "./train help options SECTION", "options of a section; SECTION.KEY: one option" },
     { "./train help layers", "how a network's file is written" },
     { "--set section.key=value", "sets an option for once" },
     { "--print-config", "prints the options as they are used, as an INI file" },
@@ -18,7 +18,7 @@ static const ls_help_row config_rows[] = {
 };
 
 static const ls_help_row stopping_rows[] = {
-    { "Ctrl-C, SIGINT", "saves, stops, exit 75; a second one ends at once, with what was last saved" },
+    { "Ctrl-C, SIGINT", "saves, stops, exit 75; a second one ends at once, with the last checkpoint" },
     { "SIGTERM, SIGUSR1", "saves, stops, exit 75" },
     { "run.max_minutes", "the same after so long" },
     { "SLURM_JOB_END_TIME", "the same a minute before it" },
@@ -83,7 +83,7 @@ static const ls_help_topic topics[] = {
         .purpose = "how a configuration is written",
         .text = "An INI file describes a run, and a second one, which its model.file names, the network: [section] "
                 "lines with key = value lines "
-                "behind them; a comment begins with ; or # at the start of a line or behind a space. Options that are "
+                "below them; a comment begins with ; or # at the start of a line or behind a space. Options that are "
                 "not named have "
                 "defaults; an unknown name, a wrong type or an impossible combination is refused before anything is "
                 "created.\n"
