@@ -10,7 +10,6 @@
 //
 // This file plans on the host and adds up the slices. The kernels are templates in implicit_gemm.cuh.
 // implicit_gemm_f32.cu, implicit_gemm_f16.cu and implicit_gemm_bf16.cu compile them, one type of element each.
-#include "device/cuda/kernels/cluster.cuh"
 #include "device/cuda/kernels/implicit_gemm_plan.cuh"
 
 typedef ls_cuda_conv_geometry geometry;
