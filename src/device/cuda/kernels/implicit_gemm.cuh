@@ -2,8 +2,8 @@
 // implicit_gemm_f16.cu and implicit_gemm_bf16.cu compile them.
 #pragma once
 
-#include "device/cuda/kernels/cluster.cuh"
 #include "device/cuda/kernels/implicit_gemm_plan.cuh"
+#include "device/cuda/kernels/launch.cuh"
 #include "device/cuda/kernels/tensor_cores.cuh"
 
 // --- staging ------------------------------------------------------------------------------------------
