@@ -31,12 +31,6 @@ void ls_graph_capture_free(ls_graph_capture *c) {
     free(c);
 }
 
-int ls_graph_capture_count(const ls_graph_capture *c) {
-    int count = 0;
-    for (int i = 0; i < c->count; i++) count += c->entries[i].graph != NULL;
-    return count;
-}
-
 static int same(const ls_graph_capture_key *a, const ls_graph_capture_key *b) {
     return a->program == b->program && a->input.slab == b->input.slab && a->input.offset == b->input.offset &&
            a->variant == b->variant;

@@ -19,6 +19,5 @@ LS_CHECKED ls_status ls_graph_capture_new(ls_queue *queue, const ls_device_api *
 void ls_graph_capture_free(ls_graph_capture *capture); // NULL is allowed; before the slabs of what was captured
 LS_CHECKED ls_status ls_graph_capture_run(
     ls_graph_capture *capture, ls_graph_capture_key key, void (*enqueue)(void *context), void *context);
-int ls_graph_capture_count(const ls_graph_capture *capture); // graphs captured so far
 
 #endif

@@ -101,12 +101,6 @@ void ls_program_export_logits(const ls_program *program, float *logits) {
     program->device->api->activation_export(program->device, program->logits_shape, program->storage, from, logits);
 }
 
-double ls_program_flops(const ls_program *program) {
-    double flops = 0;
-    for (int i = 0; i < program->count; i++) flops += ls_op_flops(&program->instructions[i].plan->desc);
-    return flops;
-}
-
 void ls_program_print(const ls_program *program, FILE *file) {
     fprintf(file, "%4s  %-26s %-20s %-32s %10s  %s\n", "", "operator", "layer", "algorithm", "MFLOP", "chosen");
     for (int i = 0; i < program->count; i++) {

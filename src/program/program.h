@@ -93,7 +93,6 @@ void ls_instruction_args(const ls_instruction *instruction, const ls_program_inp
 size_t ls_instruction_bytes(const ls_instruction *instruction, const ls_buffer *args);
 // The logits of its last run, as host floats (N, classes); the queue must have finished.
 void ls_program_export_logits(const ls_program *program, float *logits);
-double ls_program_flops(const ls_program *program);
 // The instruction table: number, operator, layer, algorithm, MFLOP; what is computed a second time says "again";
 // and what is summed over ranks in between.
 void ls_program_print(const ls_program *program, FILE *file);

@@ -1,4 +1,4 @@
-#include "train/advance.h"
+#include "train/run.h"
 
 #include "base/clock.h"
 #include "base/spans.h"

@@ -1,11 +1,10 @@
-#include "train/resume.h"
+#include "train/snapshots.h"
 
 #include "base/log.h"
 #include "base/memory.h"
 #include "files/checkpoint_manager.h"
 #include "files/manifest.h"
 #include "files/run_parts.h"
-#include "train/snapshots.h"
 
 typedef struct {
     int count;        // of damaged checkpoints

@@ -6,7 +6,6 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/spans.h"
-#include "train/advance.h"
 #include "train/diagnose/replicas.h"
 #include "train/diagnose/stragglers.h"
 #include "train/diagnose/verdict.h"

@@ -1,4 +1,4 @@
-// snapshots.h - the state of a run, taken from the device and put back.
+// snapshots.h - the state of a run: taken from the device and put back (snapshots.c), found in a checkpoint (resume.c).
 #ifndef LS_TRAIN_SNAPSHOTS_H
 #define LS_TRAIN_SNAPSHOTS_H
 
@@ -15,5 +15,12 @@ void ls_run_export_tensor(ls_run_session *session, int64_t updates, const ls_sna
 // The run goes on as the one that the snapshot was taken of. Rank 0's snapshot counts; on the others it is
 // overwritten. Call before the first update or when all enqueued updates are completed. Collective.
 LS_CHECKED ls_status ls_run_restore(ls_run_session *session, ls_run_progress *progress, ls_snapshot *snapshot);
+
+// resume.c. Reads the newest good checkpoint of the folder (rank 0's) into *out, on rank 0; *found (all ranks): there
+// is one. The plan's record of parts then begins with the checkpoint's. The caller frees *out, also if this fails.
+// Damaged checkpoints and changed options are told in warnings. LS_USAGE: a checkpoint of another run is there and
+// run.adopt is false, or an option differs that a run may not change. LS_STORAGE: no checkpoint is good. Collective;
+// writes nothing.
+LS_CHECKED ls_status ls_run_find_checkpoint(ls_run_plan *plan, const char *folder, ls_snapshot **out, int *found);
 
 #endif

@@ -7,7 +7,6 @@
 #include "train/diagnose/replicas.h"
 #include "train/evaluate.h"
 #include "train/layer_times.h"
-#include "train/resume.h"
 #include "train/run.h"
 #include "train/run_weights.h"
 #include "train/snapshots.h"

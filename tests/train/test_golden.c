@@ -13,7 +13,7 @@
 #include <math.h>
 #include "base/json.h"
 #include "support/cmocka.h"
-#include "train/advance.h"
+#include "train/run.h"
 #include "train/trainer_internal.h"
 
 #define must(expr) \

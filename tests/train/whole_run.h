@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "support/cmocka.h"
-#include "train/advance.h"
+#include "train/run.h"
 #include "train/trainer_internal.h"
 
 #define must(expr) \
