@@ -79,9 +79,11 @@ void ls_program_run(
         ls_buffer args[LS_OP_ARGS_MAX];
         ls_instruction_args(instruction, inputs, args);
         begin_ranges(program->device->api, &instruction->plan->desc);
-        if (hooks->clock) ls_work_clock_begin_instruction(hooks->clock, program, i, args, queue);
+        if (hooks->clock)
+            ls_work_clock_begin_instruction(
+                hooks->clock, instruction->plan, i, ls_instruction_bytes(instruction, args), queue);
         ls_plan_run(instruction->plan, args, program->workspace, queue);
-        if (hooks->clock) ls_work_clock_end_instruction(hooks->clock, instruction, queue);
+        if (hooks->clock) ls_work_clock_end_instruction(hooks->clock, instruction->plan, queue);
         end_ranges(program->device->api);
         call_hooks(instruction, args, hooks);
     }

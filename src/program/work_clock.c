@@ -32,39 +32,38 @@ static int count_untimed(const ls_work_clock *clock) {
     return cost < CLOCK_SHARE * UNTIMED_MOST ? (int)(cost / CLOCK_SHARE) : UNTIMED_MOST;
 }
 
-void ls_work_clock_end_micro(ls_work_clock *clock, const ls_program *program) {
+void ls_work_clock_end_micro(ls_work_clock *clock, int instructions) {
     if (!clock || !clock->timing) return;
     clock->untimed = count_untimed(clock);
     for (int k = 0; k < LS_OP_KIND_COUNT; k++) {
         clock->kind_s[k] += (1 + clock->untimed) * clock->micro_s[k];
         clock->timed_s += clock->micro_s[k];
     }
-    clock->readings += 2 * program->count;
+    clock->readings += 2 * instructions;
     clock->timing = 0;
 }
 
 // --- instructions and parts ----------------------------------------------------------------------
 
 void ls_work_clock_begin_instruction(
-    ls_work_clock *clock, const ls_program *program, int number, const ls_buffer *args, ls_queue *queue) {
-    const ls_instruction *instruction = &program->instructions[number];
-    const ls_op_desc *desc = &instruction->plan->desc;
+    ls_work_clock *clock, const ls_plan *plan, int number, size_t bytes, ls_queue *queue) {
+    const ls_op_desc *desc = &plan->desc;
     if (clock->timeline && ls_spans_on())
         ls_timeline_begin(clock->timeline,
             &(ls_span){ .lane = LS_SPANS_COMPUTE,
                 .name = ls_op_name(desc->op),
                 .detail = desc->layer,
-                .algorithm = instruction->plan->algorithm,
+                .algorithm = plan->algorithm,
                 .number = number,
                 .update = LS_SPANS_NO_UPDATE,
-                .bytes = (double)ls_instruction_bytes(instruction, args),
+                .bytes = (double)bytes,
                 .flops = ls_op_flops(desc) },
             queue);
     if (clock->timing) clock->start_s = ls_clock_seconds();
 }
 
-void ls_work_clock_end_instruction(ls_work_clock *clock, const ls_instruction *instruction, ls_queue *queue) {
-    if (clock->timing) clock->micro_s[ls_op_kind_of(instruction->plan->desc.op)] += ls_clock_seconds() - clock->start_s;
+void ls_work_clock_end_instruction(ls_work_clock *clock, const ls_plan *plan, ls_queue *queue) {
+    if (clock->timing) clock->micro_s[ls_op_kind_of(plan->desc.op)] += ls_clock_seconds() - clock->start_s;
     ls_timeline_end(clock->timeline, LS_SPANS_COMPUTE, queue);
 }
 

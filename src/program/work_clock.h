@@ -11,7 +11,6 @@
 
 #include "device/op_kind.h"
 #include "device/timeline.h"
-#include "program/program.h"
 
 typedef struct ls_work_clock {
     ls_timeline *timeline;           // NULL: not traced. Borrowed; may be set between two updates
@@ -31,12 +30,12 @@ void ls_work_clock_begin(ls_work_clock *clock, const ls_device *device);
 // Around a micro-batch. begin returns the clock for ls_program_hooks, or NULL if neither a trace nor the clock wants to see
 // its instructions; end takes what begin returned.
 ls_work_clock *ls_work_clock_begin_micro(ls_work_clock *clock);
-void ls_work_clock_end_micro(ls_work_clock *clock, const ls_program *program);
+void ls_work_clock_end_micro(ls_work_clock *clock, int instructions);
 
-// Around one instruction of a micro-batch.
+// Around instruction `number` of a micro-batch; bytes: that it must move at least.
 void ls_work_clock_begin_instruction(
-    ls_work_clock *clock, const ls_program *program, int number, const ls_buffer *args, ls_queue *queue);
-void ls_work_clock_end_instruction(ls_work_clock *clock, const ls_instruction *instruction, ls_queue *queue);
+    ls_work_clock *clock, const ls_plan *plan, int number, size_t bytes, ls_queue *queue);
+void ls_work_clock_end_instruction(ls_work_clock *clock, const ls_plan *plan, ls_queue *queue);
 
 // Around work outside of a program's instructions. name: a constant.
 void ls_work_clock_begin_part(ls_work_clock *clock, const char *name, ls_queue *queue);

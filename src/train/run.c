@@ -44,12 +44,11 @@ typedef struct {
 
 static void show_record(const run_state *run) {
     const ls_run_plan *plan = run->session->plan;
-    ls_run_progress *progress = run->progress;
     if (plan->info.comm->rank != 0) return;
-    ls_comm_phase(plan->comm, "writing metrics", progress->done.updates);
+    ls_comm_phase(plan->comm, "writing metrics", run->progress->done.updates);
     for (int i = 0; i < run->observer_count; i++)
         if (run->observers[i].progress) run->observers[i].progress(run->observers[i].context, &run->record);
-    ls_comm_phase(plan->comm, "training", progress->done.updates);
+    ls_comm_phase(plan->comm, "training", run->progress->done.updates);
 }
 
 static void measure(run_state *run, const ls_train_state *state, double now) {
@@ -82,15 +81,13 @@ static void measure(run_state *run, const ls_train_state *state, double now) {
 
 // Exchanges times with the other ranks, and warns of ranks that hold up the others.
 static ls_status report_times(run_state *run) {
-    ls_run_session *session = run->session;
-    ls_run_progress *progress = run->progress;
     ls_train_progress *p = &run->record;
     const char *warning;
     ls_rank_time mine = { .compute = p->time.compute,
-        .wait = ls_run_session_comm_counts(session).waited_seconds - run->waited_before,
+        .wait = ls_run_session_comm_counts(run->session).waited_seconds - run->waited_before,
         .loader_wait = p->time.loader_wait,
         .core_wait = p->time.core_wait };
-    LS_TRY(ls_stragglers_report(run->stragglers, &mine, progress->steady.seconds, p->gpus, &p->times, &warning));
+    LS_TRY(ls_stragglers_report(run->stragglers, &mine, run->progress->steady.seconds, p->gpus, &p->times, &warning));
     if (warning && run->observer_count == 0) ls_warn("%s", warning);
     for (int i = 0; warning && i < run->observer_count; i++)
         if (run->observers[i].warning) run->observers[i].warning(run->observers[i].context, warning);
@@ -106,17 +103,16 @@ static ls_status report_energy(run_state *run) {
 
 // A record is due at the same updates on all ranks. Only rank 0 decides on a refresh.
 static ls_status report(run_state *run, const ls_train_state *state, int epoch_ended) {
-    ls_run_session *session = run->session;
     ls_run_progress *progress = run->progress;
     double now = ls_clock_seconds();
     int last = progress->done.updates == progress->last;
-    run->record.record = progress->done.updates % session->plan->cfg->log_every == 0 || epoch_ended || last;
+    run->record.record = progress->done.updates % run->session->plan->cfg->log_every == 0 || epoch_ended || last;
     if (!run->record.record && now - run->last_refresh < REFRESH_SECONDS) return LS_SUCCESS;
     double start_s = ls_spans_clock();
     measure(run, state, now);
     run->last_refresh = now;
     if (run->record.record) {
-        LS_TRY(ls_micro_result_sum(session->plan->comm, &progress->since_report));
+        LS_TRY(ls_micro_result_sum(run->session->plan->comm, &progress->since_report));
         LS_TRY(ls_gpu_records_gather(run->gpus, &run->record.gpus));
         LS_TRY(report_times(run));
         LS_TRY(report_energy(run));
@@ -138,13 +134,12 @@ static ls_status report(run_state *run, const ls_train_state *state, int epoch_e
 // With validation, the test split is evaluated only at the end of the run.
 static ls_status evaluate(const run_state *run, int last) {
     const ls_run_plan *plan = run->session->plan;
-    ls_run_session *session = run->session;
     ls_run_progress *progress = run->progress;
     ls_train_evaluation e = { .best_accuracy = progress->evaluation.best_accuracy,
         .best_update = progress->evaluation.best_update,
         .without_improvement = progress->evaluation.without_improvement };
     if (plan->val_data) {
-        LS_TRY(ls_run_validate(session, progress, 0, &e));
+        LS_TRY(ls_run_validate(run->session, progress, 0, &e));
         const int first = progress->evaluation.val_samples == 0, better = first || e.val_accuracy > e.best_accuracy;
         e.without_improvement = better ? 0 : e.without_improvement + 1;
         if (better) e.best_accuracy = e.val_accuracy;
@@ -153,7 +148,7 @@ static ls_status evaluate(const run_state *run, int last) {
         ls_run_progress_heed_patience(progress, plan->cfg->train_patience);
         last |= progress->stopped_early;
     }
-    if (last || !plan->val_data) LS_TRY(ls_run_evaluate(session, progress, last, &e));
+    if (last || !plan->val_data) LS_TRY(ls_run_evaluate(run->session, progress, last, &e));
     progress->evaluation = e;
     return LS_SUCCESS;
 }
@@ -161,7 +156,6 @@ static ls_status evaluate(const run_state *run, int last) {
 static ls_status end_epoch(run_state *run, int last) {
     ls_run_session *session = run->session;
     ls_run_progress *progress = run->progress;
-    ls_run_saving *saving = run->saving;
     ls_micro_result sums = progress->of_epoch;
     LS_TRY(ls_micro_result_sum(session->plan->comm, &sums));
     progress->last_epoch_loss = mean(sums.loss_sum, sums.count);
@@ -174,7 +168,7 @@ static ls_status end_epoch(run_state *run, int last) {
     ls_status status = evaluate(run, last);
     ls_run_session_swap_average(session, progress->done.updates);
     LS_TRY(status);
-    saving->agree_at = progress->next.updates; // do not go by the rate before the evaluation
+    run->saving->agree_at = progress->next.updates; // do not go by the rate before the evaluation
     if (ls_spans_on()) ls_run_trace_span(LS_SPANS_HOST, "evaluate", progress->done.updates - 1, before);
     for (int i = 0; session->plan->info.comm->rank == 0 && i < run->observer_count; i++)
         if (run->observers[i].evaluated) run->observers[i].evaluated(run->observers[i].context, &progress->evaluation);
@@ -188,12 +182,10 @@ static ls_status end_epoch(run_state *run, int last) {
 // weights.
 static int64_t next_stop(const run_state *run) {
     const ls_run_plan *plan = run->session->plan;
-    ls_run_session *session = run->session;
     ls_run_progress *progress = run->progress;
-    ls_run_saving *saving = run->saving;
     int64_t stop = (progress->done.epoch + 1) * plan->info.batches.windows,
-            saved = ls_run_saving_next(saving, plan, progress);
-    int64_t compared = ls_replicas_next_check(session, progress);
+            saved = ls_run_saving_next(run->saving, plan, progress);
+    int64_t compared = ls_replicas_next_check(run->session, progress);
     if (saved < stop) stop = saved;
     if (compared < stop) stop = compared;
     return stop < progress->last ? stop : progress->last;
@@ -202,12 +194,11 @@ static int64_t next_stop(const run_state *run) {
 static ls_status run_update(run_state *run) {
     ls_run_session *session = run->session;
     ls_run_progress *progress = run->progress;
-    ls_run_saving *saving = run->saving;
     double before = ls_clock_seconds();
     int64_t samples = progress->done.samples, epoch = progress->done.epoch;
     uint64_t allocations = ls_allocation_count();
     ls_train_state state;
-    LS_TRY(ls_run_advance(session, progress, saving, next_stop(run), &state));
+    LS_TRY(ls_run_advance(session, progress, run->saving, next_stop(run), &state));
     if (run->first_update > 0) {
         const double elapsed = ls_clock_seconds() - before;
         progress->steady.seconds += elapsed;
@@ -229,11 +220,10 @@ static ls_status run_update(run_state *run) {
 static ls_status between_updates(run_state *run) {
     ls_run_session *session = run->session;
     ls_run_progress *progress = run->progress;
-    ls_run_saving *saving = run->saving;
     double before = ls_clock_seconds();
-    if (ls_replicas_due(session, progress)) LS_TRY(ls_replicas_check(session, progress, saving));
+    if (ls_replicas_due(session, progress)) LS_TRY(ls_replicas_check(session, progress, run->saving));
     const double checked = ls_clock_seconds();
-    LS_TRY(ls_run_saving_if_due(saving, session, progress, run->observers, run->observer_count));
+    LS_TRY(ls_run_saving_if_due(run->saving, session, progress, run->observers, run->observer_count));
     const double after = ls_clock_seconds();
     ls_run_clock_add(&run->clock, LS_RUN_CHECKPOINT, after - checked);
     if (progress->steady.samples > 0) progress->steady.seconds += after - before;
@@ -254,13 +244,12 @@ static ls_status evaluate_again(const run_state *run) {
 static ls_status run_updates(run_state *run) {
     const ls_run_plan *plan = run->session->plan;
     ls_run_progress *progress = run->progress;
-    ls_run_saving *saving = run->saving;
     // A changed train.max_updates or train.patience can make a checkpoint the last one that has no result yet.
     const int tested = progress->evaluation.update == progress->done.updates && progress->evaluation.test_samples > 0;
     if (progress->done.updates == progress->last) return tested ? evaluate_again(run) : end_epoch(run, 1);
     while (progress->done.updates < progress->last) {
-        LS_TRY(ls_run_saving_agree(saving, plan, progress));
-        if (progress->done.updates < saving->meet_at) LS_TRY(run_update(run));
+        LS_TRY(ls_run_saving_agree(run->saving, plan, progress));
+        if (progress->done.updates < run->saving->meet_at) LS_TRY(run_update(run));
         LS_TRY(between_updates(run));
     }
     return LS_SUCCESS;
@@ -274,7 +263,6 @@ static double rate(ls_train_steady steady) {
 
 static ls_verdict find_verdict(const run_state *run, const ls_run_time *time) {
     const ls_run_plan *plan = run->session->plan;
-    ls_run_progress *progress = run->progress;
     return ls_verdict_find(&(ls_verdict_facts){ .cfg = plan->cfg,
         .ranks = plan->info.comm->world_size,
         .threads = plan->info.threads,
@@ -282,7 +270,7 @@ static ls_verdict find_verdict(const run_state *run, const ls_run_time *time) {
         .micro_batch = plan->info.batches.micro_batch,
         .accumulation = plan->info.batches.per_rank,
         .room = plan->info.room,
-        .updates = progress->done.updates - plan->info.resumed_at,
+        .updates = run->progress->done.updates - plan->info.resumed_at,
         .time = *time,
         .each = run->record.times,
         .each_seconds = run->record.time.seconds });
@@ -293,7 +281,6 @@ static ls_status summarise(run_state *run, ls_train_summary *s) {
     const ls_run_plan *plan = run->session->plan;
     ls_run_session *session = run->session;
     ls_run_progress *progress = run->progress;
-    ls_run_saving *saving = run->saving;
     double world = plan->info.comm->world_size, seconds = ls_clock_seconds() - run->start;
     double sums[2] = { ls_run_session_comm_counts(session).exposed_seconds,
         ls_run_session_loader_wait_seconds(session) };
@@ -329,7 +316,7 @@ static ls_status summarise(run_state *run, ls_train_summary *s) {
         .time = *ls_run_clock_read(&run->clock, session, progress),
     };
     if (plan->info.comm->rank == 0) s->verdict = find_verdict(run, &s->time);
-    if (saving->files) s->best_update = ls_checkpoint_manager_best(saving->files, &s->best_accuracy);
+    if (run->saving->files) s->best_update = ls_checkpoint_manager_best(run->saving->files, &s->best_accuracy);
     const char *stragglers = ls_stragglers_sum_up(run->stragglers, &s->stragglers_share);
     if (stragglers && plan->info.comm->rank == 0) snprintf(s->stragglers, sizeof s->stragglers, "%s", stragglers);
     LS_TRY(ls_gpu_records_sum(run->gpus, &s->gpus));
@@ -345,11 +332,8 @@ static ls_status summarise(run_state *run, ls_train_summary *s) {
 // --- the whole -----------------------------------------------------------------------------------
 
 static ls_status save_end(run_state *run) {
-    ls_run_session *session = run->session;
-    ls_run_progress *progress = run->progress;
-    ls_run_saving *saving = run->saving;
     const double before = ls_clock_seconds();
-    LS_TRY(ls_run_saving_end(saving, session, progress, run->observers, run->observer_count));
+    LS_TRY(ls_run_saving_end(run->saving, run->session, run->progress, run->observers, run->observer_count));
     ls_run_clock_add(&run->clock, LS_RUN_CHECKPOINT, ls_clock_seconds() - before);
     return LS_SUCCESS;
 }

@@ -36,6 +36,7 @@ typedef struct ls_run_session {
     ls_run_trace trace;
 } ls_run_session;
 
+// open_session.c.
 void ls_run_session_begin(ls_run_session *session, const ls_run_plan *plan);
 // Collective. `status` is this rank's so far; all ranks fail if one has. Fills in the plan's facts about the device.
 LS_CHECKED ls_status ls_run_session_open_device(ls_run_session *session, ls_run_plan *plan, ls_status status);

@@ -238,7 +238,7 @@ static void run_program(ls_update *u, const ls_program *program, const ls_progra
         .clock = ls_work_clock_begin_micro(&u->clock), .context = u, .complete = on_complete, .reduce = on_reduce
     };
     ls_program_run(program, inputs, u->queue, &hooks);
-    ls_work_clock_end_micro(hooks.clock, program);
+    ls_work_clock_end_micro(hooks.clock, program->count);
 }
 
 static void join_program(ls_update *u, const ls_program *program) {

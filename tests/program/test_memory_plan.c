@@ -50,7 +50,7 @@ static ls_status small_open(
 
 // The session, with this device in place of ref.
 #define ls_device_assignment_open small_open
-#include "../../src/train/run_session.c"
+#include "../../src/train/open_session.c"
 #undef ls_device_assignment_open
 
 // --- runs ----------------------------------------------------------------------------------------
