@@ -49,15 +49,11 @@ typedef struct {
 
 static ls_status pack_choices(exchange *e, const ls_run_session *session) {
     size_t bytes = 0;
-    LS_TRY(LS_NEW(e->bytes, session->plan->info.comm->world_size, "ranks' plans"));
+    e->bytes = ls_new(session->plan->info.comm->world_size, sizeof *e->bytes, "ranks' plans");
     if (session->plan->info.comm->local_rank == 0)
         LS_TRY(ls_algorithm_cache_give(session->algorithms, &e->mine, &bytes));
     e->most = (int64_t)bytes;
     return LS_SUCCESS;
-}
-
-static ls_status allocate_others(exchange *e) {
-    return LS_NEW(e->others, e->most + 1, "ranks' plans");
 }
 
 // Takes the choices of the lowest rank last, so that they replace the others.
@@ -81,7 +77,7 @@ static ls_status exchange_choices(ls_run_session *session) {
     const int64_t mine = e.most;
     LS_THEN(status, ls_comm_allgather(plan->comm, &mine, e.bytes, sizeof mine));
     LS_THEN(status, ls_comm_allreduce(plan->comm, &e.most, 1, LS_I64, LS_REDUCE_MAX));
-    LS_THEN(status, ls_comm_agree(plan->comm, allocate_others(&e), NULL));
+    e.others = ls_new(e.most + 1, 1, "ranks' plans");
     LS_THEN(status, ls_comm_agree(plan->comm, take_choices(&e, session), NULL));
     free(e.mine);
     free(e.others);

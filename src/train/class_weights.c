@@ -44,18 +44,18 @@ static ls_status take_list(ls_class_weights *w, double *numbers) {
 
 static ls_status fill(ls_class_weights *w, const ls_dataset *dataset) {
     const int64_t samples = w->info->count, classes = w->info->classes;
-    int64_t *counts = NULL;
-    double *numbers = NULL;
-    LS_TRY(LS_NEW(w->values, classes, "class weights"));
-    LS_TRY(LS_NEW(w->labels, samples, "labels of %lld samples", (long long)samples));
-    if (w->cfg->data_shuffle) LS_TRY(LS_NEW(w->order, samples, "order of %lld samples", (long long)samples));
+    w->values = ls_new(classes, sizeof *w->values, "class weights");
+    LS_TRY(ls_try_new(&w->labels, samples, sizeof *w->labels, "labels of %lld samples", (long long)samples));
+    if (w->cfg->data_shuffle)
+        LS_TRY(ls_try_new(&w->order, samples, sizeof *w->order, "order of %lld samples", (long long)samples));
     LS_TRY(ls_dataset_labels(dataset, w->labels));
-    ls_status status = LS_NEW(counts, classes, "class weights");
-    LS_THEN(status, LS_NEW(numbers, classes + 1, "class weights"));
-    if (!ls_failed(status) && strcmp(w->cfg->train_class_weights, "balanced") == 0)
+    int64_t *counts = ls_new(classes, sizeof *counts, "class weights");
+    double *numbers = ls_new(classes + 1, sizeof *numbers, "class weights");
+    ls_status status = LS_SUCCESS;
+    if (strcmp(w->cfg->train_class_weights, "balanced") == 0)
         balance(w, counts);
     else
-        LS_THEN(status, take_list(w, numbers));
+        status = take_list(w, numbers);
     free(counts);
     free(numbers);
     return status;
@@ -64,8 +64,7 @@ static ls_status fill(ls_class_weights *w, const ls_dataset *dataset) {
 ls_status ls_class_weights_new(const ls_config *cfg, const ls_dataset *dataset, ls_class_weights **out) {
     *out = NULL;
     if (!cfg->train_class_weights[0]) return LS_SUCCESS;
-    ls_class_weights *w;
-    LS_TRY(LS_NEW(w, 1, "class weights"));
+    ls_class_weights *w = ls_new(1, sizeof *w, "class weights");
     *w = (ls_class_weights){
         .cfg = cfg, .augmentation = ls_config_augmentation(cfg), .info = ls_dataset_get_info(dataset), .epoch = -1
     };

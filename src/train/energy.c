@@ -38,9 +38,9 @@ static ls_status share_processors(ls_energy *e) {
 }
 
 ls_status ls_energy_start(ls_comm *comm, const char *root, const ls_rank_info *places, ls_energy **out) {
-    ls_energy *e;
-    ls_status status = LS_NEW(e, 1, "energy counters");
-    if (e) *e = (ls_energy){ .comm = comm, .places = places };
+    ls_energy *e = ls_new(1, sizeof *e, "energy counters");
+    ls_status status = LS_SUCCESS;
+    *e = (ls_energy){ .comm = comm, .places = places };
     find_processors(e, &status, root);
     status = ls_comm_agree(comm, status, NULL);
     LS_THEN(status, share_processors(e));

@@ -83,8 +83,9 @@ static ls_status sum_over_ranks(
 
 static ls_status open_details(ls_run_session *session, int with_tta, int64_t samples, evaluated_set *set) {
     const size_t classes = (size_t)session->plan->graph->classes;
-    LS_TRY(LS_NEW(set->logits, (size_t)set->batches->micro_batch * classes, "logits of an evaluation"));
-    LS_TRY(LS_NEW(set->of_picture, classes, "logits of an evaluation"));
+    LS_TRY(ls_try_new(
+        &set->logits, (size_t)set->batches->micro_batch * classes, sizeof *set->logits, "logits of an evaluation"));
+    LS_TRY(ls_try_new(&set->of_picture, classes, sizeof *set->of_picture, "logits of an evaluation"));
     LS_TRY(ls_outcomes_new(set->batches->samples, session->plan->graph->classes, &set->outcomes));
     return with_tta ? ls_tta_new(session, samples, &set->tta) : LS_SUCCESS;
 }

@@ -13,16 +13,12 @@ ls_status ls_gpu_records_start(ls_comm *comm, const ls_device_info *facts, ls_gp
     *out = NULL;
     if (!facts->uuid[0] && !facts->pci[0]) return LS_SUCCESS; // no GPU: the same on all ranks
     int32_t world_size = ls_comm_get_info(comm)->world_size, some = 0;
-    ls_gpu_records *r;
-    ls_status status = LS_NEW(r, 1, "GPUs of %d ranks", world_size);
-    if (r) status = LS_NEW(r->samples, world_size, "GPUs of %d ranks", world_size);
-    status = ls_comm_agree(comm, status, NULL);
-    if (!ls_failed(status)) {
-        r->comm = comm;
-        r->monitor = ls_gpu_monitor_start(facts->uuid, facts->pci);
-        some = r->monitor != NULL;
-        status = ls_comm_allreduce(comm, &some, 1, LS_I32, LS_REDUCE_MAX);
-    }
+    ls_gpu_records *r = ls_new(1, sizeof *r, "GPUs of %d ranks", world_size);
+    r->samples = ls_new(world_size, sizeof *r->samples, "GPUs of %d ranks", world_size);
+    r->comm = comm;
+    r->monitor = ls_gpu_monitor_start(facts->uuid, facts->pci);
+    some = r->monitor != NULL;
+    ls_status status = ls_comm_allreduce(comm, &some, 1, LS_I32, LS_REDUCE_MAX);
     if (some && !ls_failed(status))
         *out = r;
     else

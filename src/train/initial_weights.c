@@ -16,7 +16,7 @@ static ls_status add_pictures(const ls_run_plan *plan, ls_whiten *whiten, int64_
     const ls_dataset_info *info = plan->info.train_data;
     uint8_t *pixels;
     int32_t label;
-    LS_TRY(LS_NEW(pixels, ls_chw_count(info->shape), "a picture for whitening"));
+    LS_TRY(ls_try_new(&pixels, ls_chw_count(info->shape), sizeof *pixels, "a picture for whitening"));
     ls_status status = LS_SUCCESS;
     for (int64_t i = 0; i < samples && i < info->count && !ls_failed(status); i++) {
         status = ls_dataset_read_whole(plan->train_data, i, pixels, &label);
@@ -32,8 +32,7 @@ static ls_status whiten(ls_run_session *session, int p) {
     const ls_param *param = &plan->graph->params[p];
     const ls_layer_conv2d *conv = &plan->graph->layers[param->layer].attr.conv2d;
     ls_whiten *whiten = NULL;
-    float *values;
-    LS_TRY(LS_NEW(values, ls_param_count(&param->shape), "%s", param->name));
+    float *values = ls_new(ls_param_count(&param->shape), sizeof *values, "%s", param->name);
     ls_status status = ls_whiten_new(&param->shape, info->shape, &whiten);
     LS_THEN(status, add_pictures(plan, whiten, conv->whiten_samples));
     LS_THEN(status, ls_whiten_filters(whiten, info->mean, info->std, conv->whiten_eps, values));
@@ -133,8 +132,8 @@ static ls_status read_file(ls_run_plan *plan, first_weights *first) {
 
 static ls_status allocate_first(const ls_graph *graph, first_weights *first) {
     for (int p = 0; p < graph->param_count; p++) first->count += ls_param_count(&graph->params[p].shape);
-    LS_TRY(LS_NEW(first->taken, graph->param_count + 1, "weights to start from"));
-    return LS_NEW(first->values, first->count + 1, "weights to start from");
+    LS_TRY(ls_try_new(&first->taken, graph->param_count + 1, sizeof *first->taken, "weights to start from"));
+    return ls_try_new(&first->values, first->count + 1, sizeof *first->values, "weights to start from");
 }
 
 static ls_status share_weights(ls_run_session *session, const first_weights *first) {

@@ -68,7 +68,7 @@ static ls_status make_ring(ls_input_pipeline *f) {
     f->slot_count = f->options.prefetch + (on_host(f->device) ? 0 : DEVICE_SLOTS);
     LS_TRY(f->device->api->slab_new(
         f->device, LS_MEMORY_PINNED, (size_t)f->slot_count * l->bytes, "prefetch ring", &f->ring));
-    LS_TRY(LS_NEW(f->slots, f->slot_count, "prefetch ring"));
+    f->slots = ls_new(f->slot_count, sizeof *f->slots, "prefetch ring");
     for (int s = 0; s < f->slot_count; s++) {
         char *at = f->ring->address + (size_t)s * l->bytes;
         f->slots[s] = (ls_slot){ .pixels = f->options.resident ? NULL : (uint8_t *)(at + l->pixels),
@@ -114,7 +114,7 @@ static ls_status make_resident(ls_input_pipeline *f) {
             "data.loader = resident holds up to %d samples, but data.dataset = %s has %lld; use data.loader = stream",
             INT32_MAX, facts->name, (long long)facts->count);
     int64_t chunk = (int64_t)((16u << 20) / picture) + 1;
-    LS_TRY(LS_NEW(f->labels, samples, "labels of %zu samples", samples));
+    LS_TRY(ls_try_new(&f->labels, samples, sizeof *f->labels, "labels of %zu samples", samples));
     LS_TRY(api->slab_new(f->device, LS_MEMORY_DEVICE, samples * picture, "resident data set", &f->resident));
     ls_slab *through;
     LS_TRY(api->slab_new(
@@ -127,8 +127,7 @@ static ls_status make_resident(ls_input_pipeline *f) {
 }
 
 ls_status ls_input_pipeline_new(ls_device *device, const ls_input_pipeline_options *options, ls_input_pipeline **out) {
-    ls_input_pipeline *f;
-    LS_TRY(LS_NEW(f, 1, "input pipeline"));
+    ls_input_pipeline *f = ls_new(1, sizeof *f, "input pipeline");
     *f = (ls_input_pipeline){ .device = device, .options = *options, .layout = layout_of(options) };
     ls_status status = make_ring(f);
     LS_THEN(status, make_device_slots(f));
@@ -315,8 +314,7 @@ ls_status ls_input_pipeline_done(ls_input_pipeline *f) {
 }
 
 ls_status ls_input_pipeline_set_table(ls_session *session, const ls_dataset *dataset) {
-    float *values;
-    LS_TRY(LS_NEW(values, ls_dataset_get_info(dataset)->shape.c * 256, "normalisation table"));
+    float *values = ls_new(ls_dataset_get_info(dataset)->shape.c * 256, sizeof *values, "normalisation table");
     ls_dataset_table(dataset, values);
     ls_status status = ls_session_set_table(session, values);
     free(values);

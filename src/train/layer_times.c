@@ -133,7 +133,7 @@ ls_status ls_run_layer_times(
     burst b = { .session = session, .program = ls_run_session_full_program(session, at->epoch), .inputs = &inputs };
     ls_batch batch;
     *count = b.program->count + 1;
-    LS_TRY(LS_NEW(*rows, *count, "layers' times"));
+    *rows = ls_new(*count, sizeof **rows, "layers' times");
     ls_update_inputs(session->update, &inputs);
     LS_TRY(ls_run_session_read_ahead(session, at));
     LS_TRY(ls_input_pipeline_next(session->input, &inputs, &batch));

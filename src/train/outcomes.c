@@ -24,10 +24,11 @@ struct ls_outcomes {
 
 ls_status ls_outcomes_new(int64_t samples, int classes, ls_outcomes **out) {
     ls_outcomes *o;
-    LS_TRY(LS_NEW(o, 1, "outcomes of an evaluation"));
+    LS_TRY(ls_try_new(&o, 1, sizeof *o, "outcomes of an evaluation"));
     *o = (ls_outcomes){ .samples = samples, .classes = classes };
-    ls_status status = LS_NEW(o->of, samples, "outcomes of %lld pictures", (long long)samples);
-    LS_THEN(status, LS_NEW(o->values, samples, "outcomes of %lld pictures", (long long)samples));
+    ls_status status = ls_try_new(&o->of, samples, sizeof *o->of, "outcomes of %lld pictures", (long long)samples);
+    LS_THEN(
+        status, ls_try_new(&o->values, samples, sizeof *o->values, "outcomes of %lld pictures", (long long)samples));
     return LS_GIVE(status, o, out, ls_outcomes_free);
 }
 
@@ -121,10 +122,10 @@ static int compare_confusions(const void *left, const void *right) {
     return (a->prediction > b->prediction) - (a->prediction < b->prediction);
 }
 
-// Sorted and counted: a matrix of 65536 classes would have no room.
+// A sorted list of counts: a matrix of 65536 classes would not fit into memory.
 static ls_status count_confusions(const ls_outcomes *o, ls_evaluation *e) {
     int64_t pairs = 0, kept = 0;
-    LS_TRY(LS_NEW(e->confusion, e->samples, "confusion of %d classes", e->classes));
+    LS_TRY(ls_try_new(&e->confusion, e->samples, sizeof *e->confusion, "confusion of %d classes", e->classes));
     for (int64_t i = 0; i < o->samples; i++)
         if (o->of[i].label) e->confusion[pairs++] = (ls_confusion){ o->of[i].label - 1, o->of[i].prediction - 1, 1 };
     qsort(e->confusion, (size_t)pairs, sizeof *e->confusion, compare_confusions);
@@ -139,13 +140,12 @@ static ls_status count_confusions(const ls_outcomes *o, ls_evaluation *e) {
 }
 
 ls_status ls_outcomes_evaluate(const ls_outcomes *o, ls_evaluation **out) {
-    ls_evaluation *e;
-    LS_TRY(LS_NEW(e, 1, "evaluation"));
+    ls_evaluation *e = ls_new(1, sizeof *e, "evaluation");
     *e = (ls_evaluation){ .set = "", .of = "", .classes = o->classes };
-    ls_status status = LS_NEW(e->per_class, o->classes, "counts of %d classes", o->classes);
-    for (int64_t i = 0; i < o->samples && !ls_failed(status); i++)
+    e->per_class = ls_new(o->classes, sizeof *e->per_class, "counts of %d classes", o->classes);
+    for (int64_t i = 0; i < o->samples; i++)
         if (o->of[i].label) count(e, i, &o->of[i], &o->values[i]);
-    LS_THEN(status, count_confusions(o, e));
+    ls_status status = count_confusions(o, e);
     return LS_GIVE(status, e, out, ls_evaluation_free);
 }
 
@@ -154,14 +154,13 @@ ls_status ls_outcomes_evaluate(const ls_outcomes *o, ls_evaluation **out) {
 static ls_status illustrate(const ls_dataset *dataset, ls_mistake *m) {
     char name[LS_TEXT_BYTES];
     ls_dataset_sample_name(dataset, m->index, name, sizeof name);
-    if (name[0]) LS_TRY(LS_NEW_TEXT(m->path, name, "names of mistakes"));
+    if (name[0]) m->path = ls_new_text(name);
     return ls_thumbnail(dataset, m->index, LS_EVALUATION_SIDE, &m->png, &m->png_bytes);
 }
 
 ls_status ls_outcomes_illustrate(const ls_dataset *dataset, ls_evaluation *e) {
-    LS_TRY(LS_NEW(e->names, e->classes, "names of %d classes", e->classes));
-    for (int k = 0; k < e->classes; k++)
-        LS_TRY(LS_NEW_TEXT(e->names[k], ls_dataset_class(dataset, k), "names of %d classes", e->classes));
+    e->names = ls_new(e->classes, sizeof *e->names, "names of %d classes", e->classes);
+    for (int k = 0; k < e->classes; k++) e->names[k] = ls_new_text(ls_dataset_class(dataset, k));
     for (int i = 0; i < e->mistake_count; i++) LS_TRY(illustrate(dataset, &e->mistakes[i]));
     return LS_SUCCESS;
 }

@@ -100,14 +100,13 @@ static ls_status prepare(ls_predictor *p) {
     LS_TRY(ls_pictures_open(&pictures, &p->pictures));
     LS_TRY(open_session(p));
     LS_TRY(make_records(p));
-    LS_TRY(LS_NEW(p->logits, (size_t)BATCH * (size_t)p->graph->classes, "logits"));
-    LS_TRY(LS_NEW(p->of_view, (size_t)BATCH * (size_t)p->graph->classes, "logits"));
+    p->logits = ls_new((size_t)BATCH * (size_t)p->graph->classes, sizeof *p->logits, "logits");
+    p->of_view = ls_new((size_t)BATCH * (size_t)p->graph->classes, sizeof *p->of_view, "logits");
     return start_input(p);
 }
 
 ls_status ls_predictor_new(const ls_predictor_options *options, ls_predictor **out) {
-    ls_predictor *p;
-    LS_TRY(LS_NEW(p, 1, "predictor"));
+    ls_predictor *p = ls_new(1, sizeof *p, "predictor");
     *p = (ls_predictor){ .options = *options, .graph = options->facts->graph };
     ls_status status = prepare(p);
     if (ls_failed(status)) {

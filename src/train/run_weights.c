@@ -10,12 +10,11 @@ ls_status ls_run_write_weights(const ls_run_session *session, const char *path) 
     const ls_graph *g = plan->graph;
     size_t total = 0;
     for (int p = 0; p < g->param_count; p++) total += (size_t)ls_param_count(&g->params[p].shape);
-    ls_safetensors_tensor *tensors;
+    ls_safetensors_tensor *tensors = ls_new(g->param_count, sizeof *tensors, "%s", path);
     float *values = NULL, *at;
     ls_weights_metadata *notes = NULL;
     ls_status status;
-    LS_TRY_GOTO(LS_NEW(tensors, g->param_count, "%s", path));
-    LS_TRY_GOTO(LS_NEW(values, total, "%s", path));
+    LS_TRY_GOTO(ls_try_new(&values, total, sizeof *values, "%s", path));
     at = values;
     for (int p = 0; p < g->param_count; p++) {
         const ls_param *param = &g->params[p];
@@ -49,7 +48,8 @@ static ls_status arrange_rows(ls_run_session *session, const ls_weights_fit *fit
     for (int p = 0; fit->order && p < plan->graph->param_count; p++) {
         float *values;
         if (!fit->rows[p]) continue;
-        LS_TRY(LS_NEW(values, ls_param_count(&plan->graph->params[p].shape), "%s", plan->graph->params[p].name));
+        values =
+            ls_new(ls_param_count(&plan->graph->params[p].shape), sizeof *values, "%s", plan->graph->params[p].name);
         ls_param_store_export(store, p, values);
         ls_status status = ls_weights_fit_arrange(fit, plan->graph, p, values);
         if (!ls_failed(status)) ls_param_store_import(store, p, values);

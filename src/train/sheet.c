@@ -33,8 +33,8 @@ static ls_status make_sheet(work *w) {
     sheet->cell = (ls_chw){ s.c, s.h * scale, s.w * scale };
     sheet->shape = (ls_chw){ s.c, w->options->rows * (sheet->cell.h + LS_SHEET_GAP) + LS_SHEET_GAP,
         (w->options->columns + 1) * (sheet->cell.w + LS_SHEET_GAP) + LS_SHEET_GAP };
-    LS_TRY(LS_NEW(
-        sheet->pixels, ls_chw_count(sheet->shape), "contact sheet of %d x %d pixels", sheet->shape.h, sheet->shape.w));
+    sheet->pixels = ls_new(ls_chw_count(sheet->shape), sizeof *sheet->pixels, "contact sheet of %d x %d pixels",
+        sheet->shape.h, sheet->shape.w);
     memset(sheet->pixels, GRAY, (size_t)ls_chw_count(sheet->shape));
     return LS_SUCCESS;
 }
@@ -176,10 +176,10 @@ static ls_status put_columns(work *w, ls_augment_sample *drawn) {
 static ls_status read_pictures(work *w) {
     const size_t picture = (size_t)ls_chw_count(w->info->shape);
     int32_t label;
-    LS_TRY(LS_NEW(w->pixels, (size_t)w->shape.n * picture, "%d pictures", w->shape.n));
+    LS_TRY(ls_try_new(&w->pixels, (size_t)w->shape.n * picture, sizeof *w->pixels, "%d pictures", w->shape.n));
     for (int i = 0; i < w->shape.n; i++)
         LS_TRY(ls_dataset_read_whole(w->data, i, w->pixels + (size_t)i * picture, &label));
-    LS_TRY(LS_NEW(w->table, w->shape.c * 256, "%d pictures", w->shape.n));
+    LS_TRY(ls_try_new(&w->table, w->shape.c * 256, sizeof *w->table, "%d pictures", w->shape.n));
     ls_dataset_table(w->data, w->table);
     return LS_SUCCESS;
 }
@@ -206,7 +206,7 @@ static ls_status make_room(work *w) {
         const int64_t count = (int64_t)w->shape.n * w->shape.c * w->resolutions.step[i].h * w->resolutions.step[i].w;
         if (count > most) most = count;
     }
-    return LS_NEW(w->seen, most, "%d pictures", w->shape.n);
+    return ls_try_new(&w->seen, most, sizeof *w->seen, "%d pictures", w->shape.n);
 }
 
 static ls_status make(work *w) {
@@ -217,7 +217,7 @@ static ls_status make(work *w) {
     LS_TRY(make_room(w));
     LS_TRY(ls_session_open_device(&w->session, w->cfg, &why_not_gpu));
     LS_TRY(ls_session_start(&w->session, LS_F32));
-    LS_TRY(LS_NEW(drawn, w->shape.n, "%d pictures", w->shape.n));
+    LS_TRY(ls_try_new(&drawn, w->shape.n, sizeof *drawn, "%d pictures", w->shape.n));
     ls_status status = put_columns(w, drawn);
     free(drawn);
     return status;

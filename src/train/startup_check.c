@@ -116,10 +116,8 @@ typedef ls_status (*add_facts)(const ls_run_plan *plan, const ls_run_session *se
 static ls_status compare(ls_run_plan *plan, const ls_run_session *session, add_facts add) {
     if (plan->info.comm->world_size == 1) return LS_SUCCESS;
     char warning[LS_STATUS_TEXT_BYTES];
-    ls_fingerprint *mine;
-    ls_status status = LS_NEW(mine, 1, "fingerprint");
-    LS_THEN(status, add(plan, session, mine));
-    status = ls_comm_agree(plan->comm, status, NULL);
+    ls_fingerprint *mine = ls_new(1, sizeof *mine, "fingerprint");
+    ls_status status = ls_comm_agree(plan->comm, add(plan, session, mine), NULL);
     LS_THEN(status, ls_fingerprint_compare(plan->comm, mine, warning));
     if (!ls_failed(status) && warning[0] && !plan->info.warning[0]) memcpy(plan->info.warning, warning, sizeof warning);
     free(mine);

@@ -48,23 +48,13 @@ static void find_room(ls_run_plan *plan, const ls_session *compute) {
     room->activation_bytes = (double)memory->activations;
 }
 
-// Ranks agree on this alone, because what follows asks the other ranks for their places at once.
-static ls_status allocate_trainer(ls_comm *comm, ls_trainer **out) {
-    ls_status status = ls_comm_agree(comm, LS_NEW(*out, 1, "trainer"), NULL);
-    if (!ls_failed(status)) return LS_SUCCESS;
-    free(*out);
-    *out = NULL;
-    return status;
-}
-
 static void start_progress(ls_run_progress *progress, const ls_run_plan *plan) {
     progress->last = plan->info.updates_planned;
     progress->loss_scale = ls_config_storage(plan->cfg) == LS_F16 ? (float)plan->cfg->loss_scale_initial : 1.0f;
 }
 
 static ls_status open_trainer(const ls_config *cfg, ls_comm *comm, int evaluates, ls_trainer **out) {
-    ls_trainer *t = NULL;
-    LS_TRY(allocate_trainer(comm, &t));
+    ls_trainer *t = ls_new(1, sizeof *t, "trainer");
     ls_run_plan_begin(&t->plan, cfg, comm, evaluates);
     ls_run_session_begin(&t->session, &t->plan);
     ls_run_saving_begin(&t->saving);

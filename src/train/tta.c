@@ -45,15 +45,15 @@ static int classes_of(const ls_tta *tta) {
 ls_status ls_tta_new(ls_run_session *session, int64_t samples, ls_tta **out) {
     ls_tta *tta;
     const size_t n = (size_t)samples, classes = (size_t)session->plan->graph->classes;
-    LS_TRY(LS_NEW(tta, 1, "test-time augmentation"));
+    tta = ls_new(1, sizeof *tta, "test-time augmentation");
     *tta = (ls_tta){ .session = session, .count = samples };
-    ls_status status = LS_NEW(tta->samples, n + 1, "logits of %zu test pictures", n);
-    LS_THEN(status, LS_NEW(tta->labels, n + 1, "logits of %zu test pictures", n));
-    LS_THEN(status, LS_NEW(tta->logits, n * classes + 1, "logits of %zu test pictures", n));
-    LS_THEN(status, LS_NEW(tta->chosen, n + 1, "logits of %zu test pictures", n));
-    LS_THEN(status, LS_NEW(tta->chosen_kept, n + 1, "logits of %zu test pictures", n));
-    LS_THEN(status, LS_NEW(tta->batch_logits, (size_t)session->plan->eval_batches.micro_batch * classes,
-                        "logits of %zu test pictures", n));
+    ls_status status = ls_try_new(&tta->samples, n + 1, sizeof *tta->samples, "logits of %zu test pictures", n);
+    LS_THEN(status, ls_try_new(&tta->labels, n + 1, sizeof *tta->labels, "logits of %zu test pictures", n));
+    LS_THEN(status, ls_try_new(&tta->logits, n * classes + 1, sizeof *tta->logits, "logits of %zu test pictures", n));
+    LS_THEN(status, ls_try_new(&tta->chosen, n + 1, sizeof *tta->chosen, "logits of %zu test pictures", n));
+    LS_THEN(status, ls_try_new(&tta->chosen_kept, n + 1, sizeof *tta->chosen_kept, "logits of %zu test pictures", n));
+    LS_THEN(status, ls_try_new(&tta->batch_logits, (size_t)session->plan->eval_batches.micro_batch * classes,
+                        sizeof *tta->batch_logits, "logits of %zu test pictures", n));
     return LS_GIVE(status, tta, out, ls_tta_free);
 }
 
@@ -113,8 +113,9 @@ static ls_status find_last(const ls_tta *tta, int64_t wanted, candidate *last) {
     const size_t samples = (size_t)tta->session->plan->info.test_data->count;
     double *confidence = NULL;
     candidate *all = NULL;
-    ls_status status = LS_NEW(confidence, samples, "confidences of %zu test pictures", samples);
-    LS_THEN(status, LS_NEW(all, samples, "confidences of %zu test pictures", samples));
+    ls_status status =
+        ls_try_new(&confidence, samples, sizeof *confidence, "confidences of %zu test pictures", samples);
+    LS_THEN(status, ls_try_new(&all, samples, sizeof *all, "confidences of %zu test pictures", samples));
     status = ls_comm_agree(tta->session->plan->comm, status, NULL);
     LS_THEN(status, gather_candidates(tta, confidence, all));
     if (!ls_failed(status)) *last = wanted > 0 ? all[wanted - 1] : (candidate){ -1, 0 };

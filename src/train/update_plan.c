@@ -40,16 +40,13 @@ static void number_sums(ls_update *u) {
 }
 
 // Buckets of trained tensors in completion order; the statistics are one more, complete when the backward pass ends.
-static ls_status cut_buckets(ls_update *u, size_t bucket_bytes) {
+static void cut_buckets(ls_update *u, size_t bucket_bytes) {
     const ls_param_store *a = u->store;
     size_t trained = (size_t)a->trained_params;
-    int64_t *offsets = NULL, *elements = NULL;
-    ls_range *ranges = NULL;
-    ls_status status;
-    LS_TRY_GOTO(LS_NEW(offsets, trained + 1, "buckets of %zu tensors", trained));
-    LS_TRY_GOTO(LS_NEW(elements, trained + 1, "buckets of %zu tensors", trained));
-    LS_TRY_GOTO(LS_NEW(ranges, trained + 1, "buckets of %zu tensors", trained));
-    LS_TRY_GOTO(LS_NEW(u->buckets, trained + 1, "buckets of %zu tensors", trained));
+    int64_t *offsets = ls_new(trained + 1, sizeof *offsets, "buckets of %zu tensors", trained);
+    int64_t *elements = ls_new(trained + 1, sizeof *elements, "buckets of %zu tensors", trained);
+    ls_range *ranges = ls_new(trained + 1, sizeof *ranges, "buckets of %zu tensors", trained);
+    u->buckets = ls_new(trained + 1, sizeof *u->buckets, "buckets of %zu tensors", trained);
     for (size_t i = 0; i < trained; i++) {
         offsets[i] = a->offset[a->order[i]];
         elements[i] = a->elements[a->order[i]];
@@ -67,11 +64,9 @@ static ls_status cut_buckets(ls_update *u, size_t bucket_bytes) {
         u->buckets[u->bucket_count++] =
             (ls_planned_bucket){ .range = { a->trained_elements, a->statistic_elements }, .end_param = -1 };
     number_sums(u);
-done:
     free(offsets);
     free(elements);
     free(ranges);
-    return status;
 }
 
 static ls_status plan_bucket(ls_update *u, const ls_config *cfg, int index) {
@@ -175,12 +170,8 @@ static ls_status adopt_slabs(ls_update *u) {
 static ls_status new_reducer(ls_update *u, const ls_config *cfg) {
     if (!reduces(u)) return LS_SUCCESS;
     ls_status status = u->collective ? adopt_slabs(u) : LS_SUCCESS;
-    ls_bucket *buckets;
-    ls_keep_first(&status, LS_NEW(buckets, u->sum_count, "reducer of %d buckets", u->sum_count));
-    if (ls_failed(status)) {
-        free(buckets);
-        return ls_comm_agree(u->comm, status, NULL); // as the other ranks do in ls_reducer_new
-    }
+    if (ls_failed(status)) return ls_comm_agree(u->comm, status, NULL); // the other ranks agree in ls_reducer_new
+    ls_bucket *buckets = ls_new(u->sum_count, sizeof *buckets, "reducer of %d buckets", u->sum_count);
     for (int b = 0; b < u->bucket_count; b++)
         if (u->buckets[b].sum >= 0) buckets[u->buckets[b].sum] = summed(u, b);
     ls_reducer_options options = { .comm = u->comm,
@@ -203,7 +194,7 @@ static ls_status start_state(ls_update *u, const ls_config *cfg) {
 
 // What a rank does alone.
 static ls_status prepare(ls_update *u, const ls_config *cfg) {
-    LS_TRY(cut_buckets(u, ls_buckets_bytes(cfg, u->collective != NULL)));
+    cut_buckets(u, ls_buckets_bytes(cfg, u->collective != NULL));
     LS_TRY(new_control_memory(u));
     for (int b = 0; b < u->bucket_count; b++) LS_TRY(plan_bucket(u, cfg, b));
     LS_TRY(plan_begin(u));
@@ -227,9 +218,7 @@ static ls_status make(ls_update *u, const ls_config *cfg) {
 ls_status ls_update_new(const ls_config *cfg, ls_param_store *store, ls_comm *comm, ls_collective *collective,
     ls_queue *queue, int depth, ls_update **out) {
     assert(depth >= 1 && depth <= LS_UPDATE_DEPTH_MAX);
-    ls_update *u;
-    ls_status status = LS_NEW(u, 1, "update");
-    if (ls_failed(status)) return ls_comm_agree(comm, status, NULL); // as the other ranks do in make
+    ls_update *u = ls_new(1, sizeof *u, "update");
     *u = (ls_update){ .device = store->device,
         .store = store,
         .comm = comm,
@@ -240,7 +229,7 @@ ls_status ls_update_new(const ls_config *cfg, ls_param_store *store, ls_comm *co
         .meets_in_pass = ls_config_syncs_norm(cfg, ls_comm_get_info(comm)->world_size),
         .loss_is_sum = cfg->train_loss_reduction == LS_LOSS_SUM };
     ls_work_clock_begin(&u->clock, u->device);
-    status = make(u, cfg);
+    ls_status status = make(u, cfg);
     return LS_GIVE(status, u, out, ls_update_free);
 }
 

@@ -61,9 +61,8 @@ static void find_group(verification *v, const sight *all, int ranks, int rank) {
 static ls_status group_ranks(verification *v) {
     const ls_comm_info *comm = v->plan->info.comm;
     const sight mine = { comm->host_index, ls_dataset_files(v->dataset) };
-    sight *all;
-    ls_status status = ls_comm_agree(v->plan->comm, LS_NEW(all, comm->world_size, "files of the ranks"), NULL);
-    LS_THEN(status, ls_comm_allgather(v->plan->comm, &mine, all, sizeof mine));
+    sight *all = ls_new(comm->world_size, sizeof *all, "files of the ranks");
+    ls_status status = ls_comm_allgather(v->plan->comm, &mine, all, sizeof mine);
     if (!ls_failed(status)) find_group(v, all, comm->world_size, comm->rank);
     free(all);
     return status;
@@ -96,9 +95,9 @@ static ls_verify_options share_out(verification *v) {
 
 static ls_status read_pictures(verification *v) {
     const int64_t count = ls_dataset_get_info(v->dataset)->count;
-    LS_TRY(LS_NEW(v->broken, count, "list of %lld pictures", (long long)count));
-    LS_TRY(LS_NEW(v->contents, count, "list of %lld pictures", (long long)count));
-    LS_TRY(LS_NEW(v->sums, v->groups, "sums of %d groups of ranks", v->groups));
+    LS_TRY(ls_try_new(&v->broken, count, sizeof *v->broken, "list of %lld pictures", (long long)count));
+    LS_TRY(ls_try_new(&v->contents, count, sizeof *v->contents, "list of %lld pictures", (long long)count));
+    v->sums = ls_new(v->groups, sizeof *v->sums, "sums of %d groups of ranks", v->groups);
     v->options = share_out(v);
     v->told_s = ls_clock_seconds();
     return ls_verify_read(v->dataset, &v->options, v->broken, &v->read);

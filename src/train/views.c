@@ -36,8 +36,7 @@ ls_augmentation ls_views_augmentation(const ls_config *cfg) {
 
 ls_status ls_views_new(ls_session *session, const ls_config *cfg, int n, ls_slab **out) {
     const view_list *list = &lists[cfg->eval_tta];
-    ls_augment_sample *drawn;
-    LS_TRY(LS_NEW(drawn, list->count * n, "views of %d samples", n));
+    ls_augment_sample *drawn = ls_new(list->count * n, sizeof *drawn, "views of %d samples", n);
     for (int i = 0; i < list->count * n; i++) drawn[i] = list->view[i / n].drawn;
     const size_t bytes = (size_t)(list->count * n) * sizeof *drawn;
     ls_status status = ls_session_upload(session, "views of test-time augmentation", drawn, bytes, out);

@@ -20,7 +20,7 @@ ls_status ls_norm_sums_keep(
     ls_norm_sums *sums, ls_device *device, ls_queue *queue, ls_buffer buffer, int64_t count, int channels) {
     const ls_device_api *api = device->api;
     if (sums->count == sums->capacity) {
-        LS_TRY(LS_GROW(sums->list, sums->capacity, "sums over ranks"));
+        sums->list = ls_grow(sums->list, sums->capacity, sizeof *sums->list, "sums over ranks");
         sums->list[sums->capacity++] = (struct ls_norm_sum){ 0 };
     }
     struct ls_norm_sum *sum = &sums->list[sums->count];
@@ -28,7 +28,7 @@ ls_status ls_norm_sums_keep(
     ls_slab *host;
     free(sum->values);
     sum->channels = channels;
-    LS_TRY(LS_NEW(sum->values, 2 * c + 1, "sums over ranks"));
+    sum->values = ls_new(2 * c + 1, sizeof *sum->values, "sums over ranks");
     LS_TRY(api->slab_new(device, LS_MEMORY_PINNED, bytes, "sums over ranks (host)", &host));
     api->copy(ls_buffer_at(host, 0, bytes), buffer, bytes, queue);
     ls_status status = api->queue_sync(queue);
@@ -88,10 +88,10 @@ static ls_status read_pictures(const ls_run_plan *plan, const ls_nonfinite *r, c
     const ls_augmentation augmentation = ls_config_augmentation(plan->cfg);
     size_t n = (size_t)r->count, picture = (size_t)ls_chw_count(plan->graph->input);
     *p = (pictures){ 0 };
-    LS_TRY(LS_NEW(p->pixels, n * picture, "micro-batch of %zu samples", n));
-    LS_TRY(LS_NEW(p->labels, n, "micro-batch of %zu samples", n));
-    LS_TRY(LS_NEW(p->augment, n, "micro-batch of %zu samples", n));
-    LS_TRY(LS_NEW(p->table, plan->graph->input.c * 256, "micro-batch of %zu samples", n));
+    LS_TRY(ls_try_new(&p->pixels, n * picture, sizeof *p->pixels, "micro-batch of %zu samples", n));
+    LS_TRY(ls_try_new(&p->labels, n, sizeof *p->labels, "micro-batch of %zu samples", n));
+    LS_TRY(ls_try_new(&p->augment, n, sizeof *p->augment, "micro-batch of %zu samples", n));
+    LS_TRY(ls_try_new(&p->table, plan->graph->input.c * 256, sizeof *p->table, "micro-batch of %zu samples", n));
     for (size_t i = 0; i < n; i++) {
         LS_TRY(ls_dataset_read_whole(plan->train_data, samples[i], p->pixels + i * picture, &p->labels[i]));
         p->augment[i] =
@@ -106,11 +106,8 @@ static ls_status write_tensors(const char *path, const ls_run_session *session, 
     ls_chw in = session->plan->graph->input;
     int64_t n = r->count;
     size_t some = (size_t)sums->count;
-    ls_safetensors_tensor *tensors;
-    char(*names)[24] = NULL;
-    ls_status status;
-    LS_TRY_GOTO(LS_NEW(tensors, some + FIXED_TENSORS + 1, "%s", path));
-    LS_TRY_GOTO(LS_NEW(names, some + 1, "%s", path));
+    ls_safetensors_tensor *tensors = ls_new(some + FIXED_TENSORS + 1, sizeof *tensors, "%s", path);
+    char(*names)[24] = ls_new(some + 1, sizeof *names, "%s", path);
     for (int i = 0; i < sums->count; i++) {
         snprintf(names[i], sizeof names[i], "sums.%d", i);
         tensors[i] = (ls_safetensors_tensor){ names[i], LS_F64, 1, { 2 * (int64_t)sums->list[i].channels + 1 },
@@ -128,8 +125,7 @@ static ls_status write_tensors(const char *path, const ls_run_session *session, 
     if (session->class_weights)
         tensors[count++] = (ls_safetensors_tensor){ "class_weights", LS_F32, 1, { session->plan->graph->classes },
             ls_class_weights_values(session->class_weights) };
-    status = ls_safetensors_write(path, tensors, count, NULL, 0, NULL);
-done:
+    ls_status status = ls_safetensors_write(path, tensors, count, NULL, 0, NULL);
     free(tensors);
     free(names);
     return status;
@@ -237,7 +233,7 @@ static ls_status read_sums(const ls_safetensors *file, ls_norm_sums *sums) {
     int count = 0;
     for (int i = 0; i < ls_safetensors_count(file); i++)
         count += strncmp(ls_safetensors_name(file, i), "sums.", 5) == 0;
-    LS_TRY(LS_NEW(sums->list, count + 1, "sums over ranks"));
+    sums->list = ls_new(count + 1, sizeof *sums->list, "sums over ranks");
     sums->capacity = count;
     for (int k = 0; k < count; k++) {
         char name[24];
@@ -248,7 +244,7 @@ static ls_status read_sums(const ls_safetensors *file, ls_norm_sums *sums) {
             if (tensor.dtype != LS_F64 || tensor.rank != 1 || tensor.dim[0] < 3 || tensor.dim[0] % 2 == 0) break;
             size_t bytes = (size_t)tensor.dim[0] * sizeof(double);
             sums->list[k].channels = (int)(tensor.dim[0] / 2);
-            LS_TRY(LS_NEW_BYTES(sums->list[k].values, bytes, "sums over ranks"));
+            sums->list[k].values = ls_new(1, bytes, "sums over ranks");
             memcpy(sums->list[k].values, tensor.data, bytes);
         }
         if (!sums->list[k].values)
@@ -271,7 +267,7 @@ static ls_status read_augment(const ls_safetensors *file, ls_nonfinite_batch *b)
     const char *name = whole ? "augment" : "placement";
     const void *drawn;
     LS_TRY(find(file, (ls_safetensors_tensor){ name, LS_U8, 2, { b->shape.n, (int64_t)bytes }, NULL }, &drawn));
-    LS_TRY(LS_NEW(b->augment, n, "micro-batch of %zu samples", n));
+    LS_TRY(ls_try_new(&b->augment, n, sizeof *b->augment, "micro-batch of %zu samples", n));
     for (size_t i = 0; i < n; i++) memcpy(&b->augment[i], (const uint8_t *)drawn + i * bytes, bytes);
     return LS_SUCCESS;
 }

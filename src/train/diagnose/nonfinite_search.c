@@ -154,8 +154,9 @@ static ls_status find_first(search *s) {
         if (!ls_role_is_statistic(g->params[p].role)) s->elements += count;
     }
     float *values;
-    ls_status status = LS_NEW(values, largest, "search for the first value that is not finite");
-    ls_keep_first(&status, LS_NEW(s->magnitude, s->elements + 1, "search for the first value that is not finite"));
+    ls_status status = ls_try_new(&values, largest, sizeof *values, "search for the first value that is not finite");
+    ls_keep_first(&status, ls_try_new(&s->magnitude, s->elements + 1, sizeof *s->magnitude,
+                               "search for the first value that is not finite"));
     int found = 0;
     for (int step = 0; step < plan->info.batches.per_rank && !found; step++) {
         ls_tensor_stats first;
@@ -212,8 +213,10 @@ static ls_status list_samples(const search *s, int64_t **out) {
     int64_t all = plan->info.train_data->count;
     int64_t first = r->window * plan->info.batches.global_batch + (int64_t)r->position;
     uint32_t *order = NULL;
-    LS_TRY(LS_NEW(*out, r->count + 1, "order of %lld samples", (long long)all)); // the caller frees it
-    if (plan->cfg->data_shuffle) LS_TRY(LS_NEW(order, all, "order of %lld samples", (long long)all));
+    LS_TRY(
+        ls_try_new(&*out, r->count + 1, sizeof **out, "order of %lld samples", (long long)all)); // the caller frees it
+    if (plan->cfg->data_shuffle)
+        LS_TRY(ls_try_new(&order, all, sizeof *order, "order of %lld samples", (long long)all));
     if (order) ls_order_shuffle(order, all, (uint64_t)plan->cfg->run_seed, r->epoch);
     for (int i = 0; i < r->count; i++) (*out)[i] = order ? (int64_t)order[first + i] : first + i;
     free(order);
@@ -265,7 +268,7 @@ static ls_status end_run(search *s, ls_run_progress *progress, const ls_train_st
     const ls_run_plan *plan = s->session->plan;
     int64_t element = state->bad_element;
     LS_TRY(ls_comm_allreduce(plan->comm, &element, 1, LS_I64, LS_REDUCE_MAX));
-    LS_TRY(LS_NEW(progress->nonfinite, 1, "report of a gradient that is not finite"));
+    progress->nonfinite = ls_new(1, sizeof *progress->nonfinite, "report of a gradient that is not finite");
     s->report = progress->nonfinite;
     *progress->nonfinite = (ls_nonfinite){ .update = progress->done.updates,
         .epoch = progress->done.epoch,

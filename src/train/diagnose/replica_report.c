@@ -225,7 +225,7 @@ ls_status ls_replica_report(ls_run_session *session, const ls_run_progress *prog
         .ranks = (int)ranks,
         .words = (int)count,
         .mine = values };
-    ls_keep_first(&status, LS_NEW(e.all, (count + 2) * ranks, "replicas have diverged; how"));
+    e.all = ls_new((count + 2) * ranks, sizeof *e.all, "replicas have diverged; how");
     status = ls_comm_agree(plan->comm, status, NULL);
     if (!ls_failed(status)) {
         e.column = e.all + count * ranks;

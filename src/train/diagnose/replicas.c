@@ -21,16 +21,15 @@ ls_status ls_replicas_new(const ls_run_session *session, ls_replicas **out) {
     const ls_run_plan *plan = session->plan;
     *out = NULL;
     if (plan->info.comm->world_size == 1 || plan->cfg->dist_check_replicas == 0) return LS_SUCCESS;
-    ls_replicas *r;
-    LS_TRY(LS_NEW(r, 1, "comparison of replicas"));
+    ls_replicas *r = ls_new(1, sizeof *r, "comparison of replicas");
     ls_status status = ls_snapshot_list(plan->graph, plan->rules, &r->list);
     if (!ls_failed(status)) {
         int64_t largest = 1;
         for (int i = 0; i < r->list->count; i++)
             if (r->list->tensors[i].elements > largest) largest = r->list->tensors[i].elements;
-        status = LS_NEW(r->values, largest, "comparison of replicas");
-        ls_keep_first(&status, LS_NEW(r->words, LS_REPLICA_COUNTERS + r->list->count, "comparison of replicas"));
+        r->words = ls_new(LS_REPLICA_COUNTERS + r->list->count, sizeof *r->words, "comparison of replicas");
         r->checked_at = -1;
+        status = ls_try_new(&r->values, largest, sizeof *r->values, "comparison of replicas");
     }
     return LS_GIVE(status, r, out, ls_replicas_free);
 }

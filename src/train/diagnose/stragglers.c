@@ -133,15 +133,9 @@ ls_status ls_stragglers_new(ls_comm *comm, const ls_rank_info *places, ls_stragg
     size_t ranks = (size_t)ls_comm_get_info(comm)->world_size;
     *out = NULL;
     if (ranks == 1) return LS_SUCCESS;
-    ls_stragglers *s;
-    ls_status status = LS_NEW(s, 1, "times of %zu ranks", ranks);
-    if (s) ls_keep_first(&status, LS_NEW(s->now, 4 * ranks, "times of %zu ranks", ranks));
-    if (s) ls_keep_first(&status, LS_NEW(s->late, 2 * ranks, "times of %zu ranks", ranks));
-    status = ls_comm_agree(comm, status, NULL);
-    if (ls_failed(status)) {
-        ls_stragglers_free(s);
-        return status;
-    }
+    ls_stragglers *s = ls_new(1, sizeof *s, "times of %zu ranks", ranks);
+    s->now = ls_new(4 * ranks, sizeof *s->now, "times of %zu ranks", ranks);
+    s->late = ls_new(2 * ranks, sizeof *s->late, "times of %zu ranks", ranks);
     s->comm = comm;
     s->first = s->now + ranks;
     s->last = s->first + ranks;

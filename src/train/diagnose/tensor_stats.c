@@ -414,8 +414,8 @@ static size_t largest_sums(const ls_program *program) {
 static ls_status prepare(inspector *in) {
     const ls_program *program = in->o->program;
     size_t host_bytes = SUMS_AT + largest_sums(program);
-    LS_TRY(LS_NEW(in->values, largest_tensor(program), "inspection of tensors"));
-    LS_TRY(LS_NEW(in->weight_seen, program->store->graph->param_count + 1, "inspection of tensors"));
+    LS_TRY(ls_try_new(&in->values, largest_tensor(program), sizeof *in->values, "inspection of tensors"));
+    in->weight_seen = ls_new(program->store->graph->param_count + 1, sizeof *in->weight_seen, "inspection of tensors");
     LS_TRY(in->api->slab_new(in->device, LS_MEMORY_DEVICE, 2 * RECORD_BYTES, "records of an inspection", &in->records));
     LS_TRY(in->api->slab_new(in->device, LS_MEMORY_PINNED, host_bytes, "records of an inspection (host)", &in->host));
     *(ls_train_state *)ls_buffer_host(ls_buffer_at(in->host, 0, sizeof(ls_train_state))) =
