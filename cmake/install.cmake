@@ -2,7 +2,7 @@
 #
 #   lib/lockstep/train, lockstep_cuda.so    the program and, beside it, its device plugins: it looks there for them
 #   bin/lockstep-train                      a link to it: "train" is too general a name for a PATH
-#   share/lockstep/configs, scripts         found from the program's own place (src/base/installed.h): nothing has the prefix in it
+#   share/lockstep/configs, scripts         found from the program's own place (src/system/installed.h): nothing has the prefix in it
 #   share/doc/lockstep, share/man, completions
 # Components: program, a plugin's name (cuda), doc.
 

@@ -32,8 +32,8 @@ grep -rnE '^[[:space:]]*#[[:space:]]*include' src --include='*.c' --include='*.h
       wrap("^(jpeglib|jerror|turbojpeg)\\.h", "^src/data/jpeg_turbo\\.c$")
       wrap("^cjson/|^cJSON", "^src/base/json\\.[ch]$")
       wrap("^xxhash", "^src/base/hash\\.c$")
-      wrap("^hwloc", "^src/(base|device/cpu)/")
-      wrap("^(onnx\\.pb-c|protobuf-c)", "^src/files/onnx\\.c$")
+      wrap("^hwloc", "^src/(system|device/cpu)/")
+      wrap("^(onnx\\.pb-c|protobuf-c)", "^src/formats/onnx\\.c$")
       wrap("^(omp|immintrin)\\.h", "^src/device/cpu/")
     }
     function allow(room, rooms,   list, count, i) {

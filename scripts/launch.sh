@@ -109,7 +109,7 @@ holds_run() { # FOLDER
 }
 
 # latest_run TEST: the folder with the highest number of this configuration that passes the test; with --resume and holds_run it is the one
-# that train chooses (src/files/run_folder.c).
+# that train chooses (src/run/run_folder.c).
 latest_run() {
   local base=${config##*/} folder=. number highest=0 found=''
   case $config in */*) folder=${config%/*} ;; esac

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
-#include "base/cpus.h"
+#include "system/cpus.h"
 #include "bench.h"
 
 enum { CHAINS = 12, ROUNDS = 8, SQUARE = 1024, COPY_FLOATS = 12 << 20 };

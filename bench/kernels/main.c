@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/cpus.h"
+#include "system/cpus.h"
 #include "base/version.h"
 #include "bench.h"
 

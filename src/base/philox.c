@@ -4,16 +4,16 @@ ls_philox_block ls_philox(const uint32_t counter[4], const uint32_t key[2]) {
     return ls_philox_core(counter[0], counter[1], counter[2], counter[3], key[0], key[1]);
 }
 
-ls_philox_block ls_random_block(uint64_t seed, ls_purpose purpose, uint32_t a, uint32_t b, uint64_t index) {
+ls_philox_block ls_random_block(uint64_t seed, int purpose, uint32_t a, uint32_t b, uint64_t index) {
     return ls_philox_core_block(seed, purpose, a, b, index);
 }
 
-void ls_random_key(uint64_t seed, ls_purpose purpose, uint32_t key[2]) {
+void ls_random_key(uint64_t seed, int purpose, uint32_t key[2]) {
     key[0] = (uint32_t)seed;
     key[1] = ls_philox_core_high_key(seed, purpose);
 }
 
-uint32_t ls_random_word(uint64_t seed, ls_purpose purpose, uint32_t a, uint32_t b, uint64_t i) {
+uint32_t ls_random_word(uint64_t seed, int purpose, uint32_t a, uint32_t b, uint64_t i) {
     return ls_random_block(seed, purpose, a, b, i / 4).v[i % 4];
 }
 

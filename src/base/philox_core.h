@@ -26,12 +26,12 @@ LS_PHILOX_INLINE ls_philox_block ls_philox_core(
     return block;
 }
 
-LS_PHILOX_INLINE uint32_t ls_philox_core_high_key(uint64_t seed, ls_purpose purpose) {
+LS_PHILOX_INLINE uint32_t ls_philox_core_high_key(uint64_t seed, int purpose) {
     return (uint32_t)(seed >> 32) ^ (uint32_t)purpose * 0x9E3779B9u;
 }
 
 LS_PHILOX_INLINE ls_philox_block ls_philox_core_block(
-    uint64_t seed, ls_purpose purpose, uint32_t a, uint32_t b, uint64_t index) {
+    uint64_t seed, int purpose, uint32_t a, uint32_t b, uint64_t index) {
     const uint32_t high = ls_philox_core_high_key(seed, purpose);
     return ls_philox_core((uint32_t)index, (uint32_t)(index >> 32), a, b, (uint32_t)seed, high);
 }

@@ -1,4 +1,4 @@
-// spans.h - spans of a run: what this process did when, held in memory; files/trace_file.h writes those of all ranks.
+// spans.h - spans of a run: what this process did when, held in memory; run/trace_file.h writes those of all ranks.
 //
 // Process-wide on purpose, like base/log.h: spans are recorded all over the program, and a process has one timeline.
 // Recording is off but for the updates of a window. Memory for a fixed number of spans is allocated once; any thread

@@ -6,8 +6,9 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "cli/ckpt.h"
-#include "cli/report.h"
-#include "files/manifest.h"
+#include "run/checkpoint.h"
+#include "command/report.h"
+#include "run/manifest.h"
 
 // --- one -----------------------------------------------------------------------------------------
 
@@ -171,7 +172,7 @@ static ls_status read_row(const char *path, row *r) {
     return LS_SUCCESS;
 }
 
-static void fill_table(const ls_ckpt_list *list, const row *rows, ls_table *t) {
+static void fill_table(const ls_checkpoint_list *list, const row *rows, ls_table *t) {
     static const char *const head[] = { "checkpoint", "update", "epoch", "loss scale", "test accuracy", "bytes",
         "state", "" };
     int newest = -1, best = -1;
@@ -197,7 +198,7 @@ static void fill_table(const ls_ckpt_list *list, const row *rows, ls_table *t) {
     }
 }
 
-static ls_status show_rows(const ls_ckpt_list *list, row *rows) {
+static ls_status show_rows(const ls_checkpoint_list *list, row *rows) {
     ls_table table;
     int damaged = 0;
     for (int i = 0; i < list->count; i++) {
@@ -213,7 +214,7 @@ static ls_status show_rows(const ls_ckpt_list *list, row *rows) {
         damaged == 1 ? "is" : "are");
 }
 
-static ls_status show_list(const ls_ckpt_list *list) {
+static ls_status show_list(const ls_checkpoint_list *list) {
     row *rows = ls_new(list->count, sizeof *rows, "list of checkpoints");
     ls_status status = show_rows(list, rows);
     free(rows);
@@ -223,10 +224,10 @@ static ls_status show_list(const ls_ckpt_list *list) {
 ls_status ls_ckpt_show(const char *const *paths, int count) {
     ls_status first = LS_SUCCESS;
     for (int p = 0; p < count; p++) {
-        ls_ckpt_list list;
-        LS_TRY(ls_ckpt_find(paths[p], &list));
+        ls_checkpoint_list list;
+        LS_TRY(ls_checkpoint_list_find(paths[p], &list));
         ls_status status = list.one ? show_one(list.paths[0]) : show_list(&list);
-        ls_ckpt_list_free(&list);
+        ls_checkpoint_list_free(&list);
         if (ls_failed(status) && status.code != LS_STORAGE) return status;
         ls_keep_first(&first, status);
     }

@@ -1,7 +1,7 @@
 // cmd_augment.c - `train augment CONFIG.ini --out SHEET.png`: a contact sheet of what the network sees (train/sheet.h).
 
 #include "base/log.h"
-#include "cli/commands.h"
+#include "command/commands.h"
 #include "data/png.h"
 #include "train/sheet.h"
 

@@ -6,10 +6,10 @@
 #include <unistd.h>
 #include "base/atomic_file.h"
 #include "base/log.h"
-#include "cli/bench/bench.h"
-#include "cli/bench/layers.h"
-#include "cli/bench/report.h"
-#include "cli/commands.h"
+#include "tools/bench/bench.h"
+#include "tools/bench/layers.h"
+#include "tools/bench/report.h"
+#include "command/commands.h"
 
 // Before minutes of measuring, not after.
 static ls_status check_folder(const char *folder, int rank) {

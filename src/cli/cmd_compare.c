@@ -2,8 +2,8 @@
 // rank 0 alone.
 #include <stdio.h>
 #include "base/memory.h"
-#include "cli/commands.h"
-#include "cli/compare/compare.h"
+#include "command/commands.h"
+#include "tools/compare/compare.h"
 
 static ls_status print_report(const cJSON *report, int json) {
     char *text = json ? ls_json_text(report, 1) : NULL;

@@ -1,7 +1,7 @@
 // cmd_devices.c - `train devices [--json]`: the part of `train doctor` about devices, of rank 0's host; to stdout.
 #include "base/memory.h"
-#include "cli/commands.h"
-#include "cli/doctor/devices.h"
+#include "command/commands.h"
+#include "tools/doctor/devices.h"
 
 static ls_status print_json(const ls_devices *devices) {
     cJSON *tree = cJSON_CreateObject();

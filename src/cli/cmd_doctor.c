@@ -2,8 +2,8 @@
 // be mended, how a run is started here, and a self-test. Exit code 4 if something must be mended.
 #include <string.h>
 #include "base/memory.h"
-#include "cli/commands.h"
-#include "cli/doctor/doctor.h"
+#include "command/commands.h"
+#include "tools/doctor/doctor.h"
 #include "dist/device_assignment.h"
 
 enum { TESTS_MAX = 8 };

@@ -6,11 +6,11 @@
 #include <string.h>
 #include <sys/stat.h>
 #include "base/files.h"
-#include "cli/commands.h"
+#include "command/commands.h"
 #include "cli/eval_data.h"
 #include "cli/eval_folder.h"
 #include "cli/eval_report.h"
-#include "files/weights.h"
+#include "formats/weights.h"
 #include "train/trainer.h"
 
 // --- on a configuration's data ---------------------------------------------------------------------

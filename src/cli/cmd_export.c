@@ -1,8 +1,8 @@
 // cmd_export.c - `train export WEIGHTS OUT.onnx`: the network with its weights as an ONNX model.
 
 #include "base/log.h"
-#include "cli/commands.h"
-#include "files/onnx.h"
+#include "command/commands.h"
+#include "formats/onnx.h"
 
 static ls_status export(const ls_args *args, ls_config *cfg) {
     ls_safetensors *file;

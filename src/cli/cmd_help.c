@@ -1,8 +1,8 @@
 // cmd_help.c - `train help [TOPIC...]`, --help, --list and --version: on rank 0, from the tables.
 
 #include <string.h>
-#include "cli/commands.h"
-#include "cli/help/help.h"
+#include "command/commands.h"
+#include "command/help/help.h"
 
 // As a person calls the program here: installed it is on the PATH, by another name.
 static const char *program(const ls_args *args) {

@@ -5,8 +5,8 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "cli/commands.h"
-#include "files/metrics_export.h"
+#include "command/commands.h"
+#include "run/metrics_export.h"
 
 static ls_status write_to(const ls_args *args, ls_metrics_reader *reader, FILE *file) {
     return ls_metrics_write_csv(reader, args->event ? args->event : "train", file);
@@ -47,8 +47,8 @@ static ls_status check_lines(const ls_metrics_reader *reader) {
     for (int64_t i = 0; i < state->damaged && i < LS_METRICS_NAMED; i++)
         ls_text_put(&room, "%s%lld", i ? ", " : "", (long long)state->named[i]);
     const int several = state->damaged > 1;
-    return ls_fail(LS_STORAGE, "%s: %lld line%s damaged (number %s%s) and left out; the other lines are written",
-        path, (long long)state->damaged, several ? "s are" : " is", numbers,
+    return ls_fail(LS_STORAGE, "%s: %lld line%s damaged (number %s%s) and left out; the other lines are written", path,
+        (long long)state->damaged, several ? "s are" : " is", numbers,
         state->damaged > LS_METRICS_NAMED ? ", ..." : "");
 }
 

@@ -12,8 +12,8 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "cli/commands.h"
-#include "cli/report.h"
+#include "command/commands.h"
+#include "command/report.h"
 #include "data/picture_list.h"
 #include "train/predict.h"
 

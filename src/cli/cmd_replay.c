@@ -2,7 +2,7 @@
 // once more, instruction by instruction, as a table on stdout. By the folder's config.ini; --set changes it.
 
 #include "base/atomic_file.h"
-#include "cli/commands.h"
+#include "command/commands.h"
 #include "train/diagnose/replay.h"
 
 static ls_status configure(const ls_args *args, ls_comm *comm, ls_config *cfg) {

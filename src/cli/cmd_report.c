@@ -1,9 +1,9 @@
 // cmd_report.c - `train report RUN... [-o report.html]`: one page that shows runs and benchmarks.
 
 #include "base/log.h"
-#include "cli/commands.h"
-#include "cli/page/page.h"
-#include "cli/page/collect.h"
+#include "command/commands.h"
+#include "tools/report/page.h"
+#include "tools/report/collect.h"
 
 static const char default_output[] = "report.html"; // in the current folder
 

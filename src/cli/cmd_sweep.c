@@ -8,10 +8,10 @@
 #include <unistd.h>
 #include "base/log.h"
 #include "base/text.h"
-#include "cli/commands.h"
-#include "cli/sweep/folder.h"
-#include "cli/sweep/jobs.h"
-#include "cli/sweep/table.h"
+#include "command/commands.h"
+#include "sweep/folder.h"
+#include "sweep/jobs.h"
+#include "sweep/table.h"
 
 // --- --dry-run -----------------------------------------------------------------------------------
 

@@ -1,8 +1,8 @@
 // cmd_verdict.c - `train verdict RUN... [--json]`: where the time of runs went and what they waited for, from their files; to stdout.
 #include <stdio.h>
 #include "base/text.h"
-#include "cli/commands.h"
-#include "cli/report.h"
+#include "command/commands.h"
+#include "command/report.h"
 #include "cli/run_verdict.h"
 
 // --- tables --------------------------------------------------------------------------------------

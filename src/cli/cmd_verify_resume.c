@@ -13,8 +13,8 @@
 #include <unistd.h>
 #include "base/log.h"
 #include "base/text.h"
-#include "cli/commands.h"
-#include "files/checkpoint_manager.h"
+#include "command/commands.h"
+#include "run/checkpoint_manager.h"
 #include "train/diagnose/state_diff.h"
 #include "train/trainer.h"
 

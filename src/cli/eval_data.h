@@ -2,7 +2,7 @@
 #ifndef LS_CLI_EVAL_DATA_H
 #define LS_CLI_EVAL_DATA_H
 
-#include "files/run_info.h"
+#include "run/run_info.h"
 
 // Warns where the run's summary, or the checkpoint's manifest, is beside the weights and records other test data (or
 // validation data, as eval.split says) than these. Weights that are alone say nothing of their data: no warning.

@@ -2,8 +2,8 @@
 #ifndef LS_CLI_EVAL_FOLDER_H
 #define LS_CLI_EVAL_FOLDER_H
 
-#include "cli/commands.h"
-#include "files/evaluation.h"
+#include "command/commands.h"
+#include "run/evaluation.h"
 
 // By the program of `train predict`, in fp32; with eval.tta the mean over all views. args->weights, whose network, normalisation and
 // classes count. Set "folder"; paths are "class/name". One rank by itself. LS_DATA: classes are missing or unknown, or pictures cannot

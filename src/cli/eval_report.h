@@ -2,7 +2,7 @@
 #ifndef LS_CLI_EVAL_REPORT_H
 #define LS_CLI_EVAL_REPORT_H
 
-#include "files/evaluation.h"
+#include "run/evaluation.h"
 
 // Lines "test_top5 0.9930" and "test_calibration_error 0.0131" (tta_, val_ or folder_, of what it is), then the classes that are
 // recognised worst, with what they are most often taken for.

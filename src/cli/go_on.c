@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-#include "base/signals.h"
+#include "system/signals.h"
 #include "base/text.h"
-#include "cli/launcher.h"
+#include "command/launcher.h"
 
 // A word, a space before it, in quotes where a shell would make something else of it.
 static void put_word(ls_text_room *room, const char *word, int first) {

@@ -2,17 +2,17 @@
 
 #include "base/json.h"
 #include "base/log.h"
-#include "base/signals.h"
-#include "base/streams.h"
-#include "cli/command_table.h"
-#include "cli/commands.h"
-#include "cli/doctor/doctor.h"
-#include "cli/paths.h"
+#include "system/signals.h"
+#include "system/streams.h"
+#include "command/command_table.h"
+#include "command/commands.h"
+#include "tools/doctor/doctor.h"
+#include "command/paths.h"
 #include "dist/comm.h"
 
 static ls_status (*const run[])(const ls_args *args, ls_comm *comm) = {
 #define COMMAND(ID, name, ...) ls_cmd_##name,
-#include "cli/commands.def"
+#include "command/commands.def"
 };
 
 static int trains(const ls_args *args) {

@@ -3,7 +3,7 @@
 #include <string.h>
 #include "base/files.h"
 #include "base/memory.h"
-#include "files/metrics_reader.h"
+#include "run/metrics_reader.h"
 
 enum { RANKS_MAX = 1 << 16, THREADS_MAX = 1 << 16, SAMPLES_MAX = 1 << 24 };
 

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include "base/augmentation.h"
+#include "config/augmentation.h"
 #include "base/shape.h"
 #include "base/status.h"
 
@@ -58,7 +58,7 @@ enum {
     LS_DEVICE_TYPE_CPU,
     LS_DEVICE_TYPE_REF,
 #define PLUGIN(NAME, name, vendor, needs) LS_DEVICE_TYPE_##NAME,
-#include "base/plugins.def"
+#include "config/plugins.def"
 };
 enum {
 #define X(NAME, ...) LS_DATASET_##NAME,
@@ -91,7 +91,7 @@ enum { LS_PROGRESS_AUTO, LS_PROGRESS_BAR, LS_PROGRESS_LINES, LS_PROGRESS_OFF };
 enum { // dist.backend
     LS_BACKEND_AUTO,
 #define COLLECTIVE(NAME, name, plugin, network_sums) LS_BACKEND_##NAME,
-#include "base/plugins.def"
+#include "config/plugins.def"
     LS_BACKEND_MPI,
     LS_BACKEND_SELF
 };

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/files.h"
-#include "base/recognise.h"
+#include "config/recognise.h"
 #include "base/text.h"
 #include "config/aliases.h"
 #include "config/ini.h"
@@ -70,13 +70,13 @@ static const char *const devices_words[] = {
     "cpu",
     "ref",
 #define PLUGIN(NAME, name, vendor, needs) #name,
-#include "base/plugins.def"
+#include "config/plugins.def"
     NULL,
 };
 static const char *const backends_words[] = {
     "auto",
 #define COLLECTIVE(NAME, name, plugin, network_sums) #name,
-#include "base/plugins.def"
+#include "config/plugins.def"
     "mpi",
     "self",
     NULL,
@@ -208,7 +208,7 @@ void ls_config_defaults(ls_config *cfg) {
 ls_augmentation ls_config_augmentation(const ls_config *cfg) {
     return (ls_augmentation){
 #define OPTION(key, TYPE, def, min, max, unit, what) .key = (LS_AUGMENTATION_##TYPE)cfg->data_##key,
-#include "base/augmentations.def"
+#include "config/augmentations.def"
     };
 }
 

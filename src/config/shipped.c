@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include "base/files.h"
-#include "base/installed.h"
-#include "base/recognise.h"
+#include "system/installed.h"
+#include "config/recognise.h"
 #include "base/text.h"
 
 static const struct {

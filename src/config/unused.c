@@ -18,7 +18,7 @@ enum { READERS_BYTES = 128 };
 
 static const char gpu_types[] = ""
 #define PLUGIN(NAME, name, vendor, needs) ", " #name
-#include "base/plugins.def"
+#include "config/plugins.def"
     ; // ", cuda"
 
 int ls_config_asks_for(const ls_config *cfg, int option) {

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include "base/philox.h"
+#include "config/purpose.h"
 #include "base/portable_math.h"
 
 _Static_assert(sizeof(ls_augment_sample) == LS_AUGMENT_SAMPLE_BYTES, "a field is not aligned: files would have a gap");

@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 
 #include "base/atomic_file.h"
-#include "base/cache_folder.h"
-#include "base/installed.h"
+#include "system/cache_folder.h"
+#include "system/installed.h"
 
 enum { MAX_CANDIDATES = 4, MAX_LIST = 1536 };
 

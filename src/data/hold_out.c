@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/philox.h"
+#include "config/purpose.h"
 #include "data/format.h"
 
 typedef struct {

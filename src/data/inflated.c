@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/memory.h"
-#include "base/signals.h"
+#include "system/signals.h"
 
 enum { PAGE = 4096, MADE_BYTES = LS_INFLATED_PATH_BYTES + 8 };
 

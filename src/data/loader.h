@@ -8,7 +8,7 @@
 
 #include "data/dataset.h"
 #include "data/sampler.h"
-#include "base/augmentation.h"
+#include "config/augmentation.h"
 
 typedef struct {
     uint8_t *pixels;            // micro_batch * C*H*W; NULL: the consumer has the pixels and needs index

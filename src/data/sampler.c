@@ -1,6 +1,7 @@
 #include "data/sampler.h"
 
 #include "base/philox.h"
+#include "config/purpose.h"
 
 static int largest_divisor(int of, int at_most) {
     int divisor = of < at_most ? of : at_most;

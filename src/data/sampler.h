@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 #include "base/status.h"
+#include "config/purpose.h"
 #include "config/config.h"
 
 // How an epoch of `samples` is cut. Window u covers positions [u*global_batch, ...); micro-batch j of a window covers

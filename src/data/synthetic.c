@@ -13,6 +13,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/philox.h"
+#include "config/purpose.h"
 
 enum { LABEL_WORD = 1 << 20, TRAIN_SAMPLES = 50000, TEST_SAMPLES = 10000 };
 

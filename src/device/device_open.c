@@ -56,7 +56,7 @@ static ls_status open_gpu(const char *type, const ls_device_options *options, ls
 
 static const char there_are[] = "auto, cpu, ref"
 #define PLUGIN(NAME, name, vendor, needs) ", " #name
-#include "base/plugins.def"
+#include "config/plugins.def"
     ;
 
 ls_status ls_device_open(
@@ -79,7 +79,7 @@ ls_status ls_device_open(
 static const ls_collective_row collectives[] = {
 #define COLLECTIVE(NAME, name, plugin, network_sums) \
     { #name, #NAME, #plugin, "LOCKSTEP_" #NAME "_SHARED_GPU", network_sums },
-#include "base/plugins.def"
+#include "config/plugins.def"
 };
 
 const ls_collective_row *ls_collective_find(const char *name) {

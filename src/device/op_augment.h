@@ -1,4 +1,4 @@
-// op_augment.h - augments a batch of uint8 pictures as base/augmentations.def says, and normalises it.
+// op_augment.h - augments a batch of uint8 pictures as config/augmentations.def says, and normalises it.
 //   dst[n,c,y,x] = mixed(n, a)[c,y,x], where a = seen(n) and b = seen(N-1-n), and
 //   seen(n)[c,y,x] = jitter(n, table[c][ p(n, c, y + dy[n] - pad, (flip[n] ? W-1-x : x) + dx[n] - pad) ])
 //   where p is the pixel of picture n (with `indexed`: of picture index[n]). Outside the picture:
@@ -31,7 +31,7 @@
 #ifndef LS_DEVICE_OP_AUGMENT_H
 #define LS_DEVICE_OP_AUGMENT_H
 
-#include "base/augmentation.h"
+#include "config/augmentation.h"
 
 typedef struct {
     ls_nchw shape;

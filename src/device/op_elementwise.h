@@ -26,6 +26,7 @@
 #define LS_DEVICE_OP_ELEMENTWISE_H
 
 #include "base/shape.h"
+#include "config/purpose.h"
 
 typedef struct {
     ls_nchw shape;

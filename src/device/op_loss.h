@@ -35,7 +35,7 @@
 #ifndef LS_DEVICE_OP_LOSS_H
 #define LS_DEVICE_OP_LOSS_H
 
-#include "base/augmentation.h"
+#include "config/augmentation.h"
 #include "base/shape.h"
 
 typedef struct {

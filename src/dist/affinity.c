@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/cpus.h"
+#include "system/cpus.h"
 
 // The file's first line; 0 when it cannot be read.
 static int read_line(const char *root, const char *pci, const char *name, char *line, size_t bytes) {

@@ -9,7 +9,7 @@
 #ifndef LS_DIST_AFFINITY_H
 #define LS_DIST_AFFINITY_H
 
-#include "base/cpu_mask.h"
+#include "system/cpu_mask.h"
 
 // One rank's part.
 typedef struct {

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/cpus.h"
+#include "system/cpus.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "dist/affinity.h"

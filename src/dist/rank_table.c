@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include "base/cpu_mask.h"
+#include "system/cpu_mask.h"
 
 enum { ONE_BY_ONE = 16 }; // up to so many ranks each GPU has a line
 

@@ -19,6 +19,7 @@
 
 #include <stdio.h>
 #include "base/shape.h"
+#include "config/purpose.h"
 #include "base/status.h"
 
 enum { LS_NAME_BYTES = 96, LS_INPUTS_MAX = 16 };

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 #include "base/philox_core.h"
+#include "config/purpose.h"
 #include "base/portable_math.h"
 #include "model/layer.h"
 

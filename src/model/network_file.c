@@ -6,7 +6,7 @@
 #include "base/atomic_file.h"
 #include "base/hash.h"
 #include "base/memory.h"
-#include "base/recognise.h"
+#include "config/recognise.h"
 #include "base/text.h"
 #include "config/aliases.h"
 #include "config/ini.h"

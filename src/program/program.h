@@ -7,7 +7,7 @@
 #define LS_PROGRAM_PROGRAM_H
 
 #include <stdio.h>
-#include "base/buffer_planner.h"
+#include "program/buffer_planner.h"
 #include "program/param_store.h"
 
 // What changes from run to run, in memory that the device can read.

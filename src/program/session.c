@@ -1,7 +1,7 @@
 #include "program/session.h"
 
 #include <string.h>
-#include "base/cpus.h"
+#include "system/cpus.h"
 
 // --- device --------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@
 // rank's choice counts. What a rank does not find among them, because its processor or its number of threads is another
 // one or because the shape is of its short last micro-batch alone, goes by the device's rule.
 #include <string.h>
-#include "base/cache_folder.h"
+#include "system/cache_folder.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"

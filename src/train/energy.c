@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/memory.h"
-#include "base/powercap.h"
+#include "system/powercap.h"
 #include "base/text.h"
 
 enum { HOSTS, PACKAGES, MEMORIES, COUNTS };

@@ -1,14 +1,14 @@
 // energy.h - joules of a run: what processors and GPUs have taken since it began, over all ranks.
 //
-// A host's processors are counted by its first rank (base/powercap.h), a GPU by the first rank that has it
-// (device/gpu/monitor.h): the whole package and the whole card, whoever uses them.
+// A host's processors are counted by its first rank (system/powercap.h), a GPU by the first rank that has it
+// (system/monitor.h): the whole package and the whole card, whoever uses them.
 #ifndef LS_TRAIN_ENERGY_H
 #define LS_TRAIN_ENERGY_H
 
-#include "device/gpu/monitor.h"
+#include "system/monitor.h"
 #include "dist/comm.h"
 #include "dist/rank_table.h"
-#include "files/run_info.h"
+#include "run/run_info.h"
 
 typedef struct ls_energy ls_energy;
 

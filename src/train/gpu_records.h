@@ -1,9 +1,9 @@
-// gpu_records.h - what the GPUs of all ranks are doing, for the records of a run (device/gpu/monitor.h).
+// gpu_records.h - what the GPUs of all ranks are doing, for the records of a run (system/monitor.h).
 #ifndef LS_TRAIN_GPU_RECORDS_H
 #define LS_TRAIN_GPU_RECORDS_H
 
 #include "device/device.h"
-#include "device/gpu/monitor.h"
+#include "system/monitor.h"
 #include "dist/comm.h"
 
 typedef struct ls_gpu_records ls_gpu_records;

@@ -1,12 +1,12 @@
 // initial_weights.c - the weights that a run starts from. Each rank makes them for itself: from the seed
 // (model/init.c), and filters that whiten from the training pictures (model/whiten.h); ranks compare a hash of them
-// (startup_check.c). Then those of a file take their places (files/weights_map.h), which rank 0 reads and sends.
+// (startup_check.c). Then those of a file take their places (formats/weights_map.h), which rank 0 reads and sends.
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "files/run_parts.h"
-#include "files/weights.h"
-#include "files/weights_map.h"
+#include "run/run_parts.h"
+#include "formats/weights.h"
+#include "formats/weights_map.h"
 #include "model/whiten.h"
 #include "train/run_weights.h"
 

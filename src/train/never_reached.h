@@ -6,7 +6,7 @@
 #ifndef LS_TRAIN_NEVER_REACHED_H
 #define LS_TRAIN_NEVER_REACHED_H
 
-#include "files/run_info.h"
+#include "run/run_info.h"
 
 // Calls `say` with a line of text for each such option that is set: which option, when it would act, when the run ends,
 // and what that means. The lines borrow memory of this function. A run that goes on from a checkpoint is looked at as a

@@ -1,7 +1,7 @@
 // open_session.c - opens a session step by step, and closes it.
 #include "train/run_session.h"
 
-#include "base/cpus.h"
+#include "system/cpus.h"
 #include "base/log.h"
 #include "dist/reduce/select_backend.h"
 #include "train/diagnose/replicas.h"

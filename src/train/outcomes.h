@@ -1,5 +1,5 @@
 // outcomes.h - what the network makes of each picture of a set that is evaluated, and the evaluation in detail
-// (files/evaluation.h) that comes of it. Each picture is one rank's; the rows of all ranks are gathered, so that
+// (run/evaluation.h) that comes of it. Each picture is one rank's; the rows of all ranks are gathered, so that
 // every sum has one order.
 //
 // A picture's row: label; prediction, the class of the largest logit, of equals the lowest, as accuracy has it; its
@@ -10,7 +10,7 @@
 
 #include "data/dataset.h"
 #include "dist/comm.h"
-#include "files/evaluation.h"
+#include "run/evaluation.h"
 
 typedef struct ls_outcomes ls_outcomes;
 

@@ -7,8 +7,8 @@
 #include "data/image_decode.h"
 #include "data/pictures.h"
 #include "train/input_pipeline.h"
-#include "files/weights.h"
-#include "files/weights_fit.h"
+#include "formats/weights.h"
+#include "formats/weights_fit.h"
 #include "train/views.h"
 
 enum { BATCH = 8 }; // always as many, so that a picture's logits are the same bits beside any others

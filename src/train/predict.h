@@ -5,7 +5,7 @@
 #define LS_TRAIN_PREDICT_H
 
 #include "config/config.h"
-#include "files/weights_metadata.h"
+#include "formats/weights_metadata.h"
 
 typedef struct ls_predictor ls_predictor;
 

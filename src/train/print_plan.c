@@ -1,6 +1,6 @@
 // print_plan.c - the plan of a run as a person reads it (--dry-run).
 #include "base/text.h"
-#include "files/weights_map.h"
+#include "formats/weights_map.h"
 #include "train/run_session.h"
 
 // The table of instructions is that of the program that needs the most memory.

@@ -2,9 +2,9 @@
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "files/checkpoint_manager.h"
-#include "files/manifest.h"
-#include "files/run_parts.h"
+#include "run/checkpoint_manager.h"
+#include "run/manifest.h"
+#include "run/run_parts.h"
 
 typedef struct {
     int count;        // of damaged checkpoints

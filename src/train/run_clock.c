@@ -2,7 +2,7 @@
 
 #include <math.h>
 #include "base/clock.h"
-#include "base/sched_wait.h"
+#include "system/sched_wait.h"
 
 static const double CORE_WAIT_EVERY_S = 0.2; // it reads a file for each thread
 

@@ -1,8 +1,8 @@
 #include "train/run_plan.h"
 
 #include "base/memory.h"
-#include "files/run_parts.h"
-#include "files/weights_map.h"
+#include "run/run_parts.h"
+#include "formats/weights_map.h"
 
 enum { PATH_BYTES = 2048 };
 

@@ -10,7 +10,7 @@
 #define LS_TRAIN_RUN_PLAN_H
 
 #include "dist/device_assignment.h"
-#include "files/run_info.h"
+#include "run/run_info.h"
 #include "program/session.h"
 #include "train/data_reading.h"
 #include "train/schedule.h"

@@ -10,8 +10,8 @@
 
 #include "device/op_update.h"
 #include "dist/comm.h"
-#include "files/evaluation.h"
-#include "files/snapshot.h"
+#include "run/evaluation.h"
+#include "run/snapshot.h"
 #include "train/schedule.h"
 
 struct ls_nonfinite;

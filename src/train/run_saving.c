@@ -8,7 +8,7 @@
 #include "base/held.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/signals.h"
+#include "system/signals.h"
 #include "train/diagnose/replicas.h"
 #include "train/snapshots.h"
 

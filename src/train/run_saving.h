@@ -10,7 +10,7 @@
 #ifndef LS_TRAIN_RUN_SAVING_H
 #define LS_TRAIN_RUN_SAVING_H
 
-#include "files/checkpoint_manager.h"
+#include "run/checkpoint_manager.h"
 #include "train/run_progress.h"
 #include "train/run_session.h"
 

@@ -2,8 +2,8 @@
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "files/weights.h"
-#include "files/weights_metadata.h"
+#include "formats/weights.h"
+#include "formats/weights_metadata.h"
 
 ls_status ls_run_write_weights(const ls_run_session *session, const char *path) {
     const ls_run_plan *plan = session->plan;

@@ -2,7 +2,7 @@
 #ifndef LS_TRAIN_RUN_WEIGHTS_H
 #define LS_TRAIN_RUN_WEIGHTS_H
 
-#include "files/weights_fit.h"
+#include "formats/weights_fit.h"
 #include "train/run_session.h"
 
 // Weights from the seed, and filters that whiten the training pictures. This rank alone.

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include "base/clock.h"
 #include "base/spans.h"
-#include "files/trace_file.h"
+#include "run/trace_file.h"
 #include "train/run_session.h"
 
 enum { WARM_UP = 10, UPDATES = 20 }; // of a trace whose updates are not chosen

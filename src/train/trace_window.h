@@ -6,7 +6,7 @@
 #define LS_TRAIN_TRACE_WINDOW_H
 
 #include "device/timeline.h"
-#include "files/trace_events.h"
+#include "run/trace_events.h"
 #include "train/run_progress.h"
 
 struct ls_run_session;

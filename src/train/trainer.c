@@ -1,9 +1,9 @@
 // trainer.c - opens and closes a run: everything that can fail before the first update. What a trainer does is done
 // by its parts.
 #include <math.h>
-#include "base/cpus.h"
+#include "system/cpus.h"
 #include "base/memory.h"
-#include "files/run_parts.h"
+#include "run/run_parts.h"
 #include "train/diagnose/replicas.h"
 #include "train/evaluate.h"
 #include "train/layer_times.h"

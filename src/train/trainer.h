@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include "device/op_kind.h"
 #include "dist/reduce/reducer.h"
-#include "files/evaluation.h"
-#include "files/snapshot.h"
+#include "run/evaluation.h"
+#include "run/snapshot.h"
 
 typedef struct ls_trainer ls_trainer;
 
@@ -40,7 +40,7 @@ LS_CHECKED ls_status ls_trainer_trace(ls_trainer *trainer, int64_t from, int64_t
 LS_CHECKED ls_status ls_trainer_read_ahead(ls_trainer *trainer);
 
 // --- the run ---
-// Until the run's end, or LS_STOPPED on all ranks: the run was asked to stop (base/signals.h, run.max_minutes, the
+// Until the run's end, or LS_STOPPED on all ranks: the run was asked to stop (system/signals.h, run.max_minutes, the
 // scheduler's limit), and a checkpoint holds all that was done.
 LS_CHECKED ls_status ls_trainer_run(
     ls_trainer *trainer, const ls_train_observer *observers, int observer_count, ls_train_summary *summary);

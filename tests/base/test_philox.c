@@ -1,4 +1,5 @@
 #include "base/philox.h"
+#include "config/purpose.h"
 #include "support/cmocka.h"
 
 // Random123 1.14, tests/kat_vectors, "philox4x32 10".
@@ -61,7 +62,7 @@ static void purposes_are_distinct(void **state) {
         { "DROPOUT", LS_PURPOSE_DROPOUT },
         { "SYNTHETIC", LS_PURPOSE_SYNTHETIC },
 #define PURPOSE(NAME, number) { #NAME, LS_PURPOSE_##NAME },
-#include "base/augmentations.def"
+#include "config/augmentations.def"
     };
     for (size_t i = 0; i < sizeof purposes / sizeof purposes[0]; i++)
         for (size_t k = 0; k < i; k++)

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "base/philox.h"
+#include "config/purpose.h"
 #include "base/portable_math.h"
 #include "support/cmocka.h"
 

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/text.h"
-#include "cli/command_table.h"
+#include "command/command_table.h"
 #include "config/aliases.h"
 #include "config/config.h"
 #include "model/layer.h"

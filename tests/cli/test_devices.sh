@@ -44,7 +44,7 @@ says "a card too old" "no GPU that is new enough: found Fake GPU 0 of compute ca
 says "a driver too old" "the NVIDIA driver is too old: found" "FAKE_DRIVER=${before}020"
 says "cuDNN too old" "cuDNN is too old: found 9.1.1, $here/fake/libcudnn.so.9; this build needs 9.8.0 or later" FAKE_CUDNN=90101
 says "cuDNN for another CUDA" "cuDNN 9.19.0 is built for another CUDA version: found $here/fake/libcudnn.so.9 for CUDA $before" "FAKE_CUDNN_CUDA=${before}080"
-# Without a library, where none of the same name is found elsewhere; device.gpu.machine tests it everywhere.
+# Without a library, where none of the same name is found elsewhere; system.machine tests it everywhere.
 missing() { # WHAT FILE TEXT [NAME=VALUE]...
     if grep -q "/$2" <<<"$here_too"; then
         echo "left out: $1: this machine has $2"

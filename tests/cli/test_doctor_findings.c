@@ -1,5 +1,5 @@
 // What `train doctor` says of machines that are made up: its findings, the differences of their ranks, and the commands.
-#include "cli/doctor/findings.h"
+#include "tools/doctor/findings.h"
 #include <stdlib.h>
 #include <string.h>
 #include "base/memory.h"

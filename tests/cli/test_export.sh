@@ -1,4 +1,4 @@
-# `train export`: from a weights file alone to an ONNX file, and what is refused. What is in the file: tests/files/test_onnx.c; what
+# `train export`: from a weights file alone to an ONNX file, and what is refused. What is in the file: tests/formats/test_onnx.c; what
 # other programs compute with it: tests/real_readers.
 . "$(dirname "$0")/common.sh" "$1"
 

@@ -1,7 +1,7 @@
 # `train --trace`: the file is complete and true to the run, for devices, ranks and modes; weights are the same bits without it.
 report=$(cd "$(dirname "$0")/../.." && pwd)/scripts/trace_report.py
 . "$(dirname "$0")/common.sh" "$1"
-checker=$(dirname "$train")/test_files_trace_file
+checker=$(dirname "$train")/test_run_trace_file
 export LOCKSTEP_CUDA_PLUGIN=${train%/*}/emulated/lockstep_cuda.so
 have_cuda=1
 [ -e "$LOCKSTEP_CUDA_PLUGIN" ] || have_cuda=0

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/philox.h"
+#include "config/purpose.h"
 #include "data/loader.h"
 
 enum { SLOTS_MAX = 8 };
@@ -253,7 +254,7 @@ static ls_augment_sample draw(const ls_augmentation *a, ls_chw picture, int64_t 
     const ls_augment_sample is = ls_augment_draw(a, picture, 5, 3, sample), *drawn = &is;
 #define FIELD(type, name, most) \
     if (drawn->name > (most)) fail_msg("sample %d: " #name " is %d of up to %d", (int)sample, drawn->name, most);
-#include "base/augmentations.def"
+#include "config/augmentations.def"
     for (size_t i = 0; i < sizeof is.spare; i++) assert_int_equal(is.spare[i], 0);
     return is;
 }

@@ -2,6 +2,7 @@
 #include "data_files.h"
 
 #include "base/philox.h"
+#include "config/purpose.h"
 #include "data/sampler.h"
 
 static ls_config batch_config(int global_batch, int micro_batch, int deterministic, int drop_last) {

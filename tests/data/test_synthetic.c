@@ -2,6 +2,7 @@
 #include "data_files.h"
 
 #include "base/philox.h"
+#include "config/purpose.h"
 
 static void values_are_as_defined(void **state) {
     (void)state;

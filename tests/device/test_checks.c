@@ -163,7 +163,7 @@ static void plugins_and_their_collectives(void **unused) {
     (void)unused;
     static const char *const collectives[] = {
 #define COLLECTIVE(NAME, name, plugin, network_sums) #name,
-#include "base/plugins.def"
+#include "config/plugins.def"
     };
     for (size_t i = 0; i < sizeof collectives / sizeof *collectives; i++) {
         const ls_collective_row *row = ls_collective_find(collectives[i]);

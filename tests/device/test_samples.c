@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "data/loader.h"
+#include "config/purpose.h"
 #include "op_harness.h"
 #include "ref_device.h"
 #include "support/cmocka.h"

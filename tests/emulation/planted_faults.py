@@ -32,7 +32,7 @@ LIMIT_S = 240  # of a test program; far above what it takes
 OPERATORS, SEAM, QUEUES, TRAINING = "test_device_cuda_operators", "test_device_cuda_vendor", "test_device_cuda_queue", "test_train_cuda"
 NCCL_CALLS = "test_device_cuda_nccl_calls"
 COLLECTIVE, COLLECTIVE_FAULTS, THREADS = "test_device_cuda_collective", "test_device_cuda_collective_faults", "test_device_cuda_threads"
-EMULATION, CHOICE, SNAPSHOT = "tests/emulation", "test_device_algorithm_choice", "test_files_snapshot"
+EMULATION, CHOICE, SNAPSHOT = "tests/emulation", "test_device_algorithm_choice", "test_run_snapshot"
 CPU_OPERATORS, CPU_PARTS, CPU_RULE, CPU_WINOGRAD = ("test_device_cpu_operators", "test_device_cpu_kernels", "test_device_cpu_conv_choose",
                                                   "test_device_cpu_winograd")
 CPU_DIRECT = "test_device_cpu_conv_direct"

@@ -7,8 +7,9 @@
 #include <sys/stat.h>
 #include "base/hash.h"
 #include "base/philox.h"
+#include "config/purpose.h"
 #include "support/temp.h"
-#include "files/state_run.h"
+#include "run/state_run.h"
 
 enum { PATH = 512, OLD = 6, NEW = 9, FILES = 3, SHORT_FORM = 500 };
 

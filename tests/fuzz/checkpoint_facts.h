@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include "files/checkpoint.h"
+#include "run/checkpoint.h"
 
 static inline const ls_train_info *fuzz_facts(void) {
     static ls_config cfg;

@@ -7,8 +7,8 @@
 #include "base/hash.h"
 #include "fuzz/checkpoint_facts.h"
 #include "fuzz/target.h"
-#include "files/manifest.h"
-#include "files/run_parts.h"
+#include "run/manifest.h"
+#include "run/run_parts.h"
 
 static void read_checkpoint(void) {
     ls_checkpoint *checkpoint;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "files/weights_map.h"
+#include "formats/weights_map.h"
 #include "fuzz/target.h"
 
 static const char network[] = "[network]\ninput = 1x2x2\n[c]\nlayer = conv2d\nout_channels = 2\nkernel = 1\n"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "files/metrics_export.h"
+#include "run/metrics_export.h"
 #include "fuzz/target.h"
 
 // Cells of a row, which may be quoted.

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "cli/page/page.h"
-#include "cli/page/collect.h"
+#include "tools/report/page.h"
+#include "tools/report/collect.h"
 #include "fuzz/target.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {

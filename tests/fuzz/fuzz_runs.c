@@ -5,9 +5,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/compare/compare.h"
-#include "cli/sweep/folder.h"
-#include "cli/sweep/results.h"
+#include "tools/compare/compare.h"
+#include "sweep/folder.h"
+#include "sweep/results.h"
 #include "fuzz/target.h"
 
 enum { OF_SWEEP = 4, CONFIG = 5 };

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "fuzz/target.h"
-#include "files/safetensors.h"
-#include "files/weights_fit.h"
+#include "formats/safetensors.h"
+#include "formats/weights_fit.h"
 
 static void read_values(const ls_safetensors_tensor *tensor) {
     size_t bytes = ls_dtype_bytes(tensor->dtype);

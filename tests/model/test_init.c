@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/philox.h"
+#include "config/purpose.h"
 #include "model/graph.h"
 #include "model/whiten.h"
 #include "support/cmocka.h"

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "base/philox.h"
+#include "config/purpose.h"
 #include "support/cmocka.h"
 #include "program/session.h"
 

@@ -1,5 +1,5 @@
-// fake_cuda.c - NVIDIA's driver and libraries for tests, as far as device/gpu/nvidia.c and
-// device/gpu/monitor.c ask them: one file that is compiled by the test and copied to every name. The environment says
+// fake_cuda.c - NVIDIA's driver and libraries for tests, as far as system/nvidia.c and
+// system/monitor.c ask them: one file that is compiled by the test and copied to every name. The environment says
 // how it answers: FAKE_<what>=number.
 //   cc -shared -fPIC -o fake.so fake_cuda.c
 //   cc -shared -fPIC -DPART -Wl,-soname,libcudnn_graph.so.9 -o libcudnn_graph.so.9 fake_cuda.c     a part of cuDNN, empty
@@ -104,7 +104,7 @@ int nvmlSystemGetDriverVersion(char *text, unsigned bytes) {
     return 0;
 }
 
-// --- the card, for device/gpu/monitor.c ----------------------------------------------------------
+// --- the card, for system/monitor.c ----------------------------------------------------------
 // FAKE_CARD_UNKNOWN=1: it is not found. FAKE_MUTE=1: nothing but its memory is known. FAKE_SLOWED: reasons.
 int nvmlDeviceGetHandleByUUID(const char *uuid, void **device) {
     static int card;

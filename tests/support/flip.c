@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "files/snapshot.h"
+#include "run/snapshot.h"
 #include "train/update_internal.h"
 
 #pragma GCC diagnostic ignored "-Wmissing-prototypes" // __wrap_NAME is called as NAME

@@ -2,7 +2,7 @@
 // newest good one in it ("-1" for none), found as a resumed run finds it.
 #include <stdio.h>
 #include <string.h>
-#include "files/checkpoint_manager.h"
+#include "run/checkpoint_manager.h"
 
 static void ignore(void *context, ls_status why) {
     (void)context;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "dist/device_assignment.h"
-#include "files/checkpoint.h"
+#include "run/checkpoint.h"
 
 #pragma GCC diagnostic ignored "-Wmissing-prototypes" // __wrap_NAME is called as NAME
 

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/cache_file.h"
-#include "base/signals.h"
+#include "system/signals.h"
 #include "data/inflated.h"
 #include "data/picture_cache.h"
 #include "device/algorithm_cache.h"

@@ -14,7 +14,7 @@
 #ifndef LS_DEVICE_CPU_CPU_H
 #define LS_DEVICE_CPU_CPU_H
 
-#include "base/cpus.h"
+#include "system/cpus.h"
 #include "base/pool.h"
 #include "device/cpu/kernels/kernels.h"
 #include "device/cpu/onednn.h"

@@ -2,6 +2,7 @@
 // canonical index.
 #include <string.h>
 #include "base/philox.h"
+#include "config/purpose.h"
 #include "device/cpu/cpu.h"
 
 enum { ELEMENTWISE_TASK = 32768 }; // elements in a task

@@ -21,7 +21,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
-#include "device/gpu/library_search.h"
+#include "system/library_search.h"
 
 // VERSION_OF_WINDOWS: before this version, captured sums in symmetric windows can be wrong, because their kernels do
 // not wait for the work before them (nccl #1924).

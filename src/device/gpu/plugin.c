@@ -7,18 +7,18 @@
 #include <unistd.h>
 
 #include "base/atomic_file.h"
-#include "base/installed.h"
+#include "system/installed.h"
 #include "base/memory.h"
 
 const ls_gpu_vendor ls_gpu_none = { NULL, NULL, NULL };
 #define PLUGIN(NAME, name, vendor, needs) extern const ls_gpu_vendor ls_gpu_##vendor;
-#include "base/plugins.def"
+#include "config/plugins.def"
 
 const ls_gpu_plugin_row ls_gpu_plugins[LS_GPU_PLUGIN_COUNT] = {
 #define PLUGIN(NAME, name, vendor, needs) \
     { #name, #NAME, &ls_gpu_##vendor, "lockstep_" #name ".so", "lockstep_" #name "_plugin", \
         "LOCKSTEP_" #NAME "_PLUGIN", needs },
-#include "base/plugins.def"
+#include "config/plugins.def"
 };
 
 static ls_status path_beside_program(const char *file, char *path, size_t bytes) {

@@ -8,11 +8,11 @@
 #define LS_DEVICE_GPU_PLUGIN_H
 
 #include "device/device.h"
-#include "device/gpu/machine.h"
+#include "system/machine.h"
 
 enum {
 #define PLUGIN(NAME, name, vendor, needs) LS_GPU_PLUGIN_##NAME,
-#include "base/plugins.def"
+#include "config/plugins.def"
     LS_GPU_PLUGIN_COUNT
 };
 
@@ -28,7 +28,7 @@ typedef struct {
 
 // defined only in the plugin's file
 #define PLUGIN(NAME, name, vendor, needs) extern const ls_gpu_plugin lockstep_##name##_plugin;
-#include "base/plugins.def"
+#include "config/plugins.def"
 
 // A row of plugins.def.
 typedef struct {

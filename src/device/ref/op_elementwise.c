@@ -1,6 +1,7 @@
 #include <math.h>
 
 #include "base/philox.h"
+#include "config/purpose.h"
 #include "device/ref/ref.h"
 
 typedef double formula_of_op(const ls_elementwise_attr *attr, double a, double b); // computes one element

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/memory.h"
-#include "base/ticker.h"
+#include "system/ticker.h"
 
 struct ls_collective_monitor {
     const ls_collective_api *api;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 #include "base/memory.h"
-#include "base/ticker.h"
+#include "system/ticker.h"
 
 static const double default_s = 300, tick_s = 0.25;
 // Rank 0 writes first, rank 1 so much later, then the others: a job ends with one message.

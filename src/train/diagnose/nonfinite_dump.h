@@ -5,7 +5,7 @@
 //   weights.safetensors  as they were at the beginning of the update
 //   batch.safetensors    pixels     uint8 (N,C,H,W)
 //                        labels     int32 (N)
-//                        augment    uint8 (N,32) = the ls_augment_sample of each (base/augmentation.h), little-endian; older
+//                        augment    uint8 (N,32) = the ls_augment_sample of each (config/augmentation.h), little-endian; older
 //                                   folders have its first 4 bytes, as placement, uint8 (N,4)
 //                        samples    int64 (N) = their numbers in the data set
 //                        table      float32 (C,256) = the normalised value of each pixel value
@@ -19,7 +19,7 @@
 
 #include "device/device.h"
 #include "train/diagnose/nonfinite.h"
-#include "files/safetensors.h"
+#include "formats/safetensors.h"
 #include "train/run_session.h"
 
 // What synchronised batch norm's sums over ranks gave, in the order of the program; canonical: 2C sums and the count.

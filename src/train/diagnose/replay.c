@@ -2,7 +2,7 @@
 
 #include <string.h>
 #include "train/diagnose/nonfinite_dump.h"
-#include "files/weights.h"
+#include "formats/weights.h"
 
 enum { PARTS = 4 }; // of a micro-batch
 
@@ -86,7 +86,7 @@ static ls_status check_augmentation(const replay *r) {
         return ls_fail(LS_USAGE, \
             "sample %d of the batch was augmented with " #name " = %d; its config.ini has up to %d", i, drawn->name, \
             most);
-#include "base/augmentations.def"
+#include "config/augmentations.def"
     }
     return LS_SUCCESS;
 }

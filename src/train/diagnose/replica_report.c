@@ -7,9 +7,9 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "dist/rank_groups.h"
-#include "files/safetensors.h"
+#include "formats/safetensors.h"
 #include "train/snapshots.h"
-#include "files/weights_metadata.h"
+#include "formats/weights_metadata.h"
 #include "train/diagnose/state_diff.h"
 
 enum { KINDS_MAX = 8, GROUPS_BYTES = 1024, PATH_BYTES = 2 * LS_TEXT_BYTES };

@@ -7,7 +7,7 @@
 #include "base/half.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "files/manifest.h"
+#include "run/manifest.h"
 
 enum { NAME_BYTES = 192, VALUE_BYTES = 256 };
 

@@ -6,8 +6,8 @@
 #define LS_TRAIN_DIAGNOSE_STATE_DIFF_H
 
 #include "base/json.h"
-#include "files/safetensors.h"
-#include "files/snapshot.h"
+#include "formats/safetensors.h"
+#include "run/snapshot.h"
 
 // --- one tensor
 

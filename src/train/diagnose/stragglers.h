@@ -11,7 +11,7 @@
 #define LS_TRAIN_DIAGNOSE_STRAGGLERS_H
 
 #include "dist/comm.h"
-#include "files/run_info.h"
+#include "run/run_info.h"
 
 // Of some stretch of training; all arrays are [ranks].
 typedef struct {

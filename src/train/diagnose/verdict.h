@@ -17,7 +17,7 @@
 #ifndef LS_TRAIN_DIAGNOSE_VERDICT_H
 #define LS_TRAIN_DIAGNOSE_VERDICT_H
 
-#include "files/run_info.h"
+#include "run/run_info.h"
 
 typedef struct {
     const ls_config *cfg;

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/cpus.h"
+#include "system/cpus.h"
 #include "device/device.h"
 #include "support/cmocka.h"
 

@@ -6,9 +6,10 @@
 #include <string.h>
 #include <math.h>
 #include <stdio.h>
-#include "base/cpus.h"
+#include "system/cpus.h"
 #include "base/half.h"
 #include "base/philox.h"
+#include "config/purpose.h"
 #include "device/cpu/kernels/kernels.h"
 #include "device/cpu/winograd.h"
 #include "support/cmocka.h"

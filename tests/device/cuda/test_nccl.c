@@ -3,7 +3,7 @@
 #include <dlfcn.h>
 
 #include "device/cuda_device.h"
-#include "device/gpu/nvidia.h"
+#include "system/nvidia.h"
 #include "device/gpu/plugin.h"
 #include "support/cmocka.h"
 

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "device/gpu/library_search.h"
+#include "system/library_search.h"
 
 static int fake_search_open(const char *folders, const char *soname, int of_driver, ls_library_file *out);
 static int fake_search_find(void *handle, const char *name, void *function);

@@ -9,6 +9,7 @@
 #include "device/cuda/kernels/kernels.cuh"
 #define LS_PHILOX_INLINE static __host__ __device__ inline
 #include "base/philox_core.h"
+#include "config/purpose.h"
 #include "device/cuda/kernels/elementwise.h"
 
 namespace {

@@ -1,0 +1,45 @@
+// recognise.h - what a path is, by its first bytes, so that a wrong file is named as what it is.
+#ifndef LS_CONFIG_RECOGNISE_H
+#define LS_CONFIG_RECOGNISE_H
+
+#include <stddef.h>
+#include "base/status.h"
+
+//    NAME           in a message
+#define LS_CONTENTS(X) \
+    X(UNKNOWN, "a file of an unknown kind") \
+    X(MISSING, "not there") \
+    X(FOLDER, "a folder") \
+    X(CONFIGURATION, "a configuration") \
+    X(NETWORK, "a network file") \
+    X(WEIGHTS, "a safetensors file") \
+    X(PICTURE, "a picture") \
+    X(ONNX, "an ONNX model") \
+    X(TORCH, "a PyTorch file (scripts/torch_to_safetensors.py converts weights)") \
+    X(HDF5, "an HDF5 file") \
+    X(JSON, "a JSON file") \
+    X(HTML, "an HTML page") \
+    X(ARCHIVE, "an archive")
+
+typedef enum {
+#define LS_CONTENT_ENUM(NAME, text) LS_CONTENT_##NAME,
+    LS_CONTENTS(LS_CONTENT_ENUM)
+#undef LS_CONTENT_ENUM
+} ls_content;
+
+// UNKNOWN: none of the list, also a file that cannot be read, a pipe or a device.
+ls_content ls_recognise(const char *path);
+const char *ls_content_text(ls_content content); // "a picture"
+
+// Refuses a path that is not there, or that is recognisably something else than what is `accepted` (1u << LS_CONTENT_*
+// of
+// all that are right). A file of an unknown kind passes: the function that reads it says what is wrong with it.
+// expected: "weights (a .safetensors file, or the folder of a run or checkpoint)". Returns LS_USAGE.
+LS_CHECKED ls_status ls_expect_content(const char *path, unsigned accepted, const char *expected);
+
+// The path that was probably meant: each part that is not there is replaced by the nearest name in its folder. Returns
+// 0,
+// with "" in dst, if no such path exists.
+int ls_nearest_path(const char *path, char *dst, size_t bytes);
+
+#endif

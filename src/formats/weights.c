@@ -1,0 +1,46 @@
+// weights.c - which tensors of a file are a network's, by name and shape.
+#include "formats/weights.h"
+
+#include <sys/stat.h>
+#include "base/atomic_file.h"
+#include "base/memory.h"
+#include "config/recognise.h"
+
+ls_status ls_weights_locate(const char *named, char *path, size_t bytes) {
+    struct stat info;
+    const int is_folder = stat(named, &info) == 0 && S_ISDIR(info.st_mode);
+    LS_TRY(ls_expect_content(named, 1u << LS_CONTENT_WEIGHTS | 1u << LS_CONTENT_FOLDER, LS_WEIGHTS_EXPECTED));
+    LS_TRY(ls_path_join(path, bytes, "", named));
+    if (!is_folder) return LS_SUCCESS;
+    LS_TRY(ls_path_join(path, bytes, named, "weights.safetensors"));
+    if (ls_path_exists(path)) return LS_SUCCESS;
+    return ls_fail(LS_STORAGE,
+        "%s: a folder without weights.safetensors; name a weights file, the folder of a run that is complete, or a "
+        "checkpoint's (as RUN/checkpoints/update-000000000481)",
+        named);
+}
+
+void ls_weights_describe(const ls_param *param, ls_safetensors_tensor *tensor) {
+    *tensor = (ls_safetensors_tensor){ .name = param->name, .rank = param->rank };
+    for (int d = 0; d < param->rank; d++) tensor->dim[d] = param->file_dim[d];
+}
+
+ls_status ls_weights_find(const ls_safetensors *file, const ls_graph *graph, const float **values) {
+    for (int p = 0; p < graph->param_count; p++) {
+        ls_safetensors_tensor wanted;
+        const void *data;
+        ls_weights_describe(&graph->params[p], &wanted);
+        LS_TRY(ls_safetensors_find(file, &wanted, &data));
+        values[p] = data;
+    }
+    return LS_SUCCESS;
+}
+
+ls_status ls_weights_load(const ls_safetensors *file, ls_session *session) {
+    const ls_graph *graph = session->store->graph;
+    const float **values = ls_new(graph->param_count + 1, sizeof *values, "list of weights");
+    ls_status status = ls_weights_find(file, graph, values);
+    if (!ls_failed(status)) ls_session_set_weights(session, values);
+    free(values);
+    return status;
+}

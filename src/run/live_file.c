@@ -1,0 +1,102 @@
+#include "run/live_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdio_ext.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "base/files.h"
+#include "base/held.h"
+#include "base/log.h"
+#include "base/memory.h"
+
+struct ls_live_file {
+    FILE *stream;
+    char *path;
+    const char *what;
+    ls_status first_failure;
+    char failure_text
+        [LS_STATUS_TEXT_BYTES]; // its own: many failures may follow, in whose ring of texts it would be lost
+};
+
+// What is put goes to the end of the file, whatever happens to it meanwhile (O_APPEND). A pipe would hold training up
+// whenever its reader is slow.
+static ls_status open_stream(const char *path, int how, FILE **out) {
+    int fd = ls_held_open(path, O_RDWR | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC | how, 0666);
+    if (fd < 0) return ls_fail(ls_io_code(errno, LS_STORAGE), "%s: cannot be written: %s", path, strerror(errno));
+    struct stat info;
+    ls_status status = LS_SUCCESS;
+    if (fstat(fd, &info) != 0)
+        status = ls_fail_io("be written", path, "fstat");
+    else if (!S_ISREG(info.st_mode) && !S_ISCHR(info.st_mode))
+        status = ls_fail(LS_STORAGE, "%s: cannot be written: is %s, expected a regular file: move it away", path,
+            ls_file_kind(&info));
+    else if (!(*out = fdopen(fd, "a+")))
+        ls_out_of_memory(0, "writing %s", path);
+    if (ls_failed(status)) close(fd);
+    return status;
+}
+
+ls_status ls_live_file_open(const char *path, int how, const char *what, ls_live_file **out) {
+    FILE *stream = NULL;
+    LS_TRY(open_stream(path, how, &stream));
+    ls_live_file *file = *out = ls_new(1, sizeof *file, "%s", path);
+    *file = (ls_live_file){ .stream = stream, .path = ls_new_text(path), .what = what };
+    return LS_SUCCESS;
+}
+
+// Where the file ends by now; below 0: it is no disk file. Not what has been put so far: others may have cut it meanwhile.
+static off_t length_of(const ls_live_file *file) {
+    struct stat info;
+    return fstat(fileno(file->stream), &info) == 0 && S_ISREG(info.st_mode) ? info.st_size : -1;
+}
+
+ls_status ls_live_file_cut_half_line(const ls_live_file *file) {
+    char tail[65536];
+    errno = 0;
+    const off_t end = length_of(file), from = end > (off_t)sizeof tail ? end - (off_t)sizeof tail : 0;
+    if (end <= 0 && errno == 0) return LS_SUCCESS;
+    const size_t got =
+        end > 0 && fseeko(file->stream, from, SEEK_SET) == 0 ? fread(tail, 1, (size_t)(end - from), file->stream) : 0;
+    const char *last = got > 0 ? memrchr(tail, '\n', got) : NULL;
+    const off_t whole = last ? from + (last - tail) + 1 : from; // a line longer than that goes in parts
+    if (got == (size_t)(end - from) && (whole == end || ftruncate(fileno(file->stream), whole) == 0) &&
+        fseeko(file->stream, 0, SEEK_END) == 0)
+        return LS_SUCCESS;
+    return ls_fail(
+        LS_STORAGE, "%s: cannot be read, to go on behind its last line: %s", file->path, strerror(errno ? errno : EIO));
+}
+
+void ls_live_file_fail(ls_live_file *file, ls_status status) {
+    if (ls_failed(file->first_failure)) return;
+    ls_warn("%s; training goes on", status.text);
+    snprintf(file->failure_text, sizeof file->failure_text, "%s", status.text);
+    file->first_failure = (ls_status){ status.code, file->failure_text };
+}
+
+// What is put next begins where this did (O_APPEND).
+static void take_back(const ls_live_file *file, off_t whole) {
+    __fpurge(file->stream);
+    clearerr(file->stream);
+    if (whole >= 0 && ftruncate(fileno(file->stream), whole) != 0) return; // the first failure says more
+}
+
+void ls_live_file_put(ls_live_file *file, const void *data, size_t bytes) {
+    const off_t whole = length_of(file);
+    errno = 0;
+    if (fwrite(data, 1, bytes, file->stream) == bytes && fflush(file->stream) == 0) return;
+    const int error = errno;
+    take_back(file, whole);
+    ls_live_file_fail(file, ls_fail(LS_STORAGE, "%s: cannot write %s: %s", file->path, file->what, strerror(error)));
+}
+
+ls_status ls_live_file_close(ls_live_file *file) {
+    ls_status status = LS_SUCCESS;
+    if (ls_failed(file->first_failure)) status = ls_fail(file->first_failure.code, "%s", file->first_failure.text);
+    if (fclose(file->stream) != 0)
+        ls_keep_first(&status, ls_fail(ls_io_code(errno, LS_STORAGE), "%s: close: %s", file->path, strerror(errno)));
+    free(file->path);
+    free(file);
+    return status;
+}

@@ -1,0 +1,335 @@
+#include "sweep/jobs.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/files.h"
+#include "system/cpus.h"
+#include "base/files.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "system/signals.h"
+#include "base/text.h"
+#include "command/progress.h"
+#include "sweep/child.h"
+#include "sweep/screen.h"
+#include "device/gpu/plugin.h"
+#include "dist/affinity.h"
+
+enum { FAILURES_MIN = 3, GPU_WORD_BYTES = 64 };
+static const double NAP_S = 0.03;
+
+typedef struct {
+    int run; // -1: nothing runs here
+    pid_t pid;
+    double started;
+    int64_t oom_kills; // that the kernel had counted by then; -1: unknown
+    char folder[LS_TEXT_BYTES];
+    ls_cpu_mask cpus;          // empty: those of this process
+    char gpus[GPU_WORD_BYTES]; // "": as this process
+} slot;
+
+typedef struct {
+    const ls_sweep_plan *plan;
+    ls_sweep_result *results;
+    int quiet, threads; // threads: of a run; 0: as it chooses itself
+    slot *slots;
+    int slot_count, running;
+    int next;              // run that is looked at next
+    int completed, failed; // of those that were started
+    int asked;             // the signal that asked for an end; 0: none
+    int stopped;           // a run ended by itself to go on later: a time limit, which the others would meet, too
+    int first_failed;      // the lowest run that failed
+    ls_status failure;     // its
+    char failure_text[LS_STATUS_TEXT_BYTES / 2];
+    ls_sweep_screen screen;
+} work;
+
+// --- shares of the machine -----------------------------------------------------------------------
+
+static int may_use_gpus(const ls_config *cfg) {
+    return cfg->device_type != LS_DEVICE_TYPE_CPU && cfg->device_type != LS_DEVICE_TYPE_REF;
+}
+
+static int count_gpus(void) {
+    for (int p = 0; p < LS_GPU_PLUGIN_COUNT; p++) {
+        const ls_gpu_vendor *vendor = ls_gpu_plugins[p].vendor;
+        if (!vendor->look || !vendor->missing || vendor->missing()) continue;
+        ls_gpu_machine *machine = ls_new(1, sizeof *machine, "GPUs of this machine");
+        vendor->look(machine);
+        const int count = machine->card_count;
+        free(machine);
+        return count;
+    }
+    return 0;
+}
+
+// The GPU number `index` of those that this process sees.
+static void name_gpu(int index, char dst[GPU_WORD_BYTES]) {
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    for (int i = 0; visible && i < index; i++) {
+        const char *comma = strchr(visible, ',');
+        visible = comma ? comma + 1 : NULL;
+    }
+    if (visible)
+        ls_text_cut(dst, GPU_WORD_BYTES, "%.*s", (int)strcspn(visible, ","), visible);
+    else
+        snprintf(dst, GPU_WORD_BYTES, "%d", index);
+}
+
+static ls_status share_gpus(work *w, int gpus) {
+    if (w->slot_count > gpus)
+        return ls_fail(LS_USAGE,
+            "--jobs %d: a run takes a GPU, and there %s %d: fewer jobs, or train on the processor by --set "
+            "device.type=cpu",
+            w->slot_count, gpus == 1 ? "is" : "are", gpus);
+    for (int i = 0; i < w->slot_count; i++) name_gpu(i, w->slots[i].gpus);
+    return LS_SUCCESS;
+}
+
+// Whole cores, with all their threads of hardware.
+static void share_cores(work *w) {
+    ls_cpu_mask mask;
+    ls_cpus cpus;
+    ls_cpus_detect(&cpus);
+    const int threads = ls_cpus_threads_per_rank(&cpus, 1);
+    w->threads = threads / w->slot_count > 1 ? threads / w->slot_count : 1;
+    if (w->slot_count > threads)
+        ls_info("jobs      %d on %d core%s: they share", w->slot_count, threads, threads == 1 ? "" : "s");
+    if (!ls_cpu_mask_of_thread(&mask)) return;
+    ls_affinity_view *views = ls_new(w->slot_count, sizeof *views, "cores of %d jobs", w->slot_count);
+    for (int i = 0; i < w->slot_count; i++) views[i] = (ls_affinity_view){ .moves = 1, .cpus = mask };
+    for (int i = 0; i < w->slot_count; i++) w->slots[i].cpus = ls_affinity_share("", views, w->slot_count, i);
+    free(views);
+}
+
+// One run at a time has all that this process has, as it would by hand.
+static ls_status share_machine(work *w) {
+    ls_config cfg;
+    int gpus = 0;
+    if (w->slot_count == 1) return LS_SUCCESS;
+    LS_TRY(ls_sweep_config(w->plan, 0, -1, &cfg));
+    if (may_use_gpus(&cfg)) gpus = count_gpus();
+    if (gpus > 0) return share_gpus(w, gpus);
+    share_cores(w);
+    if (cfg.line[LS_OPTION_device_threads]) w->threads = 0; // set by the user
+    return LS_SUCCESS;
+}
+
+// --- runs ----------------------------------------------------------------------------------------
+
+static int complete_runs(const work *w) {
+    int count = 0;
+    for (int run = 0; run < w->plan->runs; run++) count += w->results[run].state == LS_SWEEP_COMPLETE;
+    return count;
+}
+
+// LOCKSTEP_SYS_ROOT in the environment stands before /proc and /sys, for tests.
+static int64_t count_oom_kills(void) {
+    const char *root = getenv("LOCKSTEP_SYS_ROOT");
+    return ls_cpus_oom_kills(root ? root : "");
+}
+
+static ls_status start(work *w, slot *s, int run) {
+    char log[LS_TEXT_BYTES], **words;
+    const int bound = ls_cpu_mask_first(&s->cpus) >= 0;
+    LS_TRY(ls_sweep_run_folder(w->plan, run, s->folder));
+    LS_TRY(ls_path_join(log, sizeof log, s->folder, "log.txt"));
+    LS_TRY(ls_make_folders(s->folder));
+    LS_TRY(ls_sweep_words(w->plan, run, w->threads, 0, &words));
+    s->oom_kills = count_oom_kills();
+    ls_status status =
+        ls_child_start(&(ls_child){ words, log, bound ? &s->cpus : NULL, s->gpus[0] ? s->gpus : NULL }, &s->pid);
+    ls_sweep_words_free(words);
+    LS_TRY(status);
+    s->run = run;
+    s->started = ls_clock_seconds();
+    w->running++;
+    return LS_SUCCESS;
+}
+
+static int goes_on(const work *w) {
+    const int enough = w->slot_count > FAILURES_MIN ? w->slot_count : FAILURES_MIN;
+    return !w->asked && !w->stopped && (w->completed > 0 || w->failed < enough);
+}
+
+static ls_status start_more(work *w) {
+    for (int i = 0; i < w->slot_count && goes_on(w); i++) {
+        if (w->slots[i].run >= 0) continue;
+        while (w->next < w->plan->runs && w->results[w->next].state == LS_SWEEP_COMPLETE) w->next++;
+        if (w->next < w->plan->runs) LS_TRY(start(w, &w->slots[i], w->next++));
+    }
+    return LS_SUCCESS;
+}
+
+static void end_all(const work *w) {
+    for (int i = 0; i < w->slot_count; i++)
+        if (w->slots[i].run >= 0) kill(w->slots[i].pid, SIGTERM);
+}
+
+// --- their ends ----------------------------------------------------------------------------------
+
+// A run that a signal ended has no exit code. SIGKILL comes from outside: from the kernel, a person or another program.
+static ls_code code_of(int exit_code, int signal) {
+    if (signal) return signal == SIGKILL ? LS_DEVICE : LS_INTERNAL;
+    return (ls_code)exit_code;
+}
+
+// Who may have sent SIGKILL, as far as it is known.
+static const char *killer(const slot *s) {
+    const int64_t now = count_oom_kills();
+    if (now < 0 || s->oom_kills < 0)
+        return ": by a person or a program, or by the kernel for lack of memory (dmesg knows)";
+    return now > s->oom_kills
+               ? ": meanwhile the kernel ended a process of this group for lack of memory"
+               : ": by a person or a program; the kernel has ended no process of this group for lack of memory";
+}
+
+static void note_failure(work *w, const slot *s, int exit_code, int signal) {
+    char name[LS_SWEEP_NAME_BYTES], how[192], log[LS_TEXT_BYTES];
+    snprintf(how, sizeof how, "exit %d", exit_code);
+    if (signal)
+        snprintf(how, sizeof how, "ended by signal %d (%s)%s", signal, strsignal(signal),
+            signal == SIGKILL ? killer(s) : "");
+    snprintf(log, sizeof log, "%.*s/log.txt", LS_TEXT_BYTES - 16, s->folder);
+    char *line = signal ? NULL : ls_sweep_last_line(log, "error: ");
+    char text[sizeof w->failure_text];
+    ls_text_cut(text, sizeof text, "%s failed (%s)%s%.1200s; its lines are in %s",
+        ls_sweep_run_name(w->plan, s->run, name), how, line ? ": " : "", line ? line + strlen("error: ") : "", log);
+    free(line);
+    ls_sweep_screen_clear(&w->screen);
+    ls_alert("%s", text);
+    if (w->failed++ > 0 && s->run > w->first_failed) return;
+    w->first_failed = s->run;
+    memcpy(w->failure_text, text, sizeof text);
+    w->failure = (ls_status){ code_of(exit_code, signal), w->failure_text };
+}
+
+// What a run says of all runs, as of weights that they start from: of the first one that is complete.
+static void relay_warnings(const slot *s, const char *name) {
+    enum { BEGINNING_BYTES = 16384 };
+    static const char begins[] = "warning: ";
+    char log[LS_TEXT_BYTES + 16], *text, *rest, *line;
+    size_t bytes;
+    snprintf(log, sizeof log, "%s/log.txt", s->folder);
+    if (ls_failed(ls_read_beginning(log, BEGINNING_BYTES, &text, &bytes))) return;
+    rest = text;
+    while ((line = strsep(&rest, "\n")) && rest)
+        if (strncmp(line, begins, strlen(begins)) == 0) ls_alert("%s: %s", name, line + strlen(begins));
+    free(text);
+}
+
+static void report_complete(work *w, const slot *s) {
+    const ls_sweep_result *r = &w->results[s->run];
+    char name[LS_SWEEP_NAME_BYTES], took[32];
+    w->completed++;
+    ls_sweep_screen_clear(&w->screen);
+    ls_info("%d of %d  %s: test accuracy %.2f %%, %s", complete_runs(w), w->plan->runs,
+        ls_sweep_run_name(w->plan, s->run, name), 100 * r->accuracy[LS_SWEEP_TEST],
+        ls_progress_duration(took, sizeof took, r->seconds));
+    if (w->completed == 1) relay_warnings(s, name);
+}
+
+static ls_status take_end(work *w, slot *s, int exit_code, int signal) {
+    w->running--;
+    // Before it listens, a request to stop ends it as any process.
+    const int stopped = exit_code == LS_STOPPED || (signal && w->asked);
+    if (exit_code != LS_OK || signal) {
+        if (stopped)
+            w->stopped = 1;
+        else
+            note_failure(w, s, exit_code, signal);
+        s->run = -1;
+        return LS_SUCCESS;
+    }
+    LS_TRY(ls_sweep_look(w->plan, s->run, &w->results[s->run]));
+    if (w->results[s->run].state == LS_SWEEP_COMPLETE)
+        report_complete(w, s);
+    else
+        note_failure(w, s, LS_INTERNAL, 0);
+    s->run = -1;
+    return ls_sweep_check_data(w->plan, w->results);
+}
+
+static ls_status look_for_ends(work *w) {
+    int exit_code, signal;
+    for (int i = 0; i < w->slot_count; i++)
+        if (w->slots[i].run >= 0 && ls_child_ended(w->slots[i].pid, &exit_code, &signal))
+            LS_TRY(take_end(w, &w->slots[i], exit_code, signal));
+    return LS_SUCCESS;
+}
+
+// --- for people ----------------------------------------------------------------------------------
+
+static void show(work *w) {
+    if (!ls_sweep_screen_is_due(&w->screen)) return;
+    ls_sweep_screen_clear(&w->screen);
+    ls_sweep_screen_line(&w->screen, "%d of %d runs complete, %d under way%s", complete_runs(w), w->plan->runs,
+        w->running, w->asked ? ": saving" : "");
+    for (int i = 0; i < w->slot_count; i++) {
+        const slot *s = &w->slots[i];
+        char name[LS_SWEEP_NAME_BYTES], at[128];
+        if (s->run < 0) continue;
+        ls_sweep_progress_text(s->folder, at, sizeof at);
+        ls_sweep_screen_line(&w->screen, "  %s  %s", ls_sweep_run_name(w->plan, s->run, name), at[0] ? at : "starts");
+    }
+}
+
+static void heed_signals(work *w) {
+    if (w->asked || !ls_signals_received()) return;
+    w->asked = ls_signals_received();
+    ls_sweep_screen_clear(&w->screen);
+    ls_info("%s: %d run%s under way will save and end (Ctrl-C again ends all at once)", ls_signals_name(w->asked),
+        w->running, w->running == 1 ? "" : "s");
+    end_all(w);
+}
+
+// --- the whole -----------------------------------------------------------------------------------
+
+static ls_status run_all(work *w) {
+    for (;;) {
+        heed_signals(w);
+        LS_TRY(start_more(w));
+        if (w->running == 0) return LS_SUCCESS;
+        show(w);
+        ls_clock_sleep(NAP_S);
+        LS_TRY(look_for_ends(w));
+    }
+}
+
+static ls_status outcome(const work *w) {
+    const int complete = complete_runs(w), all = w->plan->runs;
+    if (w->asked)
+        return ls_fail(LS_STOPPED, "stopped by %s: %d of %d runs are complete; the same command goes on",
+            ls_signals_name(w->asked), complete, all);
+    if (w->failed > 0)
+        return ls_fail(w->failure.code, "%d of %d runs are complete, %d failed%s: %s", complete, all, w->failed,
+            complete + w->failed < all ? ", and no more were started" : "", w->failure.text);
+    if (w->stopped)
+        return ls_fail(LS_STOPPED,
+            "%d of %d runs are complete; a time limit has stopped one, and no more were started: the same command goes "
+            "on",
+            complete, all);
+    return LS_SUCCESS;
+}
+
+static ls_status work_in(work *w) {
+    for (int i = 0; i < w->slot_count; i++) w->slots[i].run = -1;
+    LS_TRY(share_machine(w));
+    ls_sweep_screen_start(&w->screen, w->quiet);
+    ls_status status = run_all(w);
+    ls_sweep_screen_clear(&w->screen);
+    if (ls_failed(status)) end_all(w); // what does not save in time ends with this process
+    LS_TRY(status);
+    return outcome(w);
+}
+
+ls_status ls_sweep_jobs(const ls_sweep_plan *plan, ls_sweep_result *results, int jobs, int quiet) {
+    work w = { .plan = plan, .results = results, .quiet = quiet, .slot_count = jobs };
+    w.slots = ls_new(jobs, sizeof *w.slots, "%d jobs", jobs);
+    ls_status status = work_in(&w);
+    free(w.slots);
+    return status;
+}

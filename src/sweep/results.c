@@ -1,0 +1,215 @@
+#include "sweep/results.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/files.h"
+#include "base/json.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "run/manifest.h"
+#include "run/run_folder.h"
+
+enum { TAIL_BYTES = 16384 };
+
+static const struct {
+    const char *key, *name;
+} measures[] = {
+    [LS_SWEEP_VALIDATION] = { "val_accuracy", "validation accuracy" },
+    [LS_SWEEP_TTA] = { "tta_accuracy", "test accuracy with TTA" },
+    [LS_SWEEP_TEST] = { "test_accuracy", "test accuracy" },
+};
+
+static const struct {
+    const char *key, *name;
+} sets[LS_SWEEP_SETS] = { { "train_data", "training" }, { "val_data", "validation" }, { "test_data", "test" } };
+
+const char *ls_sweep_measure_key(ls_sweep_measure measure) {
+    return measures[measure].key;
+}
+
+const char *ls_sweep_measure_name(ls_sweep_measure measure) {
+    return measures[measure].name;
+}
+
+// --- is it the run that belongs here? ------------------------------------------------------------
+
+// What of `there` decides the result and is not as in `wanted`: "train.epochs 2, now 3; ..." into dst; "": nothing.
+static void describe_differences(const ls_config *there, const ls_config *wanted, char *dst, size_t bytes) {
+    char before[LS_TEXT_BYTES], now[LS_TEXT_BYTES];
+    const char *name;
+    ls_text_room room = { dst, bytes };
+    dst[0] = 0;
+    for (int i = 0; ls_config_value(wanted, i, &name, now, sizeof now); i++) {
+        ls_config_value(there, i, NULL, before, sizeof before);
+        if (strcmp(before, now) != 0 && ls_manifest_decides(i))
+            ls_text_put(&room, "%s%s %s, now %s", dst[0] ? "; " : "", name, before[0] ? before : "empty",
+                now[0] ? now : "empty");
+    }
+}
+
+static ls_status check_config(const ls_sweep_plan *plan, int run, const char *folder, const char *path) {
+    char differences[LS_STATUS_TEXT_BYTES / 2];
+    ls_config there, wanted, effective;
+    ls_config_defaults(&there);
+    LS_TRY(ls_config_read_file(&there, path));
+    LS_TRY(ls_sweep_config(plan, ls_sweep_setting(plan, run), ls_sweep_seed(plan, run), &wanted));
+    LS_TRY(ls_run_folder_config(&wanted, &effective));
+    describe_differences(&there, &effective, differences, sizeof differences);
+    if (!differences[0]) return LS_SUCCESS;
+    return ls_fail(LS_USAGE,
+        "%s: holds a run with another configuration (%s), and stays as it is: set that back, or choose another folder "
+        "for this sweep by --run-dir",
+        folder, differences);
+}
+
+// --- what came of it -----------------------------------------------------------------------------
+
+static double number(const cJSON *summary, const char *name) {
+    const cJSON *item = ls_json_get(summary, name);
+    return cJSON_IsNumber(item) ? item->valuedouble : NAN;
+}
+
+static ls_status take_summary(const char *path, const cJSON *summary, ls_sweep_result *out) {
+    const char *hash = ls_json_get_text(summary, "weights_hash");
+    if (!hash || !ls_json_whole(ls_json_get(summary, "updates"), LS_JSON_WHOLE_MAX, &out->updates))
+        return ls_fail(LS_STORAGE, "%s: no summary of a run: expected its updates and weights_hash", path);
+    out->state = LS_SWEEP_COMPLETE;
+    for (int m = 0; m < LS_SWEEP_MEASURES; m++) out->accuracy[m] = number(summary, measures[m].key);
+    out->train_loss = number(summary, "train_loss");
+    out->seconds = number(summary, "wall_seconds");
+    out->images_per_second = number(summary, "train_images_per_second");
+    snprintf(out->weights_hash, sizeof out->weights_hash, "%s", hash);
+    for (int i = 0; i < LS_SWEEP_SETS; i++) {
+        const char *identity = ls_json_get_text(summary, sets[i].key);
+        snprintf(out->data[i], sizeof out->data[i], "%s", identity ? identity : "");
+    }
+    return LS_SUCCESS;
+}
+
+static ls_status read_summary(const char *folder, ls_sweep_result *out) {
+    char path[LS_TEXT_BYTES];
+    cJSON *summary = NULL;
+    LS_TRY(ls_path_join(path, sizeof path, folder, "summary.json"));
+    if (!ls_path_exists(path)) return LS_SUCCESS;
+    LS_TRY(ls_json_read_file(path, &summary));
+    ls_status status = take_summary(path, summary, out);
+    cJSON_Delete(summary);
+    return status;
+}
+
+ls_status ls_sweep_look(const ls_sweep_plan *plan, int run, ls_sweep_result *out) {
+    char folder[LS_TEXT_BYTES], path[LS_TEXT_BYTES];
+    *out = (ls_sweep_result){ .state = LS_SWEEP_NEW };
+    LS_TRY(ls_sweep_run_folder(plan, run, folder));
+    LS_TRY(ls_path_join(path, sizeof path, folder, "config.ini"));
+    if (!ls_path_exists(path)) return LS_SUCCESS; // what else may be there the run itself looks at
+    LS_TRY(check_config(plan, run, folder, path));
+    out->state = LS_SWEEP_BEGUN;
+    return read_summary(folder, out);
+}
+
+// --- have all runs the same data? ----------------------------------------------------------------
+
+static int same_data_options(const ls_sweep_plan *plan, int a, int b) {
+    const int x = ls_sweep_setting(plan, a), y = ls_sweep_setting(plan, b);
+    int same = 1;
+    for (int i = 0; i < plan->swept; i++)
+        if (strncmp(plan->axes[i].name, "data.", 5) == 0)
+            same &= strcmp(ls_sweep_value(plan, i, x), ls_sweep_value(plan, i, y)) == 0;
+    return same;
+}
+
+static ls_status compare_data(const ls_sweep_plan *plan, const ls_sweep_result *results, int a, int b) {
+    char first[LS_SWEEP_NAME_BYTES], second[LS_SWEEP_NAME_BYTES];
+    ls_config cfg;
+    for (int i = 0; i < LS_SWEEP_SETS; i++) {
+        const char *x = results[a].data[i], *y = results[b].data[i];
+        if (!x[0] || !y[0] || strcmp(x, y) == 0) continue;
+        LS_TRY(ls_sweep_config(plan, ls_sweep_setting(plan, b), -1, &cfg));
+        if (cfg.data_dataset == LS_DATASET_SYNTHETIC) return LS_SUCCESS; // they follow from the seed
+        return ls_fail(LS_DATA,
+            "sweep folder %s: the %s data of %s and of %s are not the same (%s, %s): they have changed between the two "
+            "runs, "
+            "which cannot be compared. Bring the data back and move the folder of the run that had others away, or "
+            "choose "
+            "another folder for the sweep by --run-dir",
+            plan->folder, sets[i].name, ls_sweep_run_name(plan, a, first), ls_sweep_run_name(plan, b, second), x, y);
+    }
+    return LS_SUCCESS;
+}
+
+// Each with the first run before it that should have the same.
+ls_status ls_sweep_check_data(const ls_sweep_plan *plan, const ls_sweep_result *results) {
+    for (int run = 1; run < plan->runs; run++) {
+        int first = 0;
+        while (first < run && (results[first].state != LS_SWEEP_COMPLETE || !same_data_options(plan, first, run)))
+            first++;
+        if (first < run && results[run].state == LS_SWEEP_COMPLETE) LS_TRY(compare_data(plan, results, first, run));
+    }
+    return LS_SUCCESS;
+}
+
+ls_status ls_sweep_look_all(const ls_sweep_plan *plan, ls_sweep_result **results) {
+    ls_sweep_result *all = ls_new(plan->runs, sizeof *all, "results of %d runs", plan->runs);
+    ls_status status = LS_SUCCESS;
+    for (int run = 0; run < plan->runs; run++) LS_THEN(status, ls_sweep_look(plan, run, &all[run]));
+    LS_THEN(status, ls_sweep_check_data(plan, all));
+    return LS_GIVE(status, all, results, free);
+}
+
+// --- on its way ----------------------------------------------------------------------------------
+
+// The file's last bytes, as many as there are; free() them. NULL: none.
+static char *read_tail(const char *path) {
+    ls_input input;
+    char *text = NULL;
+    if (ls_failed(ls_input_open(path, &input))) return NULL;
+    const size_t bytes = input.bytes < TAIL_BYTES ? input.bytes : TAIL_BYTES;
+    text = ls_new(bytes + 1, 1, "%s", path);
+    if (ls_failed(ls_input_read(&input, input.bytes - bytes, text, bytes))) {
+        free(text);
+        text = NULL;
+    }
+    ls_input_close(&input);
+    return text;
+}
+
+char *ls_sweep_last_line(const char *path, const char *begins) {
+    char *tail = read_tail(path), *last = NULL;
+    for (char *rest = tail, *line;
+         rest && (line = strsep(&rest, "\n")) && rest;) // what follows the last end is half a line
+        if (strncmp(line, begins, strlen(begins)) == 0) last = line;
+    if (last) last = ls_new_text(last);
+    free(tail);
+    return last;
+}
+
+// Of all the run, by the first line; NAN: it does not say.
+static double planned_updates(const char *path) {
+    char *text = NULL;
+    size_t bytes;
+    if (ls_failed(ls_read_beginning(path, TAIL_BYTES, &text, &bytes))) return NAN;
+    text[strcspn(text, "\n")] = 0;
+    cJSON *start = cJSON_Parse(text);
+    const double planned = number(start, "updates_planned");
+    cJSON_Delete(start);
+    free(text);
+    return planned;
+}
+
+char *ls_sweep_progress_text(const char *folder, char *dst, size_t bytes) {
+    char path[LS_TEXT_BYTES];
+    dst[0] = 0;
+    if (ls_failed(ls_path_join(path, sizeof path, folder, "metrics.jsonl"))) return dst;
+    char *line = ls_sweep_last_line(path, "{\"event\":\"train\"");
+    cJSON *event = line ? cJSON_Parse(line) : NULL;
+    if (event)
+        ls_text_cut(dst, bytes, "update %.0f of %.0f  loss %.4f  %.0f images/s", number(event, "update"),
+            planned_updates(path), number(event, "train_loss"), number(event, "images_per_second"));
+    cJSON_Delete(event);
+    free(line);
+    return dst;
+}

@@ -1,0 +1,24 @@
+// nvidia.h - what this machine offers for NVIDIA's GPUs (machine.h).
+#ifndef LS_SYSTEM_NVIDIA_H
+#define LS_SYSTEM_NVIDIA_H
+
+#include "system/machine.h"
+
+// Indices into ls_gpu_machine.libraries.
+typedef enum {
+    LS_NVIDIA_RUNTIME,
+    LS_NVIDIA_CUDNN,
+    LS_NVIDIA_CUBLASLT,
+    LS_NVIDIA_NCCL,
+    LS_NVIDIA_NVML,
+    LS_NVIDIA_LIBRARY_COUNT
+} ls_nvidia_library;
+
+extern const ls_gpu_vendor ls_gpu_nvidia;
+
+// For tests: searches only these folders, separated by ':'. whole: do not stop at the first problem.
+void ls_nvidia_look_in(const char *folders, int whole, ls_gpu_machine *machine);
+// The first problem that prevents use of the CUDA device, or NULL.
+const char *ls_nvidia_problem(const ls_gpu_machine *machine);
+
+#endif
