@@ -214,7 +214,7 @@ function(lockstep_cuda_add_emulation)
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/device/cuda/*.c" "${CMAKE_SOURCE_DIR}/src/device/cuda/kernels/*.cu")
   file(GLOB emulation CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/emulation/*.cc" "${CMAKE_SOURCE_DIR}/tests/emulation/*.c")
   list(FILTER emulation EXCLUDE REGEX "/test_")
-  list(FILTER sources EXCLUDE REGEX "/(vendor[^/]*|cudnn_plans|nccl)\\.c$")
+  list(FILTER sources EXCLUDE REGEX "/(libraries|cudnn_conv|cublaslt|cudnn_plans|nccl)\\.c$")
   set(runtime ${emulation})
   list(FILTER runtime EXCLUDE REGEX "/(libraries\\.c|peers\\.cc)$") # they need the device's own files
   add_executable(test_emulation_runtime ${runtime} "${CMAKE_SOURCE_DIR}/tests/emulation/test_emulation.cc")

@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/hash.h"
-#include "base/held.h"
+#include "base/pinned_folder.h"
 #include "base/memory.h"
 
 enum { LINKS_MAX = 40, TEMPORARIES_MAX = 100, LEFT_OVER_SECONDS = 3600 };
@@ -32,7 +32,7 @@ struct ls_atomic_file {
 // Where the link `target` leads to takes its place. 0: it is none, or what it holds is too long.
 static int follow_link(char target[PATH_MAX]) {
     char to[PATH_MAX];
-    ssize_t length = ls_held_readlink(target, to, sizeof to - 1);
+    ssize_t length = ls_pinned_readlink(target, to, sizeof to - 1);
     char *slash = strrchr(target, '/');
     size_t folder = length <= 0 || to[0] == '/' || !slash ? 0 : (size_t)(slash - target) + 1;
     if (length <= 0 || folder + (size_t)length >= PATH_MAX) return 0;
@@ -51,7 +51,7 @@ static int is_open_file(const struct stat *link) {
 // *direct: no regular file is there, or an open one.
 static ls_status find_target(const char *path, char target[PATH_MAX], int *direct) {
     struct stat info;
-    int there = ls_held_stat(path, &info) == 0;
+    int there = ls_pinned_stat(path, &info) == 0;
     if (!there && errno != ENOENT) return ls_fail_io("create", path, "stat"); // of a foreign link in /tmp, too
     if (there && (S_ISDIR(info.st_mode) || S_ISBLK(info.st_mode) || S_ISSOCK(info.st_mode)))
         return ls_fail(LS_STORAGE, "%s: cannot write: is %s, expected the name of a file", path, ls_file_kind(&info));
@@ -61,7 +61,7 @@ static ls_status find_target(const char *path, char target[PATH_MAX], int *direc
     }
     *direct = there && !S_ISREG(info.st_mode);
     for (int links = 0; !*direct && links < LINKS_MAX; links++) {
-        int known = ls_held_lstat(target, &info) == 0;
+        int known = ls_pinned_lstat(target, &info) == 0;
         if (!known && errno != ENOENT) return ls_fail_io("create", path, "lstat");
         if (!known || !S_ISLNK(info.st_mode)) break;
         *direct = there && is_open_file(&info);
@@ -83,7 +83,7 @@ static void free_file(ls_atomic_file *file) {
 // started has perhaps not opened its pipe yet; one that never comes must not be waited for (O_NONBLOCK).
 static ls_status open_direct(ls_atomic_file *file) {
     for (double waited = 0;; waited += reader_poll) {
-        file->fd = ls_held_open(file->target, O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0);
+        file->fd = ls_pinned_open(file->target, O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0);
         if (file->fd >= 0 || errno != ENXIO || waited >= reader_wait) break;
         ls_clock_sleep(reader_poll);
     }
@@ -105,7 +105,7 @@ static ls_status open_temporary(ls_atomic_file *file) {
         if (number) snprintf(more, sizeof more, "-%d", number);
         free(file->temporary);
         file->temporary = ls_new_textf("%s.tmp-%ld%s", file->target, (long)getpid(), more);
-        file->fd = ls_held_open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+        file->fd = ls_pinned_open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
         if (file->fd >= 0) return LS_SUCCESS;
         if (errno != EEXIST) break;
     }
@@ -124,7 +124,7 @@ ls_status ls_atomic_file_open(const char *path, ls_atomic_file **out) {
     int direct = 0;
     ls_status status = find_target(path, file->target, &direct);
     LS_THEN(status, direct ? open_direct(file) : open_temporary(file));
-    return LS_GIVE(status, file, out, free_file);
+    return LS_GIVE_OR_FREE(status, file, out, free_file);
 }
 
 // "NAME.tmp-4711", "NAME.tmp-4711-1"
@@ -140,7 +140,7 @@ static int is_temporary_of(const char *entry, const char *name) {
 static void clean(const char *path, time_t before) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     char *folder = slash ? ls_new_textf("%.*s", (int)(slash - path + (slash == path)), path) : ls_new_text(".");
-    DIR *dir = ls_held_opendir(folder);
+    DIR *dir = ls_pinned_opendir(folder);
     for (struct dirent *entry; dir && (entry = readdir(dir));) {
         struct stat info;
         if (is_temporary_of(entry->d_name, name) &&
@@ -167,7 +167,7 @@ ls_status ls_atomic_file_open_cache(const char *path, ls_atomic_file **out) {
     ls_status status = ls_path_join(file->target, sizeof file->target, "", path);
     LS_THEN(status, open_temporary(file));
     if (!ls_failed(status)) clean_left_over(file);
-    return LS_GIVE(status, file, out, free_file);
+    return LS_GIVE_OR_FREE(status, file, out, free_file);
 }
 
 void ls_atomic_file_write(ls_atomic_file *file, const void *data, size_t bytes) {
@@ -196,10 +196,10 @@ uint64_t ls_atomic_file_hash(const ls_atomic_file *file) {
 
 // What was written takes its place. The folder's entry must reach the disk too, or a crash may bring the old file back.
 static ls_status put_in_place(const ls_atomic_file *file) {
-    if (ls_held_rename(file->temporary, file->target) == 0)
+    if (ls_pinned_rename(file->temporary, file->target) == 0)
         return file->may_be_lost ? LS_SUCCESS : ls_sync_folder_of(file->target);
     ls_status status = ls_fail_io("finish", file->path, "rename");
-    ls_held_unlink(file->temporary);
+    ls_pinned_unlink(file->temporary);
     return status;
 }
 
@@ -208,7 +208,7 @@ ls_status ls_atomic_file_commit(ls_atomic_file *file) {
     if (file->temporary && !file->may_be_lost && !ls_failed(status) && fsync(file->fd) != 0)
         status = ls_fail_io("write", file->path, "fsync");
     if (close(file->fd) != 0) LS_THEN(status, ls_fail_io("write", file->path, "close"));
-    if (file->temporary && ls_failed(status)) ls_held_unlink(file->temporary);
+    if (file->temporary && ls_failed(status)) ls_pinned_unlink(file->temporary);
     if (file->temporary) LS_THEN(status, put_in_place(file));
     free_file(file);
     return status;
@@ -217,7 +217,7 @@ ls_status ls_atomic_file_commit(ls_atomic_file *file) {
 void ls_atomic_file_abandon(ls_atomic_file *file) {
     if (!file) return;
     close(file->fd);
-    if (file->temporary) ls_held_unlink(file->temporary);
+    if (file->temporary) ls_pinned_unlink(file->temporary);
     free_file(file);
 }
 
@@ -225,7 +225,7 @@ ls_status ls_atomic_file_check(const char *path) {
     char target[PATH_MAX];
     int direct;
     LS_TRY(find_target(path, target, &direct));
-    if (direct) return ls_held_access(target, W_OK) == 0 ? LS_SUCCESS : ls_fail_io("write", path, "access");
+    if (direct) return ls_pinned_access(target, W_OK) == 0 ? LS_SUCCESS : ls_fail_io("write", path, "access");
     ls_atomic_file *file = NULL;
     LS_TRY(ls_atomic_file_open(path, &file));
     ls_atomic_file_abandon(file);

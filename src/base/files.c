@@ -11,7 +11,7 @@
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
-#include "base/held.h"
+#include "base/pinned_folder.h"
 #include "base/memory.h"
 #include "base/text.h"
 
@@ -86,7 +86,7 @@ ls_status ls_check_output(const char *option, const char *path) {
 ls_status ls_input_open(const char *path, ls_input *input) {
     *input = (ls_input){ path, -1, 0 };
     // O_NONBLOCK: opening a pipe without a writer must not wait; regular files ignore it.
-    int fd = ls_held_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
+    int fd = ls_pinned_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
     if (fd < 0) return ls_fail_io("read", path, "open");
     struct stat info;
     ls_status status = LS_SUCCESS;
@@ -177,7 +177,7 @@ ls_status ls_read_file(const char *path, char **data, size_t *bytes) {
 ls_status ls_read_stream(const char *path, char **data, size_t *bytes) {
     ls_input input = { "standard input", STDIN_FILENO, 0 };
     const int is_named = strcmp(path, "-") != 0;
-    if (is_named) input = (ls_input){ path, ls_held_open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY, 0), 0 };
+    if (is_named) input = (ls_input){ path, ls_pinned_open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY, 0), 0 };
     if (input.fd < 0) return ls_fail_io("read", path, "open");
     ls_status status = read_all(&input, (size_t)LS_READ_BYTES_MAX + 1, data, bytes);
     if (is_named) ls_input_close(&input);
@@ -188,7 +188,7 @@ ls_status ls_read_stream(const char *path, char **data, size_t *bytes) {
 // --- folders
 
 static ls_status sync_folder_for(const char *path, const char *folder) {
-    int fd = ls_held_open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    int fd = ls_pinned_open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     if (fd < 0) return ls_fail_io("finish", path, "open of its folder");
     // Some network file systems cannot sync folders and say EINVAL: they keep no more than this.
     ls_status status =
@@ -212,15 +212,15 @@ ls_status ls_sync_folder_of(const char *path) {
 ls_status ls_make_folders(const char *path) {
     char *partial = ls_new_text(path);
     ls_status status = LS_SUCCESS;
-    for (char *end = partial + ls_held_length(path); !ls_failed(status) && *end;) {
+    for (char *end = partial + ls_pinned_length(path); !ls_failed(status) && *end;) {
         end += strspn(end, "/");
         end += strcspn(end, "/");
         char kept = *end;
         *end = 0;
-        if (*partial && ls_held_mkdir(partial, 0777) != 0) {
+        if (*partial && ls_pinned_mkdir(partial, 0777) != 0) {
             int error = errno;
             struct stat info; // what exists may also be refused with EACCES or EROFS instead of EEXIST
-            if (ls_held_stat(partial, &info) != 0 || !S_ISDIR(info.st_mode)) {
+            if (ls_pinned_stat(partial, &info) != 0 || !S_ISDIR(info.st_mode)) {
                 errno = error == EEXIST ? ENOTDIR : error;
                 status = ls_fail_io("create the folder", partial, "mkdir");
             }
@@ -235,7 +235,7 @@ ls_status ls_make_folders(const char *path) {
 
 int ls_path_room(const char *folder, uint64_t *unused, uint64_t *all) {
     struct statvfs info;
-    int fd = ls_held_open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    int fd = ls_pinned_open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     int answered = fd >= 0 && fstatvfs(fd, &info) == 0;
     if (fd >= 0) close(fd);
     const uint64_t block = !answered ? 0 : info.f_frsize ? info.f_frsize : info.f_bsize;
@@ -264,12 +264,12 @@ ls_status ls_check_room(const char *folder, const char *path, const char *what, 
 // --- paths
 
 int ls_path_exists(const char *path) {
-    return ls_held_access(path, F_OK) == 0;
+    return ls_pinned_access(path, F_OK) == 0;
 }
 
 ls_status ls_path_same(const char *a, const char *b, int *same) {
     struct stat x, y;
-    const char *missing = ls_held_stat(a, &x) != 0 ? a : ls_held_stat(b, &y) != 0 ? b : NULL;
+    const char *missing = ls_pinned_stat(a, &x) != 0 ? a : ls_pinned_stat(b, &y) != 0 ? b : NULL;
     *same = !missing && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
     return missing && errno != ENOENT && errno != ENOTDIR ? ls_fail_io("look at", missing, "stat") : LS_SUCCESS;
 }

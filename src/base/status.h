@@ -67,7 +67,8 @@ static inline void ls_keep_first(ls_status *first, ls_status next) {
     } while (0)
 
 // The end of a function that makes something: *out takes it over, or `end` frees it where a step failed.
-#define LS_GIVE(status, made, out, end) ((status).code == LS_OK ? (void)(*(out) = (made)) : (void)end(made), (status))
+#define LS_GIVE_OR_FREE(status, made, out, end) \
+    ((status).code == LS_OK ? (void)(*(out) = (made)) : (void)end(made), (status))
 
 #define LS_TRY_LIB(code, explain, call) \
     do { \

@@ -3,7 +3,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "data/picture_list.h"
-#include "train/outcomes.h"
+#include "train/picture_results.h"
 #include "train/predict.h"
 
 enum { NAMED = 20 }; // pictures that cannot be read
@@ -14,7 +14,7 @@ typedef struct {
     const ls_picture_list *pictures;
     const char *folder;
     double *logits; // of one picture
-    ls_outcomes *outcomes;
+    ls_picture_results *outcomes;
     int64_t unread;
 } folder_run;
 
@@ -24,7 +24,7 @@ static ls_status look_at(folder_run *f, int64_t index, const ls_prediction *pred
         return LS_SUCCESS;
     }
     for (int k = 0; k < f->info->graph->classes; k++) f->logits[k] = (double)prediction->logits[k];
-    ls_outcomes_add(f->outcomes, index, f->pictures->labels[index], f->logits);
+    ls_picture_results_add(f->outcomes, index, f->pictures->labels[index], f->logits);
     return LS_SUCCESS;
 }
 
@@ -75,19 +75,19 @@ static ls_status evaluate(folder_run *f, const ls_safetensors *file, ls_evaluati
     ls_predictor *predictor = NULL;
     ls_evaluation *e = NULL;
     f->logits = ls_new(classes, sizeof *f->logits, "logits");
-    ls_status status = ls_outcomes_new(f->pictures->count, classes, &f->outcomes);
+    ls_status status = ls_picture_results_new(f->pictures->count, classes, &f->outcomes);
     LS_THEN(status, ls_predictor_new(&options, &predictor));
     LS_THEN(status, look_at_all(f, predictor));
-    LS_THEN(status, ls_outcomes_evaluate(f->outcomes, &e));
+    LS_THEN(status, ls_picture_results_evaluate(f->outcomes, &e));
     if (!ls_failed(status)) {
         name_all(f, e);
         e->set = "folder";
         e->of = f->cfg->eval_tta == LS_TTA_OFF ? "plain" : "tta";
     }
     ls_predictor_free(predictor);
-    ls_outcomes_free(f->outcomes);
+    ls_picture_results_free(f->outcomes);
     free(f->logits);
-    return LS_GIVE(status, e, out, ls_evaluation_free);
+    return LS_GIVE_OR_FREE(status, e, out, ls_evaluation_free);
 }
 
 ls_status ls_eval_folder(const ls_args *args, ls_config *cfg, const char *folder, ls_evaluation **out) {

@@ -144,7 +144,7 @@ ls_status ls_run_verdict_read(const char *path, ls_run_verdict **out) {
     LS_THEN(status, find(path, &e, run));
     cJSON_Delete(e.start);
     cJSON_Delete(e.train);
-    return LS_GIVE(status, run, out, ls_run_verdict_free);
+    return LS_GIVE_OR_FREE(status, run, out, ls_run_verdict_free);
 }
 
 void ls_run_verdict_free(ls_run_verdict *run) {

@@ -89,7 +89,7 @@ ls_status ls_ini_parse(const char *path, const char *text, size_t bytes, ls_ini 
     ini->text = ls_new(bytes + 1, 1, "%s", path); // at most LS_INI_BYTES_MAX
     memcpy(ini->text, text, bytes);
     ls_status status = parse(ini, bytes);
-    return LS_GIVE(status, ini, out, ls_ini_free);
+    return LS_GIVE_OR_FREE(status, ini, out, ls_ini_free);
 }
 
 ls_status ls_ini_read_text(const char *path, char **text, size_t *bytes) {

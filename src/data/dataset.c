@@ -130,7 +130,7 @@ ls_status ls_dataset_open(const ls_config *cfg, ls_split split, ls_dataset **out
     ls_dataset *dataset;
     LS_TRY(open_split(cfg, split, &dataset));
     ls_status status = split == LS_SPLIT_TRAIN ? open_held_out(cfg, &dataset) : LS_SUCCESS;
-    return LS_GIVE(status, dataset, out, ls_dataset_free);
+    return LS_GIVE_OR_FREE(status, dataset, out, ls_dataset_free);
 }
 
 ls_dataset *ls_dataset_held_out(const ls_dataset *train) {

@@ -144,7 +144,7 @@ static void note_first_scan(size_t marker_at, const jpeg_frame *frame, ls_image_
 }
 
 // One marker segment, its length left out.
-static ls_status take_segment(const char *path, int marker, const uint8_t *bytes, size_t begin, size_t end,
+static ls_status read_segment(const char *path, int marker, const uint8_t *bytes, size_t begin, size_t end,
     jpeg_frame *frame, ls_image_notes *notes) {
     enum {
         SEQUENTIAL = 0xc0,
@@ -210,7 +210,7 @@ static ls_status check_jpeg(const char *path, const uint8_t *bytes, size_t count
         if (at + 2 > count) break;
         size_t length = (size_t)bytes[at] << 8 | bytes[at + 1];
         if (length > count - at) break;
-        if (length > 2) LS_TRY(take_segment(path, marker, bytes, at + 2, at + length, &frame, notes));
+        if (length > 2) LS_TRY(read_segment(path, marker, bytes, at + 2, at + length, &frame, notes));
         at += length;
     }
     return ls_fail(LS_DATA,

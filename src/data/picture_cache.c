@@ -291,7 +291,7 @@ ls_status ls_picture_cache_open(const ls_picture_cache_options *options, ls_pict
     cache->options = *options;
     cache->fd = cache->former.fd = -1;
     ls_status status = open_cache(cache);
-    return LS_GIVE(status, cache, out, ls_picture_cache_close);
+    return LS_GIVE_OR_FREE(status, cache, out, ls_picture_cache_close);
 }
 
 void ls_picture_cache_close(ls_picture_cache *cache) {

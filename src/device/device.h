@@ -108,7 +108,7 @@ typedef struct {
     // Cache of measured algorithms, used by devices whose table sets `measures`. The device takes the algorithms of its
     // convolutions from the cache and measures those that are missing (algorithm_cache.h). Borrowed until close.
     // NULL: a fixed rule decides.
-    struct ls_algorithm_cache *plans;
+    struct ls_algorithm_cache *algorithms;
     int vector_width;     // cpu: 8 or 16 floats; 0: the widest that the processor has (tests set both)
     const char *winograd; // cpu: "auto" | "f2" | "off"
     // For tests and benchmarks: use this algorithm for every convolution that it can compute. cpu: "winograd f(4,3)",
@@ -201,7 +201,7 @@ typedef struct {
     // Lists at most `most` GPUs that `open` accepts by index, without opening them. Fails with LS_DEVICE and the reason
     // if there is none. NULL: this device does not use a GPU.
     ls_status (*list)(ls_device_gpu *gpus, int most, int *count);
-    int measures; // the device uses ls_device_options.plans
+    int measures; // the device uses ls_device_options.algorithms
 } ls_device_api;
 
 typedef enum {

@@ -52,7 +52,7 @@ ls_status ls_timeline_new(ls_device *device, const int spans[LS_SPANS_LANE_COUNT
     timeline->device = device;
     timeline->at_once = !device->api->capture_begin;
     ls_status status = timeline->at_once ? LS_SUCCESS : make(timeline, spans);
-    return LS_GIVE(status, timeline, out, ls_timeline_free);
+    return LS_GIVE_OR_FREE(status, timeline, out, ls_timeline_free);
 }
 
 static void free_event(const ls_timeline *timeline, ls_event *event) {

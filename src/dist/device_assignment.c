@@ -208,7 +208,7 @@ ls_status ls_device_assignment_new(ls_comm *comm, ls_status mine, const ls_confi
         if (p->is_auto || ls_device_is_gpu(p->type)) status = choose(p, comm, cfg);
         if (!ls_failed(status) && p->gpu) status = stay_near(p, comm, cfg);
     }
-    return LS_GIVE(status, p, out, ls_device_assignment_free);
+    return LS_GIVE_OR_FREE(status, p, out, ls_device_assignment_free);
 }
 
 // The message of ls_device_open without the option and its value, which the user has not set: auto.

@@ -359,7 +359,7 @@ ls_status ls_safetensors_read(const char *path, ls_safetensors **out) {
     ls_status status = read_parts(file, &input, hasher);
     ls_input_close(&input);
     ls_hasher_free(hasher);
-    return LS_GIVE(status, file, out, ls_safetensors_free);
+    return LS_GIVE_OR_FREE(status, file, out, ls_safetensors_free);
 }
 
 void ls_safetensors_free(ls_safetensors *file) {

@@ -312,7 +312,7 @@ ls_status ls_weights_fit_new(const ls_weights_fit_options *options, ls_weights_f
     LS_THEN(status, fit_classes(options, fit));
     ls_text_replace_controls(fit->note);
     ls_text_replace_controls(fit->class_note);
-    return LS_GIVE(status, fit, out, ls_weights_fit_free);
+    return LS_GIVE_OR_FREE(status, fit, out, ls_weights_fit_free);
 }
 
 void ls_weights_fit_free(ls_weights_fit *fit) {

@@ -255,7 +255,7 @@ ls_status ls_weights_map_new(const char *path, const ls_safetensors *file, const
     free(s->takers);
     free(s->by_name);
     free(s);
-    return LS_GIVE(status, map, out, ls_weights_map_free);
+    return LS_GIVE_OR_FREE(status, map, out, ls_weights_map_free);
 }
 
 void ls_weights_map_free(ls_weights_map *map) {

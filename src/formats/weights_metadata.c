@@ -173,7 +173,7 @@ static ls_weights_info *new_info(void) {
 ls_status ls_weights_info_read(const char *path, const ls_safetensors *file, ls_weights_info **out) {
     ls_weights_info *info = new_info();
     ls_status status = read_all(path, file, info);
-    return LS_GIVE(status, info, out, ls_weights_info_free);
+    return LS_GIVE_OR_FREE(status, info, out, ls_weights_info_free);
 }
 
 ls_status ls_weights_info_check(const char *path, const ls_weights_info *info) {
@@ -249,7 +249,7 @@ static ls_status configure(const ls_config *cfg, ls_weights_info *info) {
 ls_status ls_weights_info_configured(const ls_config *cfg, ls_weights_info **out) {
     ls_weights_info *info = new_info();
     ls_status status = configure(cfg, info);
-    return LS_GIVE(status, info, out, ls_weights_info_free);
+    return LS_GIVE_OR_FREE(status, info, out, ls_weights_info_free);
 }
 
 static ls_status take_numbers(const ls_config *cfg, int option, const char *text, float *numbers, int *count) {
@@ -278,7 +278,7 @@ static ls_status take_by_hand(const ls_config *cfg, ls_weights_info *info) {
 ls_status ls_weights_info_by_hand(const ls_config *cfg, ls_weights_info **out) {
     ls_weights_info *info = new_info();
     ls_status status = take_by_hand(cfg, info);
-    return LS_GIVE(status, info, out, ls_weights_info_free);
+    return LS_GIVE_OR_FREE(status, info, out, ls_weights_info_free);
 }
 
 void ls_weights_info_free(ls_weights_info *info) {

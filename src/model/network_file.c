@@ -395,7 +395,7 @@ static ls_status parse(const char *path, const char *text, size_t bytes, const l
     if (!ls_failed(status)) r.graph->hash = hash_of(ini);
     free(r.names);
     ls_ini_free(ini);
-    return LS_GIVE(status, r.graph, out, ls_graph_free);
+    return LS_GIVE_OR_FREE(status, r.graph, out, ls_graph_free);
 }
 
 ls_status ls_graph_parse(const char *path, const char *text, ls_graph **out) {

@@ -168,5 +168,5 @@ static ls_status resize(ls_graph *resized, const ls_graph *graph, int h, int w) 
 ls_status ls_graph_resize(const ls_graph *graph, int h, int w, ls_graph **out) {
     ls_graph *resized = ls_new(1, sizeof *resized, "%s at %dx%d", graph->path, h, w);
     ls_status status = resize(resized, graph, h, w);
-    return LS_GIVE(status, resized, out, ls_graph_free);
+    return LS_GIVE_OR_FREE(status, resized, out, ls_graph_free);
 }

@@ -20,7 +20,7 @@ ls_status ls_whiten_new(const ls_param_shape *weight, ls_chw picture, ls_whiten 
     w->sums = ls_new(w->n, sizeof *w->sums, "sums of a patch of %d values", w->n);
     ls_status status =
         ls_try_new(&w->products, w->n * w->n, sizeof *w->products, "products of a patch of %d values", w->n);
-    return LS_GIVE(status, w, out, ls_whiten_free);
+    return LS_GIVE_OR_FREE(status, w, out, ls_whiten_free);
 }
 
 void ls_whiten_free(ls_whiten *w) {

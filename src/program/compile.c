@@ -402,7 +402,7 @@ static ls_status compile(
     free(b.absorbed_by);
     free(b.nodes);
     free(b.block_end);
-    return LS_GIVE(status, b.program, out, ls_program_free);
+    return LS_GIVE_OR_FREE(status, b.program, out, ls_program_free);
 }
 
 float ls_gradient_mean_of(const ls_config *cfg) {

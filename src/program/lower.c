@@ -67,7 +67,7 @@ static ls_op_desc linear_desc(const ls_builder *b, const ls_node *node, ls_op op
             .storage = b->store->storage } };
 }
 
-static ls_status weighted_forward(ls_builder *b, ls_node *node, const ls_op_desc *desc, ls_nchw dst) {
+static ls_status conv_linear_forward(ls_builder *b, ls_node *node, const ls_op_desc *desc, ls_nchw dst) {
     LS_TRY(new_output(b, node, dst));
     if (node == b->head) return LS_SUCCESS; // ls_builder_emit_loss
     ls_ref refs[LS_CONV_FORWARD_ARGS] = {
@@ -99,7 +99,7 @@ static ls_status weight_gradient(ls_builder *b, ls_node *node, const ls_op_desc 
 }
 
 // The weight gradient first: its bucket can be reduced while the data gradient is computed.
-static ls_status weighted_backward(ls_builder *b, ls_node *node, const ls_op_desc *weight, const ls_op_desc *data) {
+static ls_status conv_linear_backward(ls_builder *b, ls_node *node, const ls_op_desc *weight, const ls_op_desc *data) {
     ls_ref grad;
     LS_TRY(ls_builder_grad(b, node, &grad));
     LS_TRY(weight_gradient(b, node, weight, grad));
@@ -115,7 +115,7 @@ static ls_status weighted_backward(ls_builder *b, ls_node *node, const ls_op_des
 static ls_status conv_forward(ls_builder *b, ls_node *node) {
     ls_op_desc desc = conv_desc(b, node, LS_OP_CONV_FORWARD);
     if (b->values[node->output].biased_by) desc.attr.conv.has_bias = 0;
-    return weighted_forward(b, node, &desc, desc.attr.conv.dst);
+    return conv_linear_forward(b, node, &desc, desc.attr.conv.dst);
 }
 
 static ls_status conv_backward(ls_builder *b, ls_node *node) {
@@ -124,13 +124,13 @@ static ls_status conv_backward(ls_builder *b, ls_node *node) {
     weight.attr.conv.has_bias = has_gradient(b, node, LS_ROLE_BIAS);
     weight.attr.conv.bias_only = !has_gradient(b, node, LS_ROLE_WEIGHT);
     weight.attr.conv.rounds = b->store->sizes.rounded && !weight.attr.conv.bias_only;
-    return weighted_backward(b, node, &weight, &data);
+    return conv_linear_backward(b, node, &weight, &data);
 }
 
 static ls_status linear_forward(ls_builder *b, ls_node *node) {
     ls_op_desc desc = linear_desc(b, node, LS_OP_LINEAR_FORWARD);
     desc.attr.linear.relu = b->values[node->output].rectified;
-    return weighted_forward(b, node, &desc, ls_batch_of(desc.attr.linear.src.n, node->layer->out));
+    return conv_linear_forward(b, node, &desc, ls_batch_of(desc.attr.linear.src.n, node->layer->out));
 }
 
 static ls_status linear_backward(ls_builder *b, ls_node *node) {
@@ -138,7 +138,7 @@ static ls_status linear_backward(ls_builder *b, ls_node *node) {
     ls_op_desc weight = linear_desc(b, node, LS_OP_LINEAR_BACKWARD_WEIGHT);
     weight.attr.linear.has_bias = has_gradient(b, node, LS_ROLE_BIAS);
     weight.attr.linear.bias_only = !has_gradient(b, node, LS_ROLE_WEIGHT);
-    return weighted_backward(b, node, &weight, &data);
+    return conv_linear_backward(b, node, &weight, &data);
 }
 
 // --- batchnorm2d, with the residual and the activation that fusion gave it -----------------------

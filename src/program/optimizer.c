@@ -147,7 +147,7 @@ ls_status ls_optimizer_new(const ls_config *cfg, const ls_param_store *store, ls
     o->store = store;
     o->lr = cfg->optimizer_lr;
     ls_status status = plan_steps(o, cfg, state);
-    return LS_GIVE(status, o, out, ls_optimizer_free);
+    return LS_GIVE_OR_FREE(status, o, out, ls_optimizer_free);
 }
 
 void ls_optimizer_free(ls_optimizer *o) {

@@ -135,7 +135,7 @@ ls_status ls_param_rules_new(const ls_config *cfg, const ls_graph *graph, ls_par
     *r = (ls_param_rules){ .rate = { { NAN, INFINITY } }, .rate_count = 1, .average = cfg->average_kind };
     r->param = ls_new(graph->param_count, sizeof *r->param, "rules of %d parameters", graph->param_count);
     ls_status status = fill(cfg, graph, r);
-    return LS_GIVE(status, r, out, ls_param_rules_free);
+    return LS_GIVE_OR_FREE(status, r, out, ls_param_rules_free);
 }
 
 void ls_param_rules_free(ls_param_rules *r) {

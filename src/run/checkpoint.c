@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "base/atomic_file.h"
-#include "base/held.h"
+#include "base/pinned_folder.h"
 #include "base/memory.h"
 #include "run/manifest.h"
 
@@ -27,17 +27,17 @@ static ls_status join(char path[PATH_BYTES], const char *folder, const char *nam
 
 ls_status ls_checkpoint_remove(const char *path) {
     char file[PATH_BYTES];
-    if (ls_held_unlink(path) == 0 || errno == ENOENT) return LS_SUCCESS; // a link: what it leads to is not ours
+    if (ls_pinned_unlink(path) == 0 || errno == ENOENT) return LS_SUCCESS; // a link: what it leads to is not ours
     for (int i = 0; i < FILES; i++) {
         LS_TRY(join(file, path, file_names[i]));
-        if (ls_held_unlink(file) != 0 && errno != ENOENT) return ls_fail_io("remove", file, "unlink");
+        if (ls_pinned_unlink(file) != 0 && errno != ENOENT) return ls_fail_io("remove", file, "unlink");
     }
-    if (ls_held_rmdir(path) == 0 || errno == ENOENT) return LS_SUCCESS;
+    if (ls_pinned_rmdir(path) == 0 || errno == ENOENT) return LS_SUCCESS;
     for (int i = 0; i < FILES; i++) {
         LS_TRY(join(file, path, file_names[i]));
         ls_atomic_file_clean(file); // a process was killed while it wrote that
     }
-    if (ls_held_rmdir(path) != 0 && errno != ENOENT) return ls_fail_io("remove", path, "rmdir");
+    if (ls_pinned_rmdir(path) != 0 && errno != ENOENT) return ls_fail_io("remove", path, "rmdir");
     return LS_SUCCESS;
 }
 
@@ -74,9 +74,9 @@ static ls_status write_files(const char *folder, const ls_snapshot *s, const ls_
 // `temporary` takes its place under `path`.
 static ls_status put_in_place(const char *temporary, const char *old, const char *path) {
     LS_TRY(ls_checkpoint_remove(old)); // of a process that was killed
-    if (ls_path_exists(path) && ls_held_rename(path, old) != 0)
+    if (ls_path_exists(path) && ls_pinned_rename(path, old) != 0)
         return ls_fail_io("move the damaged one away", path, "rename");
-    if (ls_held_rename(temporary, path) != 0) return ls_fail_io("finish", path, "rename");
+    if (ls_pinned_rename(temporary, path) != 0) return ls_fail_io("finish", path, "rename");
     ls_status removed = ls_checkpoint_remove(old);
     (void)removed; // the new one is there; the next resume tries again
     return LS_SUCCESS;
@@ -194,7 +194,7 @@ ls_status ls_checkpoint_read_manifest(const char *path, cJSON **manifest, ls_tra
 ls_status ls_checkpoint_read(const char *path, ls_checkpoint **out) {
     ls_checkpoint *c = ls_new(1, sizeof *c, "%s", path);
     ls_status status = read_all(path, c);
-    return LS_GIVE(status, c, out, ls_checkpoint_free);
+    return LS_GIVE_OR_FREE(status, c, out, ls_checkpoint_free);
 }
 
 void ls_checkpoint_free(ls_checkpoint *c) {

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include "base/atomic_file.h"
 #include "base/clock.h"
-#include "base/held.h"
+#include "base/pinned_folder.h"
 #include "base/memory.h"
 #include "base/thread.h"
 #include "run/manifest.h"
@@ -49,7 +49,7 @@ static int by_update(const void *a, const void *b) {
 ls_status ls_checkpoint_manager_list(const char *folder, int64_t **updates, int *count) {
     *updates = NULL;
     *count = 0;
-    DIR *dir = ls_held_opendir(folder);
+    DIR *dir = ls_pinned_opendir(folder);
     if (!dir && errno == ENOENT) return LS_SUCCESS;
     if (!dir) return ls_fail_io("look for checkpoints", folder, "opendir");
     for (struct dirent *entry; (entry = readdir(dir));) {
@@ -64,7 +64,7 @@ ls_status ls_checkpoint_manager_list(const char *folder, int64_t **updates, int 
 }
 
 void ls_checkpoint_manager_clean(const char *folder) {
-    DIR *dir = ls_held_opendir(folder);
+    DIR *dir = ls_pinned_opendir(folder);
     if (!dir) return;
     for (struct dirent *entry; (entry = readdir(dir));) {
         const char *name = entry->d_name, *end = strrchr(name, '.');
@@ -210,7 +210,7 @@ static ls_status check_room(const ls_checkpoint_manager *c) {
     char *slash = strrchr(run, '/');
     if (slash) slash[slash == run] = 0;
     const char *beside = slash ? run : ".";
-    if (ls_held_stat(beside, &outer) != 0 || ls_held_stat(c->folder, &inner) != 0 || outer.st_dev == inner.st_dev)
+    if (ls_pinned_stat(beside, &outer) != 0 || ls_pinned_stat(c->folder, &inner) != 0 || outer.st_dev == inner.st_dev)
         return ls_checkpoint_check_room(beside, beside, c->snapshot, 1, checkpoints);
     LS_TRY(ls_checkpoint_check_room(beside, beside, c->snapshot, 1, 0)); // checkpoints/ is elsewhere
     return checkpoints ? ls_checkpoint_check_room(c->folder, c->folder, c->snapshot, 0, 1) : LS_SUCCESS;
@@ -237,7 +237,7 @@ ls_status ls_checkpoint_manager_open(
     pthread_mutex_init(&c->lock, NULL);
     ls_cond_init(&c->changed);
     ls_status status = open_folder(folder, data, c);
-    return LS_GIVE(status, c, out, ls_checkpoint_manager_close);
+    return LS_GIVE_OR_FREE(status, c, out, ls_checkpoint_manager_close);
 }
 
 void ls_checkpoint_manager_wait(ls_checkpoint_manager *c, double seconds) {

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "base/files.h"
-#include "base/held.h"
+#include "base/pinned_folder.h"
 #include "base/log.h"
 #include "base/memory.h"
 
@@ -23,7 +23,7 @@ struct ls_live_file {
 // What is put goes to the end of the file, whatever happens to it meanwhile (O_APPEND). A pipe would hold training up
 // whenever its reader is slow.
 static ls_status open_stream(const char *path, int how, FILE **out) {
-    int fd = ls_held_open(path, O_RDWR | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC | how, 0666);
+    int fd = ls_pinned_open(path, O_RDWR | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC | how, 0666);
     if (fd < 0) return ls_fail(ls_io_code(errno, LS_STORAGE), "%s: cannot be written: %s", path, strerror(errno));
     struct stat info;
     ls_status status = LS_SUCCESS;

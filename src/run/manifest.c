@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include "base/clock.h"
 #include "base/hash.h"
-#include "base/held.h"
+#include "base/pinned_folder.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/version.h"
@@ -275,7 +275,7 @@ ls_status ls_manifest_check_length(const cJSON *manifest, const char *path, cons
     struct stat info;
     int64_t bytes = -1;
     const cJSON *entry = file_entry(manifest, name);
-    if (!ls_json_whole(ls_json_get(entry, "bytes"), LS_JSON_WHOLE_MAX, &bytes) || ls_held_stat(path, &info) != 0)
+    if (!ls_json_whole(ls_json_get(entry, "bytes"), LS_JSON_WHOLE_MAX, &bytes) || ls_pinned_stat(path, &info) != 0)
         return LS_SUCCESS; // reading fails with what is wrong
     if (info.st_size == bytes) return LS_SUCCESS;
     return ls_fail(

@@ -8,7 +8,7 @@
 #include "base/atomic_file.h"
 #include "base/clock.h"
 #include "base/files.h"
-#include "base/held.h"
+#include "base/pinned_folder.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -261,7 +261,7 @@ ls_status ls_metrics_last_checkpoint(const char *path, int64_t *update) {
     struct stat info;
     ls_input input;
     *update = -1;
-    int there = ls_held_stat(path, &info) == 0;
+    int there = ls_pinned_stat(path, &info) == 0;
     if (there ? !S_ISREG(info.st_mode) : errno == ENOENT)
         return LS_SUCCESS; // opening it to write fails with what is wrong
     LS_TRY(ls_input_open(path, &input));

@@ -149,7 +149,7 @@ ls_status ls_metrics_reader_open(const char *path, ls_metrics_reader **out) {
     r->line_bytes = r->input.bytes < LS_METRICS_LINE_BYTES_MAX ? r->input.bytes : LS_METRICS_LINE_BYTES_MAX;
     LS_THEN(status, ls_try_new(&r->line, r->line_bytes + 1, 1, "%s", path));
     LS_THEN(status, find_parts(r));
-    return LS_GIVE(status, r, out, ls_metrics_reader_close);
+    return LS_GIVE_OR_FREE(status, r, out, ls_metrics_reader_close);
 }
 
 ls_status ls_metrics_reader_each(

@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include "base/atomic_file.h"
 #include "base/clock.h"
-#include "base/held.h"
+#include "base/pinned_folder.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/memory.h"
@@ -45,7 +45,7 @@ static ls_status is_there(const ls_run_folder *folder, const char *name, int *th
     char path[LS_TEXT_BYTES];
     struct stat info;
     LS_TRY(ls_run_folder_file(folder, name, path, sizeof path));
-    *there = ls_held_lstat(path, &info) == 0;
+    *there = ls_pinned_lstat(path, &info) == 0;
     if (*there || errno == ENOENT) return LS_SUCCESS;
     return ls_fail(ls_io_code(errno, LS_STORAGE), "run folder %s: cannot look for %s: %s; choose another by --run-dir",
         folder->path, name, strerror(errno));
@@ -81,7 +81,7 @@ static ls_status look_for_checkpoints(const ls_run_folder *folder, content *foun
     return LS_SUCCESS;
 }
 
-static ls_status look(ls_run_folder *folder, content *found) {
+static ls_status find_content(ls_run_folder *folder, content *found) {
     *found = (content){ NOTHING, "" };
     LS_TRY(look_for_run(folder, found));
     if (found->kind == NOTHING) LS_TRY(look_for_checkpoints(folder, found));
@@ -125,7 +125,7 @@ static ls_status refuse_to_go_on(const ls_run_folder *folder, const content *fou
 static ls_status check_content(const ls_config *cfg, ls_run_folder *folder) {
     content found;
     int resume = cfg->run_resume;
-    LS_TRY(look(folder, &found));
+    LS_TRY(find_content(folder, &found));
     folder->holds_run =
         resume != LS_RESUME_OFF && (found.kind == A_RUN || (found.kind == CHECKPOINTS && cfg->run_adopt));
     if (!folder->run.id[0]) LS_TRY(ls_run_identity_new(&folder->run));
@@ -140,7 +140,7 @@ static ls_status check_content(const ls_config *cfg, ls_run_folder *folder) {
 
 static int holds_run(ls_run_folder *folder) {
     content found;
-    return !ls_failed(look(folder, &found)) && found.kind == A_RUN;
+    return !ls_failed(find_content(folder, &found)) && found.kind == A_RUN;
 }
 
 // --- which one -----------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ static int holds_run(ls_run_folder *folder) {
 // A name given by the user: made if missing, unless a run must be there.
 static ls_status take_named(const ls_run_folder *folder, int resume) {
     struct stat info;
-    int there = ls_held_stat(folder->path, &info) == 0;
+    int there = ls_pinned_stat(folder->path, &info) == 0;
     if (there && !S_ISDIR(info.st_mode))
         return ls_fail(LS_USAGE, "run folder %s: is a file; choose another by --run-dir", folder->path);
     if (!there && errno == ENOENT && resume == LS_RESUME_MUST) return refuse_to_go_on(folder, &(content){ 0 });
@@ -185,7 +185,7 @@ static ls_status take_numbered(const char *file, ls_run_folder *folder) {
     LS_TRY(ls_make_folders("runs"));
     for (int number = 1; number < NUMBERS_MAX; number++) {
         LS_TRY(number_path(file, number, folder));
-        if (ls_held_mkdir(folder->path, 0777) == 0) return ls_sync_folder("runs");
+        if (ls_pinned_mkdir(folder->path, 0777) == 0) return ls_sync_folder("runs");
         if (errno != EEXIST)
             return ls_fail(ls_io_code(errno, LS_STORAGE), "run folder %s: mkdir: %s; choose another by --run-dir",
                 folder->path, strerror(errno));
@@ -199,7 +199,7 @@ static ls_status highest_number(const char *file, int *highest) {
     base_name(file, base);
     size_t length = strlen(base);
     *highest = 0;
-    DIR *dir = ls_held_opendir("runs");
+    DIR *dir = ls_pinned_opendir("runs");
     if (!dir && errno != ENOENT)
         return ls_fail(ls_io_code(errno, LS_STORAGE), "runs: cannot look for the last run: %s", strerror(errno));
     for (struct dirent *entry; dir && (entry = readdir(dir));) {
@@ -244,7 +244,7 @@ static ls_status choose(const ls_config *cfg, const char *run_dir, ls_run_folder
 
 // Held until the process ends. Where the file system has no locks, nothing is lost but this check.
 static ls_status lock(ls_run_folder *folder) {
-    folder->lock = ls_held_open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    folder->lock = ls_pinned_open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     if (folder->lock < 0)
         return ls_fail(ls_io_code(errno, LS_STORAGE), "run folder %s: open: %s", folder->path, strerror(errno));
     double start = ls_clock_seconds();
@@ -256,18 +256,18 @@ static ls_status lock(ls_run_folder *folder) {
                 folder->path);
         ls_clock_sleep(0.05);
     }
-    ls_hold(folder->path, folder->lock);
+    ls_pin_folder(folder->path, folder->lock);
     return LS_SUCCESS;
 }
 
 ls_status ls_run_folder_check(const ls_run_folder *folder) {
-    char where[LS_HELD_PATH_BYTES];
-    switch (ls_held_look(where)) {
-    case LS_HELD_MOVED:
+    char where[LS_PINNED_PATH_BYTES];
+    switch (ls_pinned_look(where)) {
+    case LS_PINNED_MOVED:
         return ls_fail(LS_STORAGE,
             "run folder %s: was moved, renamed or replaced during the run, which is complete: its results are in %s",
             folder->path, where[0] ? where : "the folder that was moved");
-    case LS_HELD_REMOVED:
+    case LS_PINNED_REMOVED:
         return ls_fail(LS_STORAGE, "run folder %s: was removed during the run: its results are lost", folder->path);
     default:
         return LS_SUCCESS;
@@ -275,14 +275,14 @@ ls_status ls_run_folder_check(const ls_run_folder *folder) {
 }
 
 void ls_run_folder_close(ls_run_folder *folder) {
-    if (folder->lock >= 0) ls_hold_release();
+    if (folder->lock >= 0) ls_unpin_folder();
     if (folder->lock >= 0) close(folder->lock);
     folder->lock = -1;
 }
 
 // Before anything is written into it, so that the message names the folder and not some file of ours.
 static ls_status check_writable(const ls_run_folder *folder) {
-    if (ls_held_access(folder->path, W_OK | X_OK) == 0) return LS_SUCCESS;
+    if (ls_pinned_access(folder->path, W_OK | X_OK) == 0) return LS_SUCCESS;
     return ls_fail(ls_io_code(errno, LS_STORAGE), "run folder %s: not writable: %s; choose another by --run-dir",
         folder->path, strerror(errno));
 }
@@ -372,7 +372,7 @@ static ls_status take_away(const ls_run_folder *folder, const char *name) {
     int there;
     LS_TRY(ls_run_folder_file(folder, name, path, sizeof path));
     LS_TRY(is_there(folder, name, &there));
-    if (!there || ls_held_unlink(path) == 0) return LS_SUCCESS;
+    if (!there || ls_pinned_unlink(path) == 0) return LS_SUCCESS;
     return ls_fail(ls_io_code(errno, LS_STORAGE), "%s: unlink: %s", path, strerror(errno));
 }
 

@@ -7,7 +7,7 @@
 //
 // Opening takes the lock, then looks, and writes nothing. Only when everything is accepted, on all ranks, the run begins
 // or goes on: what is refused leaves every byte as it was. A folder that is moved or replaced during the run keeps what
-// belongs to it: all of it is written through the folder itself (base/held.h), wherever that is by now.
+// belongs to it: all of it is written through the folder itself (base/pinned_folder.h), wherever that is by now.
 #ifndef LS_RUN_RUN_FOLDER_H
 #define LS_RUN_RUN_FOLDER_H
 

@@ -68,9 +68,9 @@ static void add_result(cJSON *tree, const ls_train_summary *s) {
     add_gpus(tree, &s->gpus);
     add_energy(tree, &s->energy, s->part_samples);
     if (s->stragglers[0]) {
-        cJSON *late = ls_json_add_object(tree, "stragglers");
-        ls_json_add_real(late, "others_waited_share", s->stragglers_share);
-        ls_json_add_text(late, "message", s->stragglers);
+        cJSON *stragglers = ls_json_add_object(tree, "stragglers");
+        ls_json_add_real(stragglers, "others_waited_share", s->stragglers_share);
+        ls_json_add_text(stragglers, "message", s->stragglers);
     }
     if (s->replica_checks.count > 0) {
         cJSON *checks = ls_json_add_object(tree, "replica_checks");

@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/files.h"
-#include "base/held.h"
+#include "base/pinned_folder.h"
 #include "base/memory.h"
 #include "run/live_file.h"
 
@@ -210,7 +210,7 @@ static const long long SECONDS_MAX = 9999999999; // ten digits, so that names ha
 // The time in the name of a file that comes after all that are in the folder.
 static ls_status next_seconds(const char *folder, long long *seconds) {
     *seconds = (long long)ls_clock_unix_seconds();
-    DIR *entries = ls_held_opendir(folder);
+    DIR *entries = ls_pinned_opendir(folder);
     if (!entries) return ls_fail_io("read", folder, "opendir");
     for (const struct dirent *entry; (entry = readdir(entries));) {
         if (strncmp(entry->d_name, name_start, strlen(name_start)) != 0) continue;

@@ -168,7 +168,7 @@ ls_status ls_sweep_folder_read(const ls_sweep_plan *plan, cJSON **record) {
     cJSON *tree = NULL;
     LS_TRY(ls_json_read_file(path, &tree));
     ls_status status = check_options(plan, path, tree);
-    return LS_GIVE(status, tree, record, cJSON_Delete);
+    return LS_GIVE_OR_FREE(status, tree, record, cJSON_Delete);
 }
 
 static ls_status update_record(const ls_sweep_plan *plan, const uint64_t *networks) {

@@ -56,9 +56,9 @@ static int may_use_gpus(const ls_config *cfg) {
 static int count_gpus(void) {
     for (int p = 0; p < LS_GPU_PLUGIN_COUNT; p++) {
         const ls_gpu_vendor *vendor = ls_gpu_plugins[p].vendor;
-        if (!vendor->look || !vendor->missing || vendor->missing()) continue;
+        if (!vendor->fill || !vendor->missing || vendor->missing()) continue;
         ls_gpu_machine *machine = ls_new(1, sizeof *machine, "GPUs of this machine");
-        vendor->look(machine);
+        vendor->fill(machine);
         const int count = machine->card_count;
         free(machine);
         return count;

@@ -379,7 +379,7 @@ ls_status ls_sweep_words(const ls_sweep_plan *plan, int run, int threads, int qu
     word_list list = { .count = 0 };
     list.words = ls_new(2 * plan->axis_count + 16, sizeof *list.words, "a command line");
     ls_status status = fill(plan, run, threads, quiet, &list);
-    return LS_GIVE(status, list.words, words, ls_sweep_words_free);
+    return LS_GIVE_OR_FREE(status, list.words, words, ls_sweep_words_free);
 }
 
 void ls_sweep_words_free(char **words) {

@@ -157,7 +157,7 @@ ls_status ls_sweep_look_all(const ls_sweep_plan *plan, ls_sweep_result **results
     ls_status status = LS_SUCCESS;
     for (int run = 0; run < plan->runs; run++) LS_THEN(status, ls_sweep_look(plan, run, &all[run]));
     LS_THEN(status, ls_sweep_check_data(plan, all));
-    return LS_GIVE(status, all, results, free);
+    return LS_GIVE_OR_FREE(status, all, results, free);
 }
 
 // --- on its way ----------------------------------------------------------------------------------

@@ -45,7 +45,7 @@ typedef struct {
 
 // How the GPUs of one vendor are found: a column of plugins.def.
 typedef struct {
-    void (*look)(ls_gpu_machine *machine); // fills in everything
+    void (*fill)(ls_gpu_machine *machine); // fills in everything
     // Returns NULL if the plugin can be used, else one line: what is missing, what was found, what is needed, what to
     // do. Stops at the first problem, so it costs no time on machines without a driver. Searches once in a process.
     const char *(*missing)(void);

@@ -75,7 +75,7 @@ static int find_device(const ls_gpu_monitor *m, nvml_device *device) {
     return m->pci[0] && m->nvml.by_pci && m->nvml.by_pci(m->pci, device) == 0;
 }
 
-static ls_gpu_sample look(const nvml_api *nvml, nvml_device device) {
+static ls_gpu_sample take_sample(const nvml_api *nvml, nvml_device device) {
     const unsigned long long known = LS_GPU_SLOWED_POWER_CAP | LS_GPU_SLOWED_HARDWARE | LS_GPU_SLOWED_HEAT |
                                      LS_GPU_SLOWED_HEAT_HARDWARE | LS_GPU_SLOWED_POWER_BRAKE;
     ls_gpu_sample s = { 1, NAN, NAN, NAN, NAN, NAN, 0, NAN, 0 };
@@ -141,7 +141,7 @@ static void watch(void *context) {
         m->found = m->initialised && find_device(m, &m->device);
     }
     if (!m->found) return;
-    ls_gpu_sample sample = look(&m->nvml, m->device);
+    ls_gpu_sample sample = take_sample(&m->nvml, m->device);
     add_energy(m, &sample);
     pthread_mutex_lock(&m->lock);
     add_sample(m, sample);

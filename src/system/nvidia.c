@@ -190,7 +190,7 @@ static void check_driver_age(int runtime_cuda, ls_gpu_machine *machine) {
         driver_needed(runtime_cuda / 1000, needed, sizeof needed));
 }
 
-static void look_at_driver(const search *where, ls_gpu_machine *machine) {
+static void find_and_check_driver(const search *where, ls_gpu_machine *machine) {
     ls_library_file file;
     driver_api api;
     const char *needed =
@@ -412,7 +412,7 @@ static void find_library(const search *where, int id, ls_gpu_machine *machine) {
         check_driver_age(number, machine);
 }
 
-static void look_at_library(const search *where, int id, ls_gpu_machine *machine) {
+static void find_and_check_library(const search *where, int id, ls_gpu_machine *machine) {
     char advice[LS_GPU_TEXT_BYTES];
     char *problem = machine->libraries[id].problem;
     find_library(where, id, machine);
@@ -425,7 +425,7 @@ static void look_at_library(const search *where, int id, ls_gpu_machine *machine
 
 static const search everywhere = { NULL, 1 }, until_a_problem = { NULL, 0 };
 
-static void look(const search *where, ls_gpu_machine *machine) {
+static void fill_machine(const search *where, ls_gpu_machine *machine) {
     memset(machine, 0, sizeof *machine);
     machine->library_count = LS_NVIDIA_LIBRARY_COUNT;
     for (int id = 0; id < LS_NVIDIA_LIBRARY_COUNT; id++) {
@@ -437,19 +437,19 @@ static void look(const search *where, ls_gpu_machine *machine) {
         version_text(rows[id].numbers, rows[id].minimum, version, sizeof version);
         ls_text_cut(library->needed, sizeof library->needed, "%s or later", version);
     }
-    look_at_driver(where, machine);
+    find_and_check_driver(where, machine);
     for (int id = 0; id < LS_NVIDIA_LIBRARY_COUNT; id++) {
         if (!where->whole && (!is_required(id) || ls_nvidia_problem(machine))) continue;
-        look_at_library(where, id, machine);
+        find_and_check_library(where, id, machine);
     }
 }
 
-static void look_everywhere(ls_gpu_machine *machine) {
-    look(&everywhere, machine);
+static void fill_machine_from_everywhere(ls_gpu_machine *machine) {
+    fill_machine(&everywhere, machine);
 }
 
 void ls_nvidia_look_in(const char *folders, int whole, ls_gpu_machine *machine) {
-    look(&(search){ folders, whole }, machine);
+    fill_machine(&(search){ folders, whole }, machine);
 }
 
 const char *ls_nvidia_problem(const ls_gpu_machine *machine) {
@@ -466,7 +466,7 @@ static void look_once(void) {
     ls_gpu_machine *machine = malloc(sizeof *machine);
     const char *problem = "no memory to look for CUDA";
     if (machine) {
-        look(&until_a_problem, machine);
+        fill_machine(&until_a_problem, machine);
         problem = ls_nvidia_problem(machine);
     }
     ls_text_cut(missing_text, sizeof missing_text, "%s", problem ? problem : "");
@@ -484,4 +484,4 @@ static int expected(void) {
     return ls_pci_displays("0x10de") || ls_library_search_open(NULL, "libcuda.so.1", 1, &file) || file.error[0];
 }
 
-const ls_gpu_vendor ls_gpu_nvidia = { look_everywhere, missing, expected };
+const ls_gpu_vendor ls_gpu_nvidia = { fill_machine_from_everywhere, missing, expected };

@@ -44,7 +44,7 @@ ls_status ls_ticker_start(
     pthread_mutex_init(&ticker->lock, NULL);
     int rc = ls_thread_start(&ticker->thread, run, ticker);
     ls_status status = rc == 0 ? LS_SUCCESS : ls_fail(LS_DEVICE, "%s: pthread_create: %s", what, strerror(rc));
-    return LS_GIVE(status, ticker, out, end);
+    return LS_GIVE_OR_FREE(status, ticker, out, end);
 }
 
 void ls_ticker_stop(ls_ticker *ticker) {

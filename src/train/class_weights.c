@@ -69,7 +69,7 @@ ls_status ls_class_weights_new(const ls_config *cfg, const ls_dataset *dataset, 
         .cfg = cfg, .augmentation = ls_config_augmentation(cfg), .info = ls_dataset_get_info(dataset), .epoch = -1
     };
     ls_status status = fill(w, dataset);
-    return LS_GIVE(status, w, out, ls_class_weights_free);
+    return LS_GIVE_OR_FREE(status, w, out, ls_class_weights_free);
 }
 
 void ls_class_weights_free(ls_class_weights *w) {

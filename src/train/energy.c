@@ -44,7 +44,7 @@ ls_status ls_energy_start(ls_comm *comm, const char *root, const ls_rank_info *p
     find_processors(e, &status, root);
     status = ls_comm_agree(comm, status, NULL);
     LS_THEN(status, share_processors(e));
-    return LS_GIVE(status, e, out, ls_energy_free);
+    return LS_GIVE_OR_FREE(status, e, out, ls_energy_free);
 }
 
 // NAN: a counter that could be read cannot any more.

@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
-#include "train/outcomes.h"
+#include "train/picture_results.h"
 #include "train/tta.h"
 
 // Of this rank; the end of the set falls to lower ranks.
@@ -22,7 +22,7 @@ typedef struct {
     // In detail, else all is NULL: logits come to the host, of the micro-batch and of one picture.
     float *logits;
     double *of_picture;
-    ls_outcomes *outcomes;
+    ls_picture_results *outcomes;
     ls_tta *tta; // outcomes are of what it makes of the logits; NULL: of the logits themselves
 } evaluated_set;
 
@@ -36,7 +36,7 @@ static ls_status keep_outcomes(ls_run_session *session, const evaluated_set *set
         if (set->tta)
             ls_tta_keep(set->tta, first + k, labels[k], set->of_picture);
         else
-            ls_outcomes_add(set->outcomes, first + k, labels[k], set->of_picture);
+            ls_picture_results_add(set->outcomes, first + k, labels[k], set->of_picture);
     }
     return LS_SUCCESS;
 }
@@ -86,14 +86,14 @@ static ls_status open_details(ls_run_session *session, int with_tta, int64_t sam
     LS_TRY(ls_try_new(
         &set->logits, (size_t)set->batches->micro_batch * classes, sizeof *set->logits, "logits of an evaluation"));
     LS_TRY(ls_try_new(&set->of_picture, classes, sizeof *set->of_picture, "logits of an evaluation"));
-    LS_TRY(ls_outcomes_new(set->batches->samples, session->plan->graph->classes, &set->outcomes));
+    LS_TRY(ls_picture_results_new(set->batches->samples, session->plan->graph->classes, &set->outcomes));
     return with_tta ? ls_tta_new(session, samples, &set->tta) : LS_SUCCESS;
 }
 
 static void close_details(evaluated_set *set) {
     free(set->logits);
     free(set->of_picture);
-    ls_outcomes_free(set->outcomes);
+    ls_picture_results_free(set->outcomes);
     ls_tta_free(set->tta);
 }
 
@@ -104,18 +104,18 @@ static ls_status keep_details(
     const int tests = set->input == session->eval_input;
     ls_evaluation *e;
     if (plan->info.comm->rank != 0) return LS_SUCCESS;
-    LS_TRY(ls_outcomes_evaluate(set->outcomes, &e));
+    LS_TRY(ls_picture_results_evaluate(set->outcomes, &e));
     ls_evaluation_free(progress->details);
     progress->details = e;
     e->set = tests ? "test" : "validation";
     e->of = with_tta ? "tta" : "plain";
-    return ls_outcomes_illustrate(tests ? plan->test_data : plan->val_data, e);
+    return ls_picture_results_illustrate(tests ? plan->test_data : plan->val_data, e);
 }
 
 // --- the whole -----------------------------------------------------------------------------------
 
 static ls_status gather(const ls_run_session *session, const evaluated_set *set) {
-    return set->outcomes ? ls_outcomes_gather(set->outcomes, session->plan->comm) : LS_SUCCESS;
+    return set->outcomes ? ls_picture_results_gather(set->outcomes, session->plan->comm) : LS_SUCCESS;
 }
 
 static ls_status evaluate_test(
@@ -125,7 +125,7 @@ static ls_status evaluate_test(
     LS_TRY(sum_over_ranks(session, &result, &e->test_loss, &e->test_accuracy, &e->test_samples));
     if (set->tta) LS_TRY(ls_tta_finish(set->tta, set->outcomes, &e->tta_samples));
     LS_TRY(gather(session, set));
-    if (set->tta) ls_outcomes_mean(set->outcomes, &e->tta_loss, &e->tta_accuracy);
+    if (set->tta) ls_picture_results_mean(set->outcomes, &e->tta_loss, &e->tta_accuracy);
     return LS_SUCCESS;
 }
 

@@ -132,7 +132,7 @@ ls_status ls_input_pipeline_new(ls_device *device, const ls_input_pipeline_optio
     ls_status status = make_ring(f);
     LS_THEN(status, make_device_slots(f));
     LS_THEN(status, make_resident(f));
-    return LS_GIVE(status, f, out, ls_input_pipeline_free);
+    return LS_GIVE_OR_FREE(status, f, out, ls_input_pipeline_free);
 }
 
 void ls_input_pipeline_free(ls_input_pipeline *f) {

@@ -53,7 +53,7 @@ ls_status ls_run_session_open_device(ls_run_session *session, ls_run_plan *plan,
     plan->info.threads = ls_session_threads(plan->cfg, plan->info.comm->local_size);
     check_threads(plan);
     ls_device_options options = ls_session_device_options(plan->cfg, plan->info.threads);
-    options.plans = session->algorithms;
+    options.algorithms = session->algorithms;
     options.alone = plan->info.comm->world_size == 1 && !plan->cfg->run_deterministic; // ordered mode: as several ranks
     LS_TRY(ls_device_assignment_open(plan->assignment, plan->comm, &options, &session->compute.device));
     fill_info(session, plan);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
-#include "base/held.h"
+#include "base/pinned_folder.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "system/signals.h"
@@ -59,10 +59,10 @@ static int scheduler_ends_soon(void) {
 static int64_t own_reason(const ls_run_plan *plan) {
     int signal = ls_signals_received(), rank = plan->info.comm->rank;
     double limit = plan->cfg->run_max_minutes * 60;
-    char where[LS_HELD_PATH_BYTES];
+    char where[LS_PINNED_PATH_BYTES];
     if (signal) return encode(BY_SIGNAL, signal, rank);
     if (rank != 0) return NO_REASON;
-    if (ls_held_look(where) != LS_HELD_IN_PLACE) return encode(BY_FOLDER, 0, rank);
+    if (ls_pinned_look(where) != LS_PINNED_IN_PLACE) return encode(BY_FOLDER, 0, rank);
     if (scheduler_ends_soon()) return encode(BY_SCHEDULER, 0, rank);
     return limit > 0 && ls_clock_since_process_start() >= limit ? encode(BY_MAX_MINUTES, 0, rank) : NO_REASON;
 }
@@ -200,9 +200,9 @@ static const char *describe_newest(const char *folder, char *dst, size_t bytes) 
 }
 
 // Rank 0: says that the run folder is no longer where its path leads. written: how writing the last checkpoint ended.
-static ls_status fail_moved(const ls_run_saving *saving, const ls_run_progress *progress, ls_held_state state,
+static ls_status fail_moved(const ls_run_saving *saving, const ls_run_progress *progress, ls_pinned_state state,
     const char *where, ls_status written) {
-    if (state == LS_HELD_REMOVED)
+    if (state == LS_PINNED_REMOVED)
         return ls_fail(LS_STORAGE,
             "run folder %s: was removed; stopped after update %" PRId64 " of %" PRId64 ", of which nothing is left",
             saving->folder, progress->done.updates, progress->last);
@@ -220,11 +220,11 @@ static ls_status finish_last(ls_run_saving *saving, const ls_run_plan *plan, con
     const listeners *l, char *path, size_t bytes) {
     const char *folder = ls_checkpoint_manager_folder(saving->files);
     ls_train_checkpoint event = { .status = LS_SUCCESS };
-    char reason[96], instead[LS_STATUS_TEXT_BYTES / 4], where[LS_HELD_PATH_BYTES];
+    char reason[96], instead[LS_STATUS_TEXT_BYTES / 4], where[LS_PINNED_PATH_BYTES];
     ls_checkpoint_manager_wait(saving->files, INFINITY);
     int written = ls_checkpoint_manager_written(saving->files, &event);
-    ls_held_state state = ls_held_look(where);
-    if (state != LS_HELD_IN_PLACE) return fail_moved(saving, progress, state, where, event.status);
+    ls_pinned_state state = ls_pinned_look(where);
+    if (state != LS_PINNED_IN_PLACE) return fail_moved(saving, progress, state, where, event.status);
     if (ls_failed(event.status))
         return ls_fail(event.status.code,
             "stopped by %s after update %" PRId64 " of %" PRId64

@@ -54,7 +54,7 @@ ls_status ls_tta_new(ls_run_session *session, int64_t samples, ls_tta **out) {
     LS_THEN(status, ls_try_new(&tta->chosen_kept, n + 1, sizeof *tta->chosen_kept, "logits of %zu test pictures", n));
     LS_THEN(status, ls_try_new(&tta->batch_logits, (size_t)session->plan->eval_batches.micro_batch * classes,
                         sizeof *tta->batch_logits, "logits of %zu test pictures", n));
-    return LS_GIVE(status, tta, out, ls_tta_free);
+    return LS_GIVE_OR_FREE(status, tta, out, ls_tta_free);
 }
 
 void ls_tta_free(ls_tta *tta) {
@@ -189,10 +189,10 @@ static ls_status evaluate_chosen(ls_tta *tta) {
     return status;
 }
 
-ls_status ls_tta_finish(ls_tta *tta, ls_outcomes *outcomes, int64_t *evaluated) {
+ls_status ls_tta_finish(ls_tta *tta, ls_picture_results *outcomes, int64_t *evaluated) {
     LS_TRY(choose_pictures(tta, evaluated));
     LS_TRY(evaluate_chosen(tta));
     for (int64_t i = 0; i < tta->count; i++)
-        ls_outcomes_add(outcomes, tta->samples[i], tta->labels[i], tta->logits + i * classes_of(tta));
+        ls_picture_results_add(outcomes, tta->samples[i], tta->labels[i], tta->logits + i * classes_of(tta));
     return LS_SUCCESS;
 }

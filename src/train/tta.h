@@ -11,7 +11,7 @@
 #ifndef LS_TRAIN_TTA_H
 #define LS_TRAIN_TTA_H
 
-#include "train/outcomes.h"
+#include "train/picture_results.h"
 #include "train/run_session.h"
 
 typedef struct ls_tta ls_tta; // of one evaluation: what this rank knows of its pictures
@@ -26,6 +26,6 @@ void ls_tta_keep(ls_tta *tta, int64_t index, int label, const double *logits);
 // Call when all of this rank's pictures are kept. Chooses the pictures to evaluate in all views, evaluates them, and
 // adds every picture of this rank to outcomes. Collective. *evaluated: how many pictures all ranks have
 // evaluated in all views.
-LS_CHECKED ls_status ls_tta_finish(ls_tta *tta, ls_outcomes *outcomes, int64_t *evaluated);
+LS_CHECKED ls_status ls_tta_finish(ls_tta *tta, ls_picture_results *outcomes, int64_t *evaluated);
 
 #endif

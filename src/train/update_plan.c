@@ -230,7 +230,7 @@ ls_status ls_update_new(const ls_config *cfg, ls_param_store *store, ls_comm *co
         .loss_is_sum = cfg->train_loss_reduction == LS_LOSS_SUM };
     ls_work_clock_begin(&u->clock, u->device);
     ls_status status = make(u, cfg);
-    return LS_GIVE(status, u, out, ls_update_free);
+    return LS_GIVE_OR_FREE(status, u, out, ls_update_free);
 }
 
 static void free_plan(ls_update *u, ls_plan *plan) {

@@ -15,7 +15,7 @@
 #include "device/cuda/kernels/direct.h"
 #include "device/cuda/kernels/muon.h"
 #include "device/cuda/kernels/update.h"
-#include "device/cuda/vendor.h"
+#include "device/cuda/libraries.h"
 
 enum { ODD_BYTES = 208 };         // workspace that is asked for beyond need, a multiple of 16 and of nothing larger
 enum { ENGINES = 2, CANDIDATES }; // the last: own kernels
@@ -112,7 +112,7 @@ static ls_status measure(ls_cuda_libraries *libraries, ls_cuda_conv_algorithm *a
 // algorithm->engine: ENGINES for own kernels
 static ls_status choose(ls_cuda_libraries *libraries, ls_cuda_conv_algorithm *algorithm, const ls_conv_attr *a,
     const char *layer, const ls_cuda_own_conv *own, const char **chosen) {
-    ls_algorithm_cache *cache = libraries->device->plans;
+    ls_algorithm_cache *cache = libraries->device->algorithms;
     char key[256], choice[16];
     int measured;
     *chosen = LS_CHOSEN_BY_RULE;

@@ -29,7 +29,7 @@ RULE = "src/device/gpu/norm_rule.c"
 TRAIN = "src/train"
 LIMIT_S = 240  # of a test program; far above what it takes
 
-OPERATORS, SEAM, QUEUES, TRAINING = "test_device_cuda_operators", "test_device_cuda_vendor", "test_device_cuda_queue", "test_train_cuda"
+OPERATORS, SEAM, QUEUES, TRAINING = "test_device_cuda_operators", "test_device_cuda_libraries", "test_device_cuda_queue", "test_train_cuda"
 NCCL_CALLS = "test_device_cuda_nccl_calls"
 COLLECTIVE, COLLECTIVE_FAULTS, THREADS = "test_device_cuda_collective", "test_device_cuda_collective_faults", "test_device_cuda_threads"
 EMULATION, CHOICE, SNAPSHOT = "tests/emulation", "test_device_algorithm_choice", "test_run_snapshot"
@@ -249,7 +249,7 @@ FAULTS = [
     Fault("pooling: the relu before the bias", f"{KERNELS}/pool.cu", "        if (MAX && g.bias) p.value.v[k] += g.bias[channel + k];\n",
           "        if (MAX && g.bias && p.value.v[k] > 0) p.value.v[k] += g.bias[channel + k];\n", (OPERATORS,)),
     Fault("linear: the relu behind the bias is left out", f"{KERNELS}/bias.cu", "relu && value.v[i] < 0 ? 0 : value.v[i]", "value.v[i]", (OPERATORS, SEAM)),
-    Fault("linear: a bias is added twice", f"{CUDA}/weighted.c", "left = plan->algorithm ? bias", "left = plan->algorithm || plan->gemm ? bias",
+    Fault("linear: a bias is added twice", f"{CUDA}/conv_linear.c", "left = plan->algorithm ? bias", "left = plan->algorithm || plan->gemm ? bias",
           (SEAM,)),
     Fault("linear: the bias is read as fp32", f"{CUDA}/op_linear.c", ".bias_type = a->storage,", ".bias_type = LS_F32,", (OPERATORS,)),
     Fault("loss: the gradient of the sum where the mean's is wanted", f"{KERNELS}/loss.cuh", "LS_GRADIENT_SCALE(a.state, a.attr.mean_of)",
@@ -418,10 +418,10 @@ FAULTS = [
     Fault("batch norm: the gradients of gamma and beta", f"{KERNELS}/norm.cuh",
           "if (a.grad_beta) a.grad_beta[channel] += static_cast<float>(sum);", "if (a.grad_gamma) a.grad_gamma[channel] += static_cast<float>(sum);",
           (OPERATORS,)),
-    Fault("convolution: x and dy in the weight gradient", f"{CUDA}/weighted.c",
+    Fault("convolution: x and dy in the weight gradient", f"{CUDA}/conv_linear.c",
           "ls_cuda_direct_backward_weight(g, src, grad_dst, grad_weight,", "ls_cuda_direct_backward_weight(g, grad_dst, src, grad_weight,",
           (OPERATORS,)),
-    Fault("convolution by a library: x and dy in the weight gradient", f"{CUDA}/weighted.c",
+    Fault("convolution by a library: x and dy in the weight gradient", f"{CUDA}/conv_linear.c",
           "plan->algorithm, src, g->storage == LS_F32 ? grad_weight : rounded, grad_dst, room",
           "plan->algorithm, grad_dst, g->storage == LS_F32 ? grad_weight : rounded, src, room", (SEAM,)),
     Fault("sgd: gradient and momentum", f"{KERNELS}/update.cu",
@@ -557,9 +557,9 @@ FAULTS = [
           "_mm256_permute4x64_epi64(packed, 8)", "_mm256_permute4x64_epi64(packed, 2)", (CPU_PARTS, CPU_OPERATORS)),
     Fault("bf16: NaN becomes infinity", f"{CPU_KERNELS}/kernels.h",
           "_mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);", "0;", (CPU_PARTS, CPU_OPERATORS)),
-    Fault("bf16: what is computed on copies is not rounded back", f"{CPU}/copies.c",
+    Fault("bf16: what is computed on copies is not rounded back", f"{CPU}/through_fp32.c",
           "        if (c->is_written && args[c->arg].slab) convert(own, c, args[c->arg], in_fp32[c->arg]);\n", "        continue;\n", (CPU_OPERATORS,)),
-    Fault("bf16: copies lie in the fp32 operator's workspace", f"{CPU}/copies.c",
+    Fault("bf16: copies lie in the fp32 operator's workspace", f"{CPU}/through_fp32.c",
           "part_of(workspace, own->bytes,", "part_of(workspace, 0,", (CPU_OPERATORS,)),
     Fault("bf16: the optimizer leaves the copy as it was", f"{CPU}/op_update.c",
           "    if (run->copy) run->kernels_bf16->from_floats(run->weight + at, run->copy + at, n);\n", "", (CPU_OPERATORS,)),

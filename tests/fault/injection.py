@@ -148,7 +148,7 @@ TOLERATED = [
     ("clean", "opendir open", "what a killed process left is in nobody's way"),
     ("ls_read_beginning", "close", "nothing was written"),
     ("ls_live_file_put", "fstat", "asked only where a line cannot be written"),
-    ("ls_held_look", "", "says nothing about where the folder is"),
+    ("ls_pinned_look", "", "says nothing about where the folder is"),
     ("ls_path_room", "open fstatvfs close", "writing says what is wrong"),
     ("check_room", "stat", "checkpoints/ is taken for no other disk; writing says what is wrong"),
     ("ls_make_folders", "close", "that of a folder, which was synced"),

@@ -64,7 +64,7 @@ ls_status ls_onednn_new(int threads, ls_onednn **out) {
     ls_onednn *onednn = ls_new(1, sizeof *onednn, "oneDNN");
     onednn->threads = threads;
     ls_status status = fill(onednn);
-    return LS_GIVE(status, onednn, out, ls_onednn_free);
+    return LS_GIVE_OR_FREE(status, onednn, out, ls_onednn_free);
 }
 
 void ls_onednn_free(ls_onednn *onednn) {

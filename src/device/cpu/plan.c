@@ -76,7 +76,7 @@ ls_status ls_cpu_plan_new(ls_device *device, const ls_op_desc *desc, ls_plan **o
             "train.precision",
             desc->layer, ls_dtype_name(storage));
     if (storage == LS_BF16 && !has_bf16(family))
-        LS_TRY(ls_cpu_plan_by_copies((ls_cpu *)device, desc, makers[family], out));
+        LS_TRY(ls_cpu_plan_through_fp32((ls_cpu *)device, desc, makers[family], out));
     else
         LS_TRY(makers[family]((ls_cpu *)device, desc, out));
     choose_threads((ls_cpu_plan *)*out);

@@ -8,7 +8,7 @@
 // up][H][W][C rounded up]. Padding is zero and stays zero, so every kernel may treat it as data, 16 bytes at a time.
 //
 // This code is compiled in two ways: with the CUDA runtime, cuDNN and cuBLASLt, and in tests/emulation, which compiles
-// the same files for the processor. The libraries have an interface of their own (vendor.h). The emulation has no
+// the same files for the processor. The libraries have an interface of their own (libraries.h). The emulation has no
 // libraries and uses the direct kernels.
 #ifndef LS_DEVICE_CUDA_CUDA_H
 #define LS_DEVICE_CUDA_CUDA_H
@@ -23,7 +23,7 @@ enum { LS_CUDA_CHANNELS = 8 };
 // which takes 384 MiB.
 #define LS_CUDA_WORKSPACE_LIMIT ((size_t)512 << 20)
 
-typedef struct ls_cuda_libraries ls_cuda_libraries; // vendor.h
+typedef struct ls_cuda_libraries ls_cuda_libraries; // libraries.h
 
 typedef struct {
     ls_device base;
@@ -34,8 +34,8 @@ typedef struct {
     int alone;           // all blocks of a kernel may wait for each other (ls_device_options)
     size_t memory_bytes;
     int tf32;
-    int no_library, no_implicit_gemm; // set by ls_device_options.convolution
-    struct ls_algorithm_cache *plans; // borrowed; NULL: no algorithms are timed
+    int no_library, no_implicit_gemm;      // set by ls_device_options.convolution
+    struct ls_algorithm_cache *algorithms; // borrowed; NULL: no algorithms are timed
     size_t workspace_limit;
     ls_cuda_libraries *libraries; // NULL: direct kernels only
     pthread_mutex_t lock;         // protects the members below, which every enqueuing thread writes

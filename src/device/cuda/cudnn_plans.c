@@ -4,7 +4,7 @@
 // Engines that compile at run time are left out. Each would take about a second at start-up, and without them the list
 // is the same with and without a GPU.
 #include "base/memory.h"
-#include "device/cuda/vendor_internal.h"
+#include "device/cuda/libraries_internal.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -11,7 +11,7 @@
 
 #include "base/memory.h"
 #include "device/cuda/cuda.h"
-#include "device/cuda/vendor.h"
+#include "device/cuda/libraries.h"
 
 // NVTX is only a header. It does nothing unless a profiler runs.
 #ifdef LS_CUDA_NVTX
@@ -134,7 +134,7 @@ static ls_status cuda_open(const ls_device_options *options, ls_device **out) {
     pthread_mutex_init(&cuda->lock, NULL);
     cuda->base.api = &ls_device_cuda;
     cuda->tf32 = options->tf32;
-    cuda->plans = options->plans;
+    cuda->algorithms = options->algorithms;
     cuda->workspace_limit = options->workspace_limit_bytes ? options->workspace_limit_bytes : LS_CUDA_WORKSPACE_LIMIT;
     LS_TRY_GOTO(take_convolution(cuda, options->convolution));
     LS_TRY_GOTO(take_gpu(cuda, options->index, options->alone));

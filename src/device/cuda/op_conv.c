@@ -4,7 +4,7 @@
 //
 // cuDNN adds a weight gradient to an fp32 array, but overwrites a 16-bit array. So for 16-bit gradients it is used only
 // if there is a separate array for them (attr.rounds).
-#include "device/cuda/weighted.h"
+#include "device/cuda/conv_linear.h"
 
 #define IMPLICIT "implicit gemm"
 
@@ -25,9 +25,9 @@ static int is_faster(const ls_cuda_conv_geometry *g, ls_op op) {
     return weights <= (narrow ? 18432 : 9216);
 }
 
-// Runs the implicit GEMM of `context`, an ls_cuda_weighted_plan, once, to be timed.
+// Runs the implicit GEMM of `context`, an ls_cuda_conv_linear_plan, once, to be timed.
 static void run_implicit(void *context, void *image, void *weight, void *result, void *workspace, ls_queue *queue) {
-    const ls_cuda_weighted_plan *parts = context;
+    const ls_cuda_conv_linear_plan *parts = context;
     const ls_op op = parts->head.base.desc.op;
     if (op == LS_OP_CONV_FORWARD) {
         ls_cuda_implicit_gemm_forward(parts->implicit, image, weight, NULL, result, queue->stream);
@@ -41,7 +41,7 @@ static void run_implicit(void *context, void *image, void *weight, void *result,
 
 // Chooses the faster of a library's plan and own kernels. *chosen: as ls_plan.chosen.
 static ls_status choose_faster(
-    ls_cuda_device *device, const ls_op_desc *desc, ls_cuda_weighted_plan *parts, const char **chosen) {
+    ls_cuda_device *device, const ls_op_desc *desc, ls_cuda_conv_linear_plan *parts, const char **chosen) {
     const ls_cuda_conv_geometry *g = &parts->geometry;
     const size_t gradient = (size_t)g->padded_k * (size_t)g->kernel_h * (size_t)g->kernel_w * (size_t)g->padded_c;
     parts->head.base.desc = *desc;
@@ -54,7 +54,7 @@ static ls_status choose_faster(
 
 // Chooses the kernels and sets them in parts. If none is set, the direct kernels compute the convolution.
 static ls_status choose(
-    ls_cuda_device *device, const ls_op_desc *desc, ls_cuda_weighted_plan *parts, const char **chosen) {
+    ls_cuda_device *device, const ls_op_desc *desc, ls_cuda_conv_linear_plan *parts, const char **chosen) {
     const ls_conv_attr *a = &desc->attr.conv;
     const size_t shared = ls_cuda_shared_bytes(device->capability);
     const int room = desc->op != LS_OP_CONV_BACKWARD_WEIGHT || a->storage == LS_F32 || a->rounds;
@@ -79,9 +79,9 @@ static ls_status choose(
 ls_status ls_cuda_conv_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out) {
     const ls_conv_attr *a = &desc->attr.conv;
     int padded_c = ls_cuda_channels(a->src.c), padded_k = ls_cuda_channels(a->dst.c);
-    ls_cuda_weighted_plan parts = { .geometry = { a->src.n, a->src.h, a->src.w, a->src.c, a->dst.h, a->dst.w, a->dst.c,
-                                        padded_c, padded_k, a->kernel_h, a->kernel_w, a->stride_h, a->stride_w,
-                                        a->pad_h, a->pad_w, a->dilation, a->groups, a->storage },
+    ls_cuda_conv_linear_plan parts = { .geometry = { a->src.n, a->src.h, a->src.w, a->src.c, a->dst.h, a->dst.w,
+                                           a->dst.c, padded_c, padded_k, a->kernel_h, a->kernel_w, a->stride_h,
+                                           a->stride_w, a->pad_h, a->pad_w, a->dilation, a->groups, a->storage },
         .has_bias = a->has_bias,
         .bias_only = a->bias_only,
         .bias_type = LS_F32,
@@ -92,7 +92,7 @@ ls_status ls_cuda_conv_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_p
                        : parts.implicit  ? IMPLICIT
                        : parts.depthwise ? "depthwise"
                                          : "direct";
-    LS_TRY(ls_cuda_weighted_plan_make(device, desc, name, &parts, out));
+    LS_TRY(ls_cuda_conv_linear_plan_make(device, desc, name, &parts, out));
     (*out)->chosen = chosen;
     return LS_SUCCESS;
 }

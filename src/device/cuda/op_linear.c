@@ -7,9 +7,9 @@
 // inputs = height * width * padded channels; outputs are padded too. Padding is zero in A or B. The weight and bias
 // gradients of a layer that is small enough for a head (ls_linear_is_small) are one launch of an own kernel.
 #include "device/cuda/kernels/head.h"
-#include "device/cuda/weighted.h"
+#include "device/cuda/conv_linear.h"
 
-static ls_cuda_gemm_attr product_of(ls_op op, const ls_cuda_weighted_plan *own) {
+static ls_cuda_gemm_attr product_of(ls_op op, const ls_cuda_conv_linear_plan *own) {
     const ls_cuda_conv_geometry *g = &own->geometry;
     int batch = g->n, inputs = g->padded_c, outputs = g->padded_k;
     ls_cuda_gemm_attr forward = { .m = batch,
@@ -63,7 +63,7 @@ ls_status ls_cuda_linear_plan(ls_cuda_device *device, const ls_op_desc *desc, ls
         *out = &plan->base;
         return LS_SUCCESS;
     }
-    ls_cuda_weighted_plan parts = {
+    ls_cuda_conv_linear_plan parts = {
         .geometry =
             ls_cuda_linear_geometry(a->src.n, inputs, a->out_features, ls_cuda_channels(a->out_features), a->storage),
         .has_bias = a->has_bias,
@@ -76,5 +76,5 @@ ls_status ls_cuda_linear_plan(ls_cuda_device *device, const ls_op_desc *desc, ls
         ls_cuda_gemm_attr product = product_of(desc->op, &parts);
         LS_TRY(ls_cuda_gemm_new(device->libraries, &product, desc->layer, &parts.gemm));
     }
-    return ls_cuda_weighted_plan_make(device, desc, parts.gemm ? "cublaslt" : "direct", &parts, out);
+    return ls_cuda_conv_linear_plan_make(device, desc, parts.gemm ? "cublaslt" : "direct", &parts, out);
 }

@@ -59,5 +59,5 @@ ls_status ls_cuda_loss_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_p
     plan->base.base.workspace_bytes = (size_t)a->logits.n * (sizeof(float) + sizeof(int));
     ls_status status =
         ls_cuda_slab_new(&device->base, LS_MEMORY_DEVICE, sizeof(unsigned), "the loss's counter", &plan->done);
-    return LS_GIVE(status, &plan->base.base, out, ls_cuda_plan_free);
+    return LS_GIVE_OR_FREE(status, &plan->base.base, out, ls_cuda_plan_free);
 }

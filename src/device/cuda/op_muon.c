@@ -5,7 +5,7 @@
 #include "base/memory.h"
 #include "device/cuda/cuda.h"
 #include "device/cuda/kernels/muon.h"
-#include "device/cuda/vendor.h"
+#include "device/cuda/libraries.h"
 
 enum { GRAM, FACTOR, NEXT, PRODUCTS, ALIGN = 256 };
 static const double FILL = 3; // most work of the padded batch, as a multiple of the matrices' own work
@@ -209,5 +209,5 @@ ls_status ls_cuda_muon_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_p
     own->plan.free_parts = free_parts;
     ls_status status = make(device, own, list);
     free(list);
-    return LS_GIVE(status, &own->plan.base, out, ls_cuda_plan_free);
+    return LS_GIVE_OR_FREE(status, &own->plan.base, out, ls_cuda_plan_free);
 }

@@ -117,7 +117,7 @@ ls_status ls_cuda_optimizer_plan(ls_cuda_device *device, const ls_op_desc *desc,
     own->plan.free_parts = free_segments;
     if (desc->op == LS_OP_LARS) own->plan.base.workspace_bytes = ls_cuda_lars_workspace(&desc->attr.optimizer);
     ls_status status = upload_segments(device, &desc->attr.optimizer, &own->segments);
-    return LS_GIVE(status, &own->plan.base, out, ls_cuda_plan_free);
+    return LS_GIVE_OR_FREE(status, &own->plan.base, out, ls_cuda_plan_free);
 }
 
 // --- other operators -----------------------------------------------------------------------------
@@ -177,5 +177,5 @@ ls_status ls_cuda_step_control_plan(ls_cuda_device *device, const ls_op_desc *de
     own->plan.base.workspace_bytes = ls_cuda_control_workspace(desc->attr.step_control.count);
     ls_status status =
         ls_cuda_slab_new(&device->base, LS_MEMORY_DEVICE, sizeof(unsigned), "update control's counter", &own->done);
-    return LS_GIVE(status, &own->plan.base, out, ls_cuda_plan_free);
+    return LS_GIVE_OR_FREE(status, &own->plan.base, out, ls_cuda_plan_free);
 }

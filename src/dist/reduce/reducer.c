@@ -37,7 +37,7 @@ ls_status ls_reducer_new(const ls_reducer_options *options, ls_reducer **out) {
     ls_reducer *reducer = NULL;
     ls_status status = ls_comm_agree(options->comm, make(options, &reducer), NULL); // the rest needs all ranks
     if (!ls_failed(status) && reducer->kind->start) status = reducer->kind->start(reducer);
-    return LS_GIVE(status, reducer, out, ls_reducer_free);
+    return LS_GIVE_OR_FREE(status, reducer, out, ls_reducer_free);
 }
 
 void ls_reducer_free(ls_reducer *reducer) {

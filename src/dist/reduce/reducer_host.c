@@ -112,7 +112,7 @@ static ls_status start_launched(host_reducer *r, flight *f, int64_t launched) {
 }
 
 // Polls everything in flight; *news: how many were completed.
-static ls_status look(host_reducer *r, flight *f, int *news) {
+static ls_status poll_flights(host_reducer *r, flight *f, int *news) {
     *news = 0;
     for (int64_t i = f->oldest; i < f->started; i++) {
         int slot = slot_of(r, i), done = 0;
@@ -183,7 +183,7 @@ static void *communicate(void *context) {
 
         int news = 0;
         ls_status status = start_launched(reducer, &f, launched);
-        LS_THEN(status, look(reducer, &f, &news));
+        LS_THEN(status, poll_flights(reducer, &f, &news));
         if (news > 0 || changed) {
             f.active_s = ls_clock_seconds();
             f.nap_s = nap_first_s;
@@ -414,5 +414,5 @@ ls_status ls_reducer_host_new(const ls_reducer_options *options, ls_reducer **ou
     r->base = (ls_reducer){ .kind = &kind, .options = *options };
     init_locks(r);
     ls_status status = set_up(r);
-    return LS_GIVE(status, &r->base, out, host_free);
+    return LS_GIVE_OR_FREE(status, &r->base, out, host_free);
 }

@@ -135,5 +135,5 @@ ls_status ls_reducer_queue_new(const ls_reducer_options *options, ls_reducer **o
     queue_reducer *r = ls_new(1, sizeof *r, "reducer of %d buckets", options->bucket_count);
     r->base = (ls_reducer){ .kind = &kind, .options = *options };
     ls_status status = fill(r);
-    return LS_GIVE(status, &r->base, out, queue_free);
+    return LS_GIVE_OR_FREE(status, &r->base, out, queue_free);
 }

@@ -50,7 +50,7 @@ ls_status ls_staging_new(const ls_reducer_options *options, ls_staging **out) {
         .buckets = options->buckets,
         .count = options->bucket_count };
     ls_status status = fill(s, options);
-    return LS_GIVE(status, s, out, ls_staging_free);
+    return LS_GIVE_OR_FREE(status, s, out, ls_staging_free);
 }
 
 void ls_staging_free(ls_staging *s) {

@@ -36,7 +36,7 @@ ls_status ls_collective_monitor_new(
     monitor->progress.last_tag = -1;
     pthread_mutex_init(&monitor->mutex, NULL);
     ls_status status = ls_ticker_start(what, period_s, poll_state, monitor, &monitor->ticker);
-    return LS_GIVE(status, monitor, out, ls_collective_monitor_free);
+    return LS_GIVE_OR_FREE(status, monitor, out, ls_collective_monitor_free);
 }
 
 void ls_collective_monitor_free(ls_collective_monitor *monitor) {

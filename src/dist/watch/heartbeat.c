@@ -148,7 +148,7 @@ ls_status ls_heartbeat_open(const ls_watched_ranks *ranks, ls_heartbeat **out) {
     ls_heartbeat_peer *peers = ls_new(n, sizeof *peers, "heartbeats of %zu ranks", n);
     heartbeat->table.peer = peers;
     ls_status status = exchange_addresses(heartbeat, ranks, peers);
-    return LS_GIVE(status, heartbeat, out, ls_heartbeat_close);
+    return LS_GIVE_OR_FREE(status, heartbeat, out, ls_heartbeat_close);
 }
 
 void ls_heartbeat_close(ls_heartbeat *heartbeat) {

@@ -47,7 +47,7 @@ ls_status ls_init_timeout_new(const ls_launcher *launcher, ls_init_timeout **out
     timeout->limit_s = limit_s;
     timeout->launcher = *launcher;
     ls_status status = ls_ticker_start("watch over MPI's start", tick_s, watch, timeout, &timeout->ticker);
-    return LS_GIVE(status, timeout, out, ls_init_timeout_free);
+    return LS_GIVE_OR_FREE(status, timeout, out, ls_init_timeout_free);
 }
 
 void ls_init_timeout_free(ls_init_timeout *timeout) {

@@ -299,7 +299,7 @@ ls_status ls_watchdog_new(
     watchdog->completed = -1;
     pthread_mutex_init(&watchdog->device_mutex, NULL);
     ls_status status = start(watchdog);
-    return LS_GIVE(status, watchdog, out, ls_watchdog_free);
+    return LS_GIVE_OR_FREE(status, watchdog, out, ls_watchdog_free);
 }
 
 static void wake(ls_watchdog *watchdog) {

@@ -117,7 +117,7 @@ ls_status ls_bench_peak_new(ls_device *device, ls_dtype storage, ls_bench_peak *
     LS_TRY(LS_NEW(peak, 1, "matmul peak"));
     peak->device = device;
     ls_status status = choose_size(peak, storage);
-    return LS_GIVE(status, peak, out, ls_bench_peak_free);
+    return LS_GIVE_OR_FREE(status, peak, out, ls_bench_peak_free);
 }
 
 void ls_bench_peak_free(ls_bench_peak *peak) {

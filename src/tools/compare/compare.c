@@ -398,7 +398,7 @@ ls_status ls_compare(ls_side *a, ls_side *b, cJSON **report) {
     comparison c = { .a = a, .b = b, .differs_at = -1, .are_runs = a->kind == LS_SIDE_RUN && b->kind == LS_SIDE_RUN };
     cJSON *tree = cJSON_CreateObject();
     ls_status status = compare_all(&c, tree);
-    return LS_GIVE(status, tree, report, cJSON_Delete);
+    return LS_GIVE_OR_FREE(status, tree, report, cJSON_Delete);
 }
 
 static const char *member(const cJSON *object, const char *name) {

@@ -160,7 +160,7 @@ static ls_status read_all(const char *path, ls_side *s) {
 ls_status ls_side_read(const char *path, ls_side **out) {
     ls_side *s = ls_new(1, sizeof *s, "%s", path);
     ls_status status = read_all(path, s);
-    return LS_GIVE(status, s, out, ls_side_free);
+    return LS_GIVE_OR_FREE(status, s, out, ls_side_free);
 }
 
 void ls_side_free(ls_side *s) {

@@ -318,7 +318,7 @@ static void look_at_gpus(const ls_devices *devices, int libraries, ls_facts *fac
     if (facts->gpus) ls_text_cut(facts->gpu, sizeof facts->gpu, "%s", gpus[0].name);
     for (int p = 0; p < LS_GPU_PLUGIN_COUNT; p++) {
         const ls_gpu_machine *machine = &devices->machine[p];
-        if (!ls_gpu_plugins[p].vendor->look) continue;
+        if (!ls_gpu_plugins[p].vendor->fill) continue;
         ls_text_cut(facts->driver, sizeof facts->driver, "%s", machine->driver_release);
         ls_text_cut(facts->driver_path, sizeof facts->driver_path, "%s", machine->driver_path);
         ls_text_cut(facts->driver_problem, sizeof facts->driver_problem, "%s", machine->driver_problem);

@@ -23,7 +23,7 @@ void ls_devices_look(ls_devices *f) {
     f->memory_bytes = pages > 0 && page > 0 ? (size_t)pages * (size_t)page : 0;
     list_features(&f->cpus, f->features);
     for (int p = 0; p < LS_GPU_PLUGIN_COUNT; p++)
-        if (ls_gpu_plugins[p].vendor->look) ls_gpu_plugins[p].vendor->look(&f->machine[p]);
+        if (ls_gpu_plugins[p].vendor->fill) ls_gpu_plugins[p].vendor->fill(&f->machine[p]);
     f->why = "";
 }
 
@@ -98,7 +98,7 @@ static void print_problems(FILE *file, const ls_gpu_plugin_row *plugin, const ls
 void ls_devices_print(const ls_devices *f, FILE *file) {
     print_devices(file, f);
     for (int p = 0; p < LS_GPU_PLUGIN_COUNT; p++) {
-        if (!ls_gpu_plugins[p].vendor->look) continue;
+        if (!ls_gpu_plugins[p].vendor->fill) continue;
         print_libraries(file, &ls_gpu_plugins[p], &f->machine[p]);
         print_problems(file, &ls_gpu_plugins[p], &f->machine[p]);
     }
@@ -167,7 +167,7 @@ void ls_devices_json(const ls_devices *f, cJSON *tree) {
         const ls_gpu_plugin_row *plugin = &ls_gpu_plugins[p];
         for (int i = 0; i < f->machine[p].card_count; i++) add_card(devices, plugin, &f->machine[p], i);
         // the first plugin's are at the top, those of others under their name
-        if (plugin->vendor->look)
+        if (plugin->vendor->fill)
             add_libraries(p == 0 ? tree : ls_json_add_object(tree, plugin->type), plugin, &f->machine[p]);
     }
     cJSON *chosen = ls_json_add_object(tree, "auto");

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include "base/atomic_file.h"
-#include "base/held.h"
+#include "base/pinned_folder.h"
 #include "base/json.h"
 #include "base/memory.h"
 #include "train/run_weights.h"
@@ -200,7 +200,7 @@ ls_status ls_nonfinite_write(
     snprintf(partial, sizeof partial, "%s.partial", folder);
     snprintf(r->folder, sizeof r->folder, "%s", folder); // its own facts name it
     ls_status status = write_files(session, partial, r, samples, sums);
-    if (!ls_failed(status) && ls_held_rename(partial, folder) != 0)
+    if (!ls_failed(status) && ls_pinned_rename(partial, folder) != 0)
         status = ls_fail(LS_STORAGE, "%s: rename to %s: %s", partial, folder, strerror(errno));
     LS_THEN(status, ls_sync_folder(run));
     if (ls_failed(status)) r->folder[0] = '\0';

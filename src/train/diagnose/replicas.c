@@ -31,7 +31,7 @@ ls_status ls_replicas_new(const ls_run_session *session, ls_replicas **out) {
         r->checked_at = -1;
         status = ls_try_new(&r->values, largest, sizeof *r->values, "comparison of replicas");
     }
-    return LS_GIVE(status, r, out, ls_replicas_free);
+    return LS_GIVE_OR_FREE(status, r, out, ls_replicas_free);
 }
 
 void ls_replicas_free(ls_replicas *r) {

@@ -36,11 +36,11 @@ static double clock_of(const ls_straggler_info *f, int rank) {
 }
 
 // The mean over ranks with this mark, of those where it is known.
-static double mean_of(const ls_straggler_info *f, const uint64_t *late, uint64_t mark, figure *figure_of) {
+static double mean_of(const ls_straggler_info *f, const uint64_t *is_slow, uint64_t mark, figure *figure_of) {
     double sum = 0;
     int count = 0;
     for (int r = 0; r < f->ranks; r++) {
-        double value = late[r] == mark ? figure_of(f, r) : NAN;
+        double value = is_slow[r] == mark ? figure_of(f, r) : NAN;
         if (isnan(value)) continue;
         sum += value;
         count++;
@@ -48,7 +48,7 @@ static double mean_of(const ls_straggler_info *f, const uint64_t *late, uint64_t
     return count > 0 ? sum / count : NAN;
 }
 
-double ls_stragglers_find(const ls_straggler_info *f, uint64_t *late) {
+double ls_stragglers_find(const ls_straggler_info *f, uint64_t *is_slow) {
     double least = INFINITY, most = 0;
     int count = 0;
     for (int r = 0; r < f->ranks; r++) {
@@ -56,11 +56,11 @@ double ls_stragglers_find(const ls_straggler_info *f, uint64_t *late) {
         most = fmax(most, wait_of(f, r));
     }
     for (int r = 0; r < f->ranks; r++) {
-        late[r] = wait_of(f, r) < least + LAST_PART * (most - least);
-        count += late[r] != 0;
+        is_slow[r] = wait_of(f, r) < least + LAST_PART * (most - least);
+        count += is_slow[r] != 0;
     }
     if (count == 0 || count > f->ranks / 2 || f->seconds <= 0) return 0;
-    return (mean_of(f, late, 0, wait_of) - mean_of(f, late, 1, wait_of)) / f->seconds;
+    return (mean_of(f, is_slow, 0, wait_of) - mean_of(f, is_slow, 1, wait_of)) / f->seconds;
 }
 
 // --- why -----------------------------------------------------------------------------------------
@@ -69,27 +69,27 @@ static double cores_of(const ls_straggler_info *f, int rank) {
     return ls_rank_table_cores(f->places, f->ranks, rank);
 }
 
-static void describe_cause(const ls_straggler_info *f, const uint64_t *late, double share, ls_text_room *out) {
+static void describe_cause(const ls_straggler_info *f, const uint64_t *is_slow, double share, ls_text_room *out) {
     static const struct {
         figure *figure_of;
         const char *format;
     } delays[] = { { loader_wait_of, "; %s loader waits %.2f s: slow data (data.workers, or where the files are)" },
         { core_wait_of, "; %s threads wait %.2f s for cores on which others run" } };
-    const char *whose = f->ranks > 0 && ls_rank_groups_size(late, f->ranks, 1) > 1 ? "their" : "its";
+    const char *whose = f->ranks > 0 && ls_rank_groups_size(is_slow, f->ranks, 1) > 1 ? "their" : "its";
     int known = 0;
     for (size_t i = 0; i < sizeof delays / sizeof *delays; i++) {
-        double mine = mean_of(f, late, 1, delays[i].figure_of) / f->seconds;
-        double others = mean_of(f, late, 0, delays[i].figure_of) / f->seconds;
+        double mine = mean_of(f, is_slow, 1, delays[i].figure_of) / f->seconds;
+        double others = mean_of(f, is_slow, 0, delays[i].figure_of) / f->seconds;
         if (!(mine - others >= CAUSE_PART * share)) continue;
         ls_text_put(out, delays[i].format, whose, mine);
         known = 1;
     }
-    double cores = mean_of(f, late, 1, cores_of), others_cores = mean_of(f, late, 0, cores_of);
+    double cores = mean_of(f, is_slow, 1, cores_of), others_cores = mean_of(f, is_slow, 0, cores_of);
     if (cores < FEW_PART * others_cores) {
         ls_text_put(out, "; %s share of cores is %.3g, the others' %.3g", whose, cores, others_cores);
         known = 1;
     }
-    double clock = mean_of(f, late, 1, clock_of), others_clock = mean_of(f, late, 0, clock_of);
+    double clock = mean_of(f, is_slow, 1, clock_of), others_clock = mean_of(f, is_slow, 0, clock_of);
     if (clock < SLOW_PART * others_clock) {
         ls_text_put(out, "; %s GPU runs at %.0f MHz, the others' at %.0f", whose, clock, others_clock);
         known = 1;
@@ -98,21 +98,21 @@ static void describe_cause(const ls_straggler_info *f, const uint64_t *late, dou
 }
 
 char *ls_stragglers_text(
-    const ls_straggler_info *f, const uint64_t *late, double share, char dst[LS_STRAGGLERS_TEXT_BYTES]) {
+    const ls_straggler_info *f, const uint64_t *is_slow, double share, char dst[LS_STRAGGLERS_TEXT_BYTES]) {
     ls_text_room out = { dst, LS_STRAGGLERS_TEXT_BYTES };
     char list[LIST_BYTES];
-    int count = ls_rank_groups_size(late, f->ranks, 1), first = 0, one_host = 1;
-    while (first < f->ranks - 1 && !late[first]) first++;
+    int count = ls_rank_groups_size(is_slow, f->ranks, 1), first = 0, one_host = 1;
+    while (first < f->ranks - 1 && !is_slow[first]) first++;
     const ls_rank_info *place = &f->places[first];
     for (int r = 0; r < f->ranks; r++)
-        if (late[r] && strcmp(f->places[r].host, place->host) != 0) one_host = 0;
-    ls_text_put(&out, "%s", ls_rank_groups_list(late, f->ranks, 1, list, sizeof list));
+        if (is_slow[r] && strcmp(f->places[r].host, place->host) != 0) one_host = 0;
+    ls_text_put(&out, "%s", ls_rank_groups_list(is_slow, f->ranks, 1, list, sizeof list));
     if (one_host)
         ls_text_put(&out, " (host %s%s%s)", place->host, count == 1 && place->cpus[0] ? ", cpus " : "",
             count == 1 ? place->cpus : "");
     ls_text_put(&out, " %s last: the others wait %.2f s of every second for %s", count > 1 ? "arrive" : "arrives",
         share, count > 1 ? "them" : "it");
-    describe_cause(f, late, share, &out);
+    describe_cause(f, is_slow, share, &out);
     return dst;
 }
 
@@ -124,7 +124,7 @@ struct ls_stragglers {
     // by rank, since the start: now; at the first record; at the last look; then what was spent since one of these
     ls_rank_time *now, *first, *last, *spent;
     double now_s, first_s, last_s, warned_s; // of training; warned_s: -INFINITY, never
-    uint64_t *late, *late_before;
+    uint64_t *is_slow, *is_slow_before;
     int records, in_a_row;
     char text[LS_STRAGGLERS_TEXT_BYTES];
 };
@@ -135,12 +135,12 @@ ls_status ls_stragglers_new(ls_comm *comm, const ls_rank_info *places, ls_stragg
     if (ranks == 1) return LS_SUCCESS;
     ls_stragglers *s = ls_new(1, sizeof *s, "times of %zu ranks", ranks);
     s->now = ls_new(4 * ranks, sizeof *s->now, "times of %zu ranks", ranks);
-    s->late = ls_new(2 * ranks, sizeof *s->late, "times of %zu ranks", ranks);
+    s->is_slow = ls_new(2 * ranks, sizeof *s->is_slow, "times of %zu ranks", ranks);
     s->comm = comm;
     s->first = s->now + ranks;
     s->last = s->first + ranks;
     s->spent = s->last + ranks;
-    s->late_before = s->late + ranks;
+    s->is_slow_before = s->is_slow + ranks;
     s->warned_s = -INFINITY;
     s->facts = (ls_straggler_info){ .ranks = (int)ranks, .spent = s->spent, .places = places };
     *out = s;
@@ -150,7 +150,7 @@ ls_status ls_stragglers_new(ls_comm *comm, const ls_rank_info *places, ls_stragg
 void ls_stragglers_free(ls_stragglers *s) {
     if (!s) return;
     free(s->now);
-    free(s->late);
+    free(s->is_slow);
     free(s);
 }
 
@@ -160,19 +160,19 @@ static double find_since(ls_stragglers *s, const ls_rank_time *then, double then
             .loader_wait = s->now[r].loader_wait - then[r].loader_wait,
             .core_wait = s->now[r].core_wait - then[r].core_wait };
     s->facts.seconds = s->now_s - then_s;
-    return ls_stragglers_find(&s->facts, s->late);
+    return ls_stragglers_find(&s->facts, s->is_slow);
 }
 
 // The end of an interval. A warning, or NULL.
 static const char *find_straggler(ls_stragglers *s) {
-    size_t bytes = (size_t)s->facts.ranks * sizeof *s->late;
+    size_t bytes = (size_t)s->facts.ranks * sizeof *s->is_slow;
     double share = find_since(s, s->last, s->last_s);
-    int same = memcmp(s->late, s->late_before, bytes) == 0;
+    int same = memcmp(s->is_slow, s->is_slow_before, bytes) == 0;
     s->in_a_row = share < LATE_SHARE ? 0 : same ? s->in_a_row + 1 : 1;
-    memcpy(s->late_before, s->late, bytes);
+    memcpy(s->is_slow_before, s->is_slow, bytes);
     if (s->in_a_row < IN_A_ROW || s->now_s - s->warned_s < REPEAT_SECONDS) return NULL;
     s->warned_s = s->now_s;
-    return ls_stragglers_text(&s->facts, s->late, share, s->text);
+    return ls_stragglers_text(&s->facts, s->is_slow, share, s->text);
 }
 
 ls_status ls_stragglers_report(ls_stragglers *s, const ls_rank_time *mine, double seconds, const ls_gpu_sample *gpus,
@@ -201,5 +201,5 @@ const char *ls_stragglers_sum_up(ls_stragglers *s, double *share) {
     if (!s || s->now_s - s->first_s < INTERVAL_SECONDS) return NULL;
     s->facts.gpus = NULL; // those of the last record, not of the run
     *share = find_since(s, s->first, s->first_s);
-    return *share < LATE_SHARE ? NULL : ls_stragglers_text(&s->facts, s->late, *share, s->text);
+    return *share < LATE_SHARE ? NULL : ls_stragglers_text(&s->facts, s->is_slow, *share, s->text);
 }

@@ -24,11 +24,11 @@ typedef struct {
 
 // late[r]: 1 for those that come last, at most half of all. Returns the share of the time that the others wait
 // for them on average; 0: none is late.
-double ls_stragglers_find(const ls_straggler_info *facts, uint64_t *late);
+double ls_stragglers_find(const ls_straggler_info *facts, uint64_t *is_slow);
 // "rank 3 (host b, cpus 4-7) arrives last: the others wait 0.18 s of every second for it; its loader waits 0.15 s: slow
 // data" into dst; returns dst.
 char *ls_stragglers_text(
-    const ls_straggler_info *facts, const uint64_t *late, double share, char dst[LS_STRAGGLERS_TEXT_BYTES]);
+    const ls_straggler_info *facts, const uint64_t *is_slow, double share, char dst[LS_STRAGGLERS_TEXT_BYTES]);
 
 typedef struct ls_stragglers ls_stragglers;
 

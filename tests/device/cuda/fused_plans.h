@@ -3,7 +3,7 @@
 #ifndef TESTS_DEVICE_CUDA_FUSED_PLANS_H
 #define TESTS_DEVICE_CUDA_FUSED_PLANS_H
 
-#include "device/cuda/vendor_internal.h"
+#include "device/cuda/libraries_internal.h"
 
 typedef enum {
     FUSED_STATISTICS, // y = conv(x, w), sums and sums of squares of y's channels

@@ -17,7 +17,7 @@ static int open_table(void) {
     if (length < 0) return 1;
     strcpy(strrchr(path, '/'), "/lockstep_cuda.so");
     int there = access(path, R_OK) == 0; // first: NVIDIA's libraries do not open under a sanitizer, which has no plugin
-    if (there) ls_gpu_nvidia.look(&machine);
+    if (there) ls_gpu_nvidia.fill(&machine);
     if (!there || !machine.libraries[LS_NVIDIA_NCCL].path[0]) {
         printf("skipped: the CUDA plugin or libnccl.so.2 is not there\n");
         return 77;

@@ -120,7 +120,7 @@ static void measured_plans_agree_with_ref(void **unused) {
     ls_device *ref = NULL;
     must(ls_algorithm_cache_open(NULL, "plans", &plans));
     must(ls_device_open("ref", &(ls_device_options){ .threads = 2 }, &ref, NULL));
-    ls_device *cuda = cuda_open_with(&(ls_device_options){ .tf32 = 1, .plans = plans });
+    ls_device *cuda = cuda_open_with(&(ls_device_options){ .tf32 = 1, .algorithms = plans });
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         ls_ops_options options = { .storage = types[i],
             .flops_max = cuda_is_real() ? 0 : 2e5 / SLOW,

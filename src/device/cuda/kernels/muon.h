@@ -1,4 +1,4 @@
-// muon.h - the element-wise parts of Muon (op_update.h). Its products are computed by vendor_gemm.c, or by
+// muon.h - the element-wise parts of Muon (op_update.h). Its products are computed by cublaslt.c, or by
 // ls_cuda_muon_multiply.
 //
 // Matrices form a batch x[matrices][small][large]. A smaller matrix is padded with zeros, which stay zero.

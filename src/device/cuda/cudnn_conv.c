@@ -1,5 +1,5 @@
-// vendor_conv.c - convolutions by cuDNN on a GPU. Chooses a plan by the heuristics' order or by timing, and runs it.
-#include "device/cuda/vendor_internal.h"
+// cudnn_conv.c - convolutions by cuDNN on a GPU. Chooses a plan by the heuristics' order or by timing, and runs it.
+#include "device/cuda/libraries_internal.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -128,7 +128,7 @@ static ls_status choose(ls_cuda_libraries *libraries, ls_op op, const ls_conv_at
     const ls_cudnn_target target = {
         .handle = libraries->cudnn, .tf32 = libraries->device->tf32, .workspace_limit = libraries->workspace_limit
     };
-    ls_algorithm_cache *cache = libraries->device->plans;
+    ls_algorithm_cache *cache = libraries->device->algorithms;
     ls_cudnn_request request = { op, attr, layer, .most = 1 };
     char key[KEY_BYTES], tag[LS_CUDNN_TAG_BYTES];
     make_key(libraries, op, attr, own, key);
@@ -161,7 +161,7 @@ static ls_status choose(ls_cuda_libraries *libraries, ls_op op, const ls_conv_at
     return LS_SUCCESS;
 }
 
-// --- vendor.h ------------------------------------------------------------------------------------
+// --- libraries.h ---------------------------------------------------------------------------------
 
 ls_status ls_cuda_conv_algorithm_new(ls_cuda_libraries *libraries, ls_op op, const ls_conv_attr *attr,
     const char *layer, const ls_cuda_own_conv *own, ls_cuda_conv_algorithm **out, const char **chosen) {

@@ -1,7 +1,7 @@
-// vendor_gemm.c - matrix products by cuBLASLt. The library is column-major: a row-major C[m][n] is its n x m matrix
+// cublaslt.c - matrix products by cuBLASLt. The library is column-major: a row-major C[m][n] is its n x m matrix
 // with leading dimension n. So C = op(A) op(B), transposed, is its product of B by A.
 #include "base/memory.h"
-#include "device/cuda/vendor_internal.h"
+#include "device/cuda/libraries_internal.h"
 
 #include <stdio.h>
 

@@ -1,9 +1,9 @@
-#include "device/cuda/weighted.h"
+#include "device/cuda/conv_linear.h"
 
 // Arguments have the names of a convolution's arguments; a linear layer's are the same (device/op_linear.h).
 
 static void run_forward(const ls_plan *base, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
-    const ls_cuda_weighted_plan *plan = (const ls_cuda_weighted_plan *)base;
+    const ls_cuda_conv_linear_plan *plan = (const ls_cuda_conv_linear_plan *)base;
     const ls_cuda_conv_geometry *g = &plan->geometry;
     void *src = ls_cuda_at(args[LS_CONV_FORWARD_SRC]), *weight = ls_cuda_at(args[LS_CONV_FORWARD_WEIGHT]);
     void *bias = plan->has_bias ? ls_cuda_at(args[LS_CONV_FORWARD_BIAS]) : NULL;
@@ -25,7 +25,7 @@ static void run_forward(const ls_plan *base, const ls_buffer *args, ls_buffer wo
 }
 
 static void run_backward_data(const ls_plan *base, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
-    const ls_cuda_weighted_plan *plan = (const ls_cuda_weighted_plan *)base;
+    const ls_cuda_conv_linear_plan *plan = (const ls_cuda_conv_linear_plan *)base;
     void *grad_dst = ls_cuda_at(args[LS_CONV_BACKWARD_DATA_GRAD_DST]);
     void *weight = ls_cuda_at(args[LS_CONV_BACKWARD_DATA_WEIGHT]);
     void *grad_src = ls_cuda_at(args[LS_CONV_BACKWARD_DATA_GRAD_SRC]);
@@ -43,7 +43,7 @@ static void run_backward_data(const ls_plan *base, const ls_buffer *args, ls_buf
 }
 
 static void run_backward_weight(const ls_plan *base, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
-    const ls_cuda_weighted_plan *plan = (const ls_cuda_weighted_plan *)base;
+    const ls_cuda_conv_linear_plan *plan = (const ls_cuda_conv_linear_plan *)base;
     const ls_cuda_conv_geometry *g = &plan->geometry;
     void *src = ls_cuda_at(args[LS_CONV_BACKWARD_WEIGHT_SRC]), *room = ls_cuda_at(workspace);
     void *grad_dst = ls_cuda_at(args[LS_CONV_BACKWARD_WEIGHT_GRAD_DST]);
@@ -79,18 +79,18 @@ static ls_cuda_run *const runs[] = {
     [LS_OP_LINEAR_BACKWARD_WEIGHT] = run_backward_weight,
 };
 
-static void free_products(const ls_cuda_weighted_plan *parts) {
+static void free_products(const ls_cuda_conv_linear_plan *parts) {
     ls_cuda_conv_algorithm_free(parts->algorithm);
     ls_cuda_gemm_free(parts->gemm);
     ls_cuda_implicit_gemm_free(parts->implicit);
 }
 
 static void free_parts(ls_plan *plan) {
-    free_products((ls_cuda_weighted_plan *)plan);
-    ls_cuda_slab_free(((ls_cuda_weighted_plan *)plan)->done);
+    free_products((ls_cuda_conv_linear_plan *)plan);
+    ls_cuda_slab_free(((ls_cuda_conv_linear_plan *)plan)->done);
 }
 
-static size_t workspace_of(const ls_cuda_weighted_plan *plan) {
+static size_t workspace_of(const ls_cuda_conv_linear_plan *plan) {
     const ls_cuda_conv_geometry *g = &plan->geometry;
     const size_t library = plan->algorithm ? ls_cuda_conv_workspace(plan->algorithm)
                            : plan->gemm    ? ls_cuda_gemm_workspace(plan->gemm)
@@ -105,9 +105,9 @@ static size_t workspace_of(const ls_cuda_weighted_plan *plan) {
     return bytes > bias ? bytes : bias; // the two parts run one after the other and share the workspace
 }
 
-ls_status ls_cuda_weighted_plan_make(ls_cuda_device *device, const ls_op_desc *desc, const char *name,
-    const ls_cuda_weighted_plan *parts, ls_plan **out) {
-    ls_cuda_weighted_plan *plan = ls_cuda_plan_make(device, desc, sizeof *plan, runs[desc->op], name);
+ls_status ls_cuda_conv_linear_plan_make(ls_cuda_device *device, const ls_op_desc *desc, const char *name,
+    const ls_cuda_conv_linear_plan *parts, ls_plan **out) {
+    ls_cuda_conv_linear_plan *plan = ls_cuda_plan_make(device, desc, sizeof *plan, runs[desc->op], name);
     ls_status status = LS_SUCCESS;
     const ls_cuda_plan head = plan->head;
     *plan = *parts;
@@ -120,5 +120,5 @@ ls_status ls_cuda_weighted_plan_make(ls_cuda_device *device, const ls_op_desc *d
         status = ls_cuda_slab_new(
             &device->base, LS_MEMORY_DEVICE, counters * sizeof(unsigned), "a bias gradient's counters", &plan->done);
     }
-    return LS_GIVE(status, &plan->head.base, out, ls_cuda_plan_free);
+    return LS_GIVE_OR_FREE(status, &plan->head.base, out, ls_cuda_plan_free);
 }

@@ -82,7 +82,7 @@ static measured_device open_measured(const char *emulation) {
     size_t all;
     setenv("LOCKSTEP_EMULATION", emulation, 1);
     assert_int_equal(ls_algorithm_cache_open(NULL, "plans", &m.cache).code, LS_OK);
-    const ls_device_options options = { .plans = m.cache };
+    const ls_device_options options = { .algorithms = m.cache };
     assert_int_equal(ls_device_open("cuda", &options, &m.device, NULL).code, LS_OK);
     assert_int_equal(m.device->api->memory(m.device, &m.free_bytes, &all).code, LS_OK);
     return m;

@@ -1,13 +1,13 @@
-// weighted.h - the common part of convolutions and linear layers on this device. A library's plan or own kernels
+// conv_linear.h - the common part of convolutions and linear layers on this device. A library's plan or own kernels
 // (implicit_gemm.h, depthwise.h, direct.h) compute the products. Biases, which no library plan includes for
 // convolutions, are computed here.
-#ifndef LS_DEVICE_CUDA_WEIGHTED_H
-#define LS_DEVICE_CUDA_WEIGHTED_H
+#ifndef LS_DEVICE_CUDA_CONV_LINEAR_H
+#define LS_DEVICE_CUDA_CONV_LINEAR_H
 
 #include "device/cuda/cuda.h"
 #include "device/cuda/kernels/depthwise.h"
 #include "device/cuda/kernels/implicit_gemm.h"
-#include "device/cuda/vendor.h"
+#include "device/cuda/libraries.h"
 
 typedef struct {
     ls_cuda_plan head;
@@ -21,11 +21,11 @@ typedef struct {
     ls_dtype bias_type; // forward
     int64_t rows;       // rows of dst: n * p * q
     ls_slab *done;      // counters of the bias gradient; NULL: there is none
-} ls_cuda_weighted_plan;
+} ls_cuda_conv_linear_plan;
 
 // Makes a plan of `desc` from `parts`, in which everything except the head is set. The plan owns the algorithm and the
 // products; they are freed if this fails.
-LS_CHECKED ls_status ls_cuda_weighted_plan_make(ls_cuda_device *device, const ls_op_desc *desc, const char *name,
-    const ls_cuda_weighted_plan *parts, ls_plan **out);
+LS_CHECKED ls_status ls_cuda_conv_linear_plan_make(ls_cuda_device *device, const ls_op_desc *desc, const char *name,
+    const ls_cuda_conv_linear_plan *parts, ls_plan **out);
 
 #endif

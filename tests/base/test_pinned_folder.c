@@ -2,7 +2,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "base/held.h"
+#include "base/pinned_folder.h"
 #include "support/cmocka.h"
 #include "support/temp.h"
 
@@ -22,12 +22,12 @@ static held hold_one(const char *ending) {
     snprintf(given, sizeof given, "%s%s", h.run, ending);
     assert_int_equal(mkdir(h.run, 0777), 0);
     h.fd = open(h.run, O_RDONLY | O_DIRECTORY);
-    ls_hold(given, h.fd);
+    ls_pin_folder(given, h.fd);
     return h;
 }
 
 static void let_go(held *h) {
-    ls_hold_release();
+    ls_unpin_folder();
     close(h->fd);
     temp_folder_remove(&h->folder);
 }
@@ -51,12 +51,12 @@ static void what_is_below_follows_the_folder(void **state) {
     static const char *const endings[] = { "", "/", "//" };
     for (int i = 0; i < 3; i++) {
         held h = hold_one(endings[i]);
-        char where[LS_HELD_PATH_BYTES], *data;
+        char where[LS_PINNED_PATH_BYTES], *data;
         size_t bytes;
-        assert_int_equal(ls_held_look(where), LS_HELD_IN_PLACE);
+        assert_int_equal(ls_pinned_look(where), LS_PINNED_IN_PLACE);
         assert_int_equal(rename(h.run, h.away), 0);
         make_and_write(&h); // nobody has taken its place
-        assert_int_equal(ls_held_look(where), LS_HELD_MOVED);
+        assert_int_equal(ls_pinned_look(where), LS_PINNED_MOVED);
         assert_string_equal(where, h.away);
         assert_false(is_there(h.folder.path, "run"));
         assert_true(is_there(h.away, "a/file") && is_there(h.folder.path, "running"));
@@ -64,16 +64,16 @@ static void what_is_below_follows_the_folder(void **state) {
         assert_int_equal(mkdir(h.run, 0777), 0); // somebody has
         assert_int_equal(unlink(h.other), 0);
         make_and_write(&h);
-        assert_int_equal(ls_held_look(where), LS_HELD_MOVED);
+        assert_int_equal(ls_pinned_look(where), LS_PINNED_MOVED);
         assert_int_equal(rmdir(h.run), 0); // it is empty
         assert_int_equal(ls_read_file(h.file, &data, &bytes).code, LS_OK);
         free(data);
         assert_true(ls_path_exists(h.file) && ls_path_exists(h.run));
-        assert_int_equal(ls_held_unlink(h.file), 0);
+        assert_int_equal(ls_pinned_unlink(h.file), 0);
         assert_false(is_there(h.away, "a/file"));
 
         assert_int_equal(rename(h.away, h.run), 0); // it is back
-        assert_int_equal(ls_held_look(where), LS_HELD_IN_PLACE);
+        assert_int_equal(ls_pinned_look(where), LS_PINNED_IN_PLACE);
         let_go(&h);
     }
 }
@@ -94,16 +94,16 @@ static void links_in_it_follow_it(void **state) {
 static void a_removed_folder_is_not_made_again(void **state) {
     (void)state;
     held h = hold_one("");
-    char where[LS_HELD_PATH_BYTES];
+    char where[LS_PINNED_PATH_BYTES];
     assert_int_equal(rmdir(h.run), 0);
-    assert_int_equal(ls_held_look(where), LS_HELD_REMOVED);
+    assert_int_equal(ls_pinned_look(where), LS_PINNED_REMOVED);
     assert_int_equal(ls_make_folders(h.file).code, LS_STORAGE);
     assert_int_equal(ls_write_file(h.run, "x", 1).code, LS_STORAGE);
     assert_int_equal(mkdir(h.run, 0777), 0);
-    assert_int_equal(ls_held_look(where), LS_HELD_REMOVED);
+    assert_int_equal(ls_pinned_look(where), LS_PINNED_REMOVED);
     assert_int_equal(ls_make_folders(h.file).code, LS_STORAGE);
-    ls_hold_release();
-    assert_int_equal(ls_held_look(where), LS_HELD_IN_PLACE); // none is held
+    ls_unpin_folder();
+    assert_int_equal(ls_pinned_look(where), LS_PINNED_IN_PLACE); // none is held
     assert_int_equal(ls_make_folders(h.file).code, LS_OK);
     let_go(&h);
 }

@@ -1,6 +1,6 @@
-// vendor.c - opens cuDNN and cuBLASLt.
+// libraries.c - opens cuDNN and cuBLASLt.
 #include "base/memory.h"
-#include "device/cuda/vendor_internal.h"
+#include "device/cuda/libraries_internal.h"
 
 #include <stdio.h>
 

@@ -1,11 +1,12 @@
-// vendor_internal.h - declarations shared by vendor*.c and cudnn_plans.c. cudnn_plans.c needs only cuDNN, no GPU and no
+// libraries_internal.h - declarations shared by libraries.c, cudnn_*.c and cublaslt.c.
+// cudnn_plans.c needs only cuDNN, no GPU and no
 // device: tests/device/cuda/cudnn_plans.c makes the same plans for described devices.
-#ifndef LS_DEVICE_CUDA_VENDOR_INTERNAL_H
-#define LS_DEVICE_CUDA_VENDOR_INTERNAL_H
+#ifndef LS_DEVICE_CUDA_LIBRARIES_INTERNAL_H
+#define LS_DEVICE_CUDA_LIBRARIES_INTERNAL_H
 
 #include <cublasLt.h>
 #include <cudnn.h>
-#include "device/cuda/vendor.h"
+#include "device/cuda/libraries.h"
 #include "device/algorithm_cache.h"
 
 enum {

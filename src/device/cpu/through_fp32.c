@@ -1,4 +1,4 @@
-// copies.c - bf16 operators without bf16 kernels: augmentation, resizing, linear layers and the loss, whose activations
+// through_fp32.c - bf16 operators without bf16 kernels: augmentation, resizing, linear layers and the loss, whose activations
 // are small. Each runs its fp32 plan on fp32 copies in the workspace: inputs are converted before the run, and outputs
 // are rounded after it.
 #include <assert.h>
@@ -17,18 +17,18 @@ typedef struct {
     argument_copy copies[COPIES_MAX];
     int count;
     size_t bytes; // size of all copies; the fp32 plan's workspace follows them
-} copies_plan;
+} fp32_plan;
 
-static void add(copies_plan *plan, int arg, int is_written, size_t elements) {
+static void add(fp32_plan *plan, int arg, int is_written, size_t elements) {
     plan->copies[plan->count++] = (argument_copy){ arg, is_written, elements, plan->bytes };
     plan->bytes += ls_cpu_round(elements * sizeof(float));
 }
 
-static void add_activation(copies_plan *plan, int arg, int is_written, ls_nchw shape) {
+static void add_activation(fp32_plan *plan, int arg, int is_written, ls_nchw shape) {
     add(plan, arg, is_written, ls_cpu_elements(plan->base.cpu, shape));
 }
 
-static void add_linear(copies_plan *plan, const ls_op_desc *desc) {
+static void add_linear(fp32_plan *plan, const ls_op_desc *desc) {
     const ls_linear_attr *a = &desc->attr.linear;
     const ls_nchw dst = { a->src.n, a->out_features, 1, 1 };
     const size_t weights = (size_t)a->out_features * ls_cpu_sample(plan->base.cpu, a->src);
@@ -48,7 +48,7 @@ static void add_linear(copies_plan *plan, const ls_op_desc *desc) {
 }
 
 // Lists the arguments to copy. in_fp32: descriptor of the fp32 plan.
-static void list_copies(copies_plan *plan, const ls_op_desc *desc, ls_op_desc *in_fp32) {
+static void list_copies(fp32_plan *plan, const ls_op_desc *desc, ls_op_desc *in_fp32) {
     switch (ls_op_family_of(desc->op)) {
     case LS_FAMILY_augment:
         in_fp32->attr.augment.storage = LS_F32;
@@ -92,7 +92,7 @@ static void convert_task(void *context, int task, int thread) {
         run->kernels->to_floats(activation, run->floats + at, n);
 }
 
-static void convert(const copies_plan *plan, const argument_copy *copy, ls_buffer activation, ls_buffer floats) {
+static void convert(const fp32_plan *plan, const argument_copy *copy, ls_buffer activation, ls_buffer floats) {
     convert_run run = { plan->base.cpu->kernels_bf16, copy, ls_buffer_host(activation), ls_cpu_floats_at(floats) };
     ls_pool_run(plan->base.cpu->pool, convert_task, &run, (int)((copy->elements + COPY_TASK - 1) / COPY_TASK));
 }
@@ -101,8 +101,8 @@ static ls_buffer part_of(ls_buffer buffer, size_t at, size_t bytes) {
     return ls_buffer_at(buffer.slab, buffer.offset + at, bytes);
 }
 
-static void copies_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
-    const copies_plan *own = (const copies_plan *)plan;
+static void run_through_fp32(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    const fp32_plan *own = (const fp32_plan *)plan;
     ls_buffer in_fp32[LS_OP_ARGS_MAX];
     for (int i = 0; i < ls_op_args(plan->desc.op); i++) in_fp32[i] = args[i];
     for (const argument_copy *c = own->copies; c < own->copies + own->count; c++) {
@@ -115,14 +115,14 @@ static void copies_run(const ls_plan *plan, const ls_buffer *args, ls_buffer wor
         if (c->is_written && args[c->arg].slab) convert(own, c, args[c->arg], in_fp32[c->arg]);
 }
 
-static void copies_release(ls_cpu_plan *plan) {
-    ls_cpu_plan_free(((copies_plan *)plan)->in_fp32);
+static void release_fp32_plan(ls_cpu_plan *plan) {
+    ls_cpu_plan_free(((fp32_plan *)plan)->in_fp32);
 }
 
-ls_status ls_cpu_plan_by_copies(ls_cpu *cpu, const ls_op_desc *desc, ls_cpu_maker *in_fp32, ls_plan **out) {
+ls_status ls_cpu_plan_through_fp32(ls_cpu *cpu, const ls_op_desc *desc, ls_cpu_maker *in_fp32, ls_plan **out) {
     ls_op_desc other = *desc;
-    copies_plan *plan = ls_cpu_plan_make(cpu, desc, sizeof *plan, copies_run, "");
-    plan->base.release = copies_release;
+    fp32_plan *plan = ls_cpu_plan_make(cpu, desc, sizeof *plan, run_through_fp32, "");
+    plan->base.release = release_fp32_plan;
     list_copies(plan, desc, &other);
     ls_status status = in_fp32(cpu, &other, &plan->in_fp32);
     if (ls_failed(status)) {

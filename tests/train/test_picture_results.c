@@ -8,7 +8,7 @@
 #include "data/image_decode.h"
 #include "data/image_resize.h"
 #include "data/thumbnail.h"
-#include "train/outcomes.h"
+#include "train/picture_results.h"
 
 enum { CLASSES = 7 };
 
@@ -26,25 +26,25 @@ static const struct {
     { 6, 0, 5, 0.97 },
 };
 
-static void add_pictures(ls_outcomes *outcomes) {
+static void add_pictures(ls_picture_results *outcomes) {
     for (size_t i = 0; i < sizeof pictures / sizeof pictures[0]; i++) {
         double logits[CLASSES];
         for (int k = 0; k < CLASSES; k++)
             logits[k] = 3 + log(k == pictures[i].likely ? pictures[i].probability : (1 - pictures[i].probability) / 6);
         if (pictures[i].probability < 0.2)
             for (int k = 0; k < CLASSES; k++) logits[k] = -2;
-        ls_outcomes_add(outcomes, pictures[i].index, pictures[i].label, logits);
+        ls_picture_results_add(outcomes, pictures[i].index, pictures[i].label, logits);
     }
 }
 
-static ls_evaluation *evaluated(ls_outcomes *outcomes) {
+static ls_evaluation *evaluated(ls_picture_results *outcomes) {
     ls_comm *self;
     ls_evaluation *e;
     must(ls_comm_self(&self));
-    must(ls_outcomes_gather(outcomes, self));
-    must(ls_outcomes_evaluate(outcomes, &e));
+    must(ls_picture_results_gather(outcomes, self));
+    must(ls_picture_results_evaluate(outcomes, &e));
     ls_comm_finish(self);
-    ls_outcomes_free(outcomes);
+    ls_picture_results_free(outcomes);
     return e;
 }
 
@@ -54,8 +54,8 @@ static void near(double seen, double expected) {
 
 static void by_hand(void **state) {
     (void)state;
-    ls_outcomes *outcomes;
-    must(ls_outcomes_new(7, CLASSES, &outcomes));
+    ls_picture_results *outcomes;
+    must(ls_picture_results_new(7, CLASSES, &outcomes));
     add_pictures(outcomes);
     ls_evaluation *e = evaluated(outcomes);
     assert_int_equal(e->samples, 6);
@@ -109,11 +109,11 @@ static void the_most_confident(void **state) {
     enum { PICTURES = 61 };
     double logit[PICTURES];
     int used[PICTURES] = { 0 };
-    ls_outcomes *outcomes;
-    must(ls_outcomes_new(PICTURES, 2, &outcomes));
+    ls_picture_results *outcomes;
+    must(ls_picture_results_new(PICTURES, 2, &outcomes));
     for (int i = 0; i < PICTURES; i++) {
         logit[i] = i * 37 % 7;
-        ls_outcomes_add(outcomes, i, i % 5 == 0, (const double[]){ 0, 0.1 + logit[i] }); // a fifth is right
+        ls_picture_results_add(outcomes, i, i % 5 == 0, (const double[]){ 0, 0.1 + logit[i] }); // a fifth is right
         used[i] = i % 5 == 0;
     }
     ls_evaluation *e = evaluated(outcomes);
@@ -131,10 +131,10 @@ static void the_most_confident(void **state) {
 // A network that has diverged has outputs that are no numbers: nothing is counted as right for that.
 static void not_a_number(void **state) {
     (void)state;
-    ls_outcomes *outcomes;
-    must(ls_outcomes_new(2, 6, &outcomes));
-    ls_outcomes_add(outcomes, 0, 4, (const double[]){ 0, 0, 0, 0, NAN, 0 });
-    ls_outcomes_add(outcomes, 1, 2, (const double[]){ 0, INFINITY, 0, 0, 0, 0 });
+    ls_picture_results *outcomes;
+    must(ls_picture_results_new(2, 6, &outcomes));
+    ls_picture_results_add(outcomes, 0, 4, (const double[]){ 0, 0, 0, 0, NAN, 0 });
+    ls_picture_results_add(outcomes, 1, 2, (const double[]){ 0, INFINITY, 0, 0, 0, 0 });
     ls_evaluation *e = evaluated(outcomes);
     assert_int_equal(e->correct, 0);
     assert_int_equal(e->top5, 1); // the second picture's class is behind one

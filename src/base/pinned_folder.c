@@ -1,4 +1,4 @@
-#include "base/held.h"
+#include "base/pinned_folder.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -7,15 +7,15 @@
 #include <string.h>
 #include <unistd.h>
 
-_Static_assert(LS_HELD_PATH_BYTES == PATH_MAX, "what the system calls a path");
+_Static_assert(LS_PINNED_PATH_BYTES == PATH_MAX, "what the system calls a path");
 
 static struct {
-    char path[LS_HELD_PATH_BYTES]; // without "/" at its end
+    char path[LS_PINNED_PATH_BYTES]; // without "/" at its end
     size_t length;
     int fd; // -1: none is held
 } self = { .fd = -1 };
 
-void ls_hold(const char *path, int fd) {
+void ls_pin_folder(const char *path, int fd) {
     self.length = strlen(path);
     while (self.length > 1 && path[self.length - 1] == '/') self.length--;
     if (self.length >= sizeof self.path) return; // the system has refused that
@@ -24,11 +24,11 @@ void ls_hold(const char *path, int fd) {
     self.fd = fd;
 }
 
-void ls_hold_release(void) {
+void ls_unpin_folder(void) {
     self.fd = -1;
 }
 
-size_t ls_held_length(const char *path) {
+size_t ls_pinned_length(const char *path) {
     if (self.fd < 0 || strncmp(path, self.path, self.length) != 0) return 0;
     return path[self.length] == '/' || path[self.length] == 0 ? self.length : 0;
 }
@@ -40,77 +40,77 @@ typedef struct {
 } place;
 
 static place place_of(const char *path) {
-    size_t length = ls_held_length(path);
+    size_t length = ls_pinned_length(path);
     if (!length) return (place){ AT_FDCWD, path };
     const char *name = path + length + strspn(path + length, "/");
     return (place){ self.fd, *name ? name : "." };
 }
 
 // Any other failure than "not there" is no sign of the folder: the system may be slow, or a right be missing.
-ls_held_state ls_held_look(char where[LS_HELD_PATH_BYTES]) {
+ls_pinned_state ls_pinned_look(char where[LS_PINNED_PATH_BYTES]) {
     struct stat ours, there;
     char link[64];
     where[0] = 0;
-    if (self.fd < 0 || fstat(self.fd, &ours) != 0) return LS_HELD_IN_PLACE;
-    if (ours.st_nlink == 0) return LS_HELD_REMOVED;
+    if (self.fd < 0 || fstat(self.fd, &ours) != 0) return LS_PINNED_IN_PLACE;
+    if (ours.st_nlink == 0) return LS_PINNED_REMOVED;
     if (stat(self.path, &there) == 0) {
-        if (there.st_dev == ours.st_dev && there.st_ino == ours.st_ino) return LS_HELD_IN_PLACE;
+        if (there.st_dev == ours.st_dev && there.st_ino == ours.st_ino) return LS_PINNED_IN_PLACE;
     } else if (errno != ENOENT && errno != ENOTDIR) {
-        return LS_HELD_IN_PLACE;
+        return LS_PINNED_IN_PLACE;
     }
     snprintf(link, sizeof link, "/proc/self/fd/%d", self.fd);
-    ssize_t length = readlink(link, where, LS_HELD_PATH_BYTES - 1);
+    ssize_t length = readlink(link, where, LS_PINNED_PATH_BYTES - 1);
     where[length > 0 ? length : 0] = 0;
-    return LS_HELD_MOVED;
+    return LS_PINNED_MOVED;
 }
 
-int ls_held_open(const char *path, int flags, mode_t mode) {
+int ls_pinned_open(const char *path, int flags, mode_t mode) {
     place at = place_of(path);
     return openat(at.fd, at.name, flags, mode);
 }
 
-int ls_held_stat(const char *path, struct stat *info) {
+int ls_pinned_stat(const char *path, struct stat *info) {
     place at = place_of(path);
     return fstatat(at.fd, at.name, info, 0);
 }
 
-int ls_held_lstat(const char *path, struct stat *info) {
+int ls_pinned_lstat(const char *path, struct stat *info) {
     place at = place_of(path);
     return fstatat(at.fd, at.name, info, AT_SYMLINK_NOFOLLOW);
 }
 
-int ls_held_access(const char *path, int mode) {
+int ls_pinned_access(const char *path, int mode) {
     place at = place_of(path);
     return faccessat(at.fd, at.name, mode, 0);
 }
 
-int ls_held_mkdir(const char *path, mode_t mode) {
+int ls_pinned_mkdir(const char *path, mode_t mode) {
     place at = place_of(path);
     return mkdirat(at.fd, at.name, mode);
 }
 
-int ls_held_unlink(const char *path) {
+int ls_pinned_unlink(const char *path) {
     place at = place_of(path);
     return unlinkat(at.fd, at.name, 0);
 }
 
-int ls_held_rmdir(const char *path) {
+int ls_pinned_rmdir(const char *path) {
     place at = place_of(path);
     return unlinkat(at.fd, at.name, AT_REMOVEDIR);
 }
 
-int ls_held_rename(const char *from, const char *to) {
+int ls_pinned_rename(const char *from, const char *to) {
     place source = place_of(from), target = place_of(to);
     return renameat(source.fd, source.name, target.fd, target.name);
 }
 
-ssize_t ls_held_readlink(const char *path, char *dst, size_t bytes) {
+ssize_t ls_pinned_readlink(const char *path, char *dst, size_t bytes) {
     place at = place_of(path);
     return readlinkat(at.fd, at.name, dst, bytes);
 }
 
-DIR *ls_held_opendir(const char *path) {
-    int fd = ls_held_open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+DIR *ls_pinned_opendir(const char *path) {
+    int fd = ls_pinned_open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     if (!dir && fd >= 0) {
         int error = errno;

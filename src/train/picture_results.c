@@ -1,4 +1,4 @@
-#include "train/outcomes.h"
+#include "train/picture_results.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -15,24 +15,24 @@ typedef struct {
     double probability, loss;
 } row_values;
 
-struct ls_outcomes {
+struct ls_picture_results {
     int64_t samples;
     int classes;
     row_classes *of; // by index
     row_values *values;
 };
 
-ls_status ls_outcomes_new(int64_t samples, int classes, ls_outcomes **out) {
-    ls_outcomes *o;
+ls_status ls_picture_results_new(int64_t samples, int classes, ls_picture_results **out) {
+    ls_picture_results *o;
     LS_TRY(ls_try_new(&o, 1, sizeof *o, "outcomes of an evaluation"));
-    *o = (ls_outcomes){ .samples = samples, .classes = classes };
+    *o = (ls_picture_results){ .samples = samples, .classes = classes };
     ls_status status = ls_try_new(&o->of, samples, sizeof *o->of, "outcomes of %lld pictures", (long long)samples);
     LS_THEN(
         status, ls_try_new(&o->values, samples, sizeof *o->values, "outcomes of %lld pictures", (long long)samples));
-    return LS_GIVE(status, o, out, ls_outcomes_free);
+    return LS_GIVE_OR_FREE(status, o, out, ls_picture_results_free);
 }
 
-void ls_outcomes_free(ls_outcomes *o) {
+void ls_picture_results_free(ls_picture_results *o) {
     if (!o) return;
     free(o->of);
     free(o->values);
@@ -56,20 +56,20 @@ static int place_of(const double *logits, int classes, int label) {
     return place;
 }
 
-void ls_outcomes_add(ls_outcomes *o, int64_t index, int label, const double *logits) {
+void ls_picture_results_add(ls_picture_results *o, int64_t index, int label, const double *logits) {
     int best;
     const double log_sum = ls_log_sum(logits, o->classes, &best), probability = exp(logits[best] - log_sum);
     o->of[index] = (row_classes){ label + 1, best + 1, place_of(logits, o->classes, label), 0 };
     o->values[index] = (row_values){ probability >= 0 ? probability : 0, log_sum - logits[label] };
 }
 
-ls_status ls_outcomes_gather(ls_outcomes *o, ls_comm *comm) {
+ls_status ls_picture_results_gather(ls_picture_results *o, ls_comm *comm) {
     const int64_t numbers = sizeof *o->of / sizeof(int32_t), values = sizeof *o->values / sizeof(double);
     LS_TRY(ls_comm_allreduce(comm, o->of, o->samples * numbers, LS_I32, LS_REDUCE_SUM));
     return ls_comm_allreduce(comm, o->values, o->samples * values, LS_F64, LS_REDUCE_SUM);
 }
 
-void ls_outcomes_mean(const ls_outcomes *o, double *loss, double *accuracy) {
+void ls_picture_results_mean(const ls_picture_results *o, double *loss, double *accuracy) {
     double sum = 0;
     int64_t count = 0, correct = 0;
     for (int64_t i = 0; i < o->samples; i++) {
@@ -123,7 +123,7 @@ static int compare_confusions(const void *left, const void *right) {
 }
 
 // A sorted list of counts: a matrix of 65536 classes would not fit into memory.
-static ls_status count_confusions(const ls_outcomes *o, ls_evaluation *e) {
+static ls_status count_confusions(const ls_picture_results *o, ls_evaluation *e) {
     int64_t pairs = 0, kept = 0;
     LS_TRY(ls_try_new(&e->confusion, e->samples, sizeof *e->confusion, "confusion of %d classes", e->classes));
     for (int64_t i = 0; i < o->samples; i++)
@@ -139,14 +139,14 @@ static ls_status count_confusions(const ls_outcomes *o, ls_evaluation *e) {
     return LS_SUCCESS;
 }
 
-ls_status ls_outcomes_evaluate(const ls_outcomes *o, ls_evaluation **out) {
+ls_status ls_picture_results_evaluate(const ls_picture_results *o, ls_evaluation **out) {
     ls_evaluation *e = ls_new(1, sizeof *e, "evaluation");
     *e = (ls_evaluation){ .set = "", .of = "", .classes = o->classes };
     e->per_class = ls_new(o->classes, sizeof *e->per_class, "counts of %d classes", o->classes);
     for (int64_t i = 0; i < o->samples; i++)
         if (o->of[i].label) count(e, i, &o->of[i], &o->values[i]);
     ls_status status = count_confusions(o, e);
-    return LS_GIVE(status, e, out, ls_evaluation_free);
+    return LS_GIVE_OR_FREE(status, e, out, ls_evaluation_free);
 }
 
 // --- names and pictures ----------------------------------------------------------------------------
@@ -158,7 +158,7 @@ static ls_status illustrate(const ls_dataset *dataset, ls_mistake *m) {
     return ls_thumbnail(dataset, m->index, LS_EVALUATION_SIDE, &m->png, &m->png_bytes);
 }
 
-ls_status ls_outcomes_illustrate(const ls_dataset *dataset, ls_evaluation *e) {
+ls_status ls_picture_results_illustrate(const ls_dataset *dataset, ls_evaluation *e) {
     e->names = ls_new(e->classes, sizeof *e->names, "names of %d classes", e->classes);
     for (int k = 0; k < e->classes; k++) e->names[k] = ls_new_text(ls_dataset_class(dataset, k));
     for (int i = 0; i < e->mistake_count; i++) LS_TRY(illustrate(dataset, &e->mistakes[i]));

@@ -5,10 +5,10 @@
 #include "data/png.h"
 #include "device/cuda_device.h"
 #include "support/temp.h"
-#include "train/sheet.h"
+#include "train/contact_sheet.h"
 #include "train/whole_run.h"
 
-enum { ROWS = 5, COLUMNS = 4, SIDE = 8, SCALE = LS_SHEET_CELL / SIDE };
+enum { ROWS = 5, COLUMNS = 4, SIDE = 8, SCALE = LS_CONTACT_SHEET_CELL / SIDE };
 
 static ls_config configured(const char *shape, const char *const *options) {
     ls_config cfg;
@@ -23,9 +23,10 @@ static ls_config configured(const char *shape, const char *const *options) {
     return cfg;
 }
 
-static ls_sheet sheet_of(const ls_config *cfg) {
-    ls_sheet sheet;
-    must(ls_sheet_new(cfg, &(ls_sheet_options){ .rows = ROWS, .columns = COLUMNS, .epoch = 3 }, &sheet));
+static ls_contact_sheet sheet_of(const ls_config *cfg) {
+    ls_contact_sheet sheet;
+    must(
+        ls_contact_sheet_new(cfg, &(ls_contact_sheet_options){ .rows = ROWS, .columns = COLUMNS, .epoch = 3 }, &sheet));
     return sheet;
 }
 
@@ -37,13 +38,14 @@ static uint8_t expected_pixel(const uint8_t *plane, const ls_augment_sample *d, 
 }
 
 static void check_cell(
-    const ls_sheet *sheet, int row, int column, const uint8_t *picture, const ls_augment_sample *d, int pad) {
+    const ls_contact_sheet *sheet, int row, int column, const uint8_t *picture, const ls_augment_sample *d, int pad) {
     const size_t plane = (size_t)sheet->shape.h * (size_t)sheet->shape.w;
-    for (int i = 0; i < 3 * LS_SHEET_CELL * LS_SHEET_CELL; i++) {
-        const int c = i / (LS_SHEET_CELL * LS_SHEET_CELL), y = i / LS_SHEET_CELL % LS_SHEET_CELL, x = i % LS_SHEET_CELL;
+    for (int i = 0; i < 3 * LS_CONTACT_SHEET_CELL * LS_CONTACT_SHEET_CELL; i++) {
+        const int c = i / (LS_CONTACT_SHEET_CELL * LS_CONTACT_SHEET_CELL),
+                  y = i / LS_CONTACT_SHEET_CELL % LS_CONTACT_SHEET_CELL, x = i % LS_CONTACT_SHEET_CELL;
         const uint8_t expected = expected_pixel(picture + c * SIDE * SIDE, d, pad, y / SCALE, x / SCALE);
-        const size_t at =
-            (size_t)c * plane + ls_sheet_at(sheet, row, column) + (size_t)y * (size_t)sheet->shape.w + (size_t)x;
+        const size_t at = (size_t)c * plane + ls_contact_sheet_at(sheet, row, column) +
+                          (size_t)y * (size_t)sheet->shape.w + (size_t)x;
         if (sheet->pixels[at] != expected)
             fail_msg("row %d, column %d, channel %d, pixel %d, %d: %d, expected %d", row, column, c, y, x,
                 sheet->pixels[at], expected);
@@ -56,7 +58,7 @@ static void pixels_are_those_of_the_epochs(void **state) {
         NULL };
     const ls_config cfg = configured("3x8x8", options);
     const ls_augmentation augmentation = ls_config_augmentation(&cfg);
-    ls_sheet sheet = sheet_of(&cfg);
+    ls_contact_sheet sheet = sheet_of(&cfg);
     ls_dataset *data;
     must(ls_dataset_open(&cfg, LS_SPLIT_TRAIN, &data));
     int gray = 0;
@@ -74,7 +76,7 @@ static void pixels_are_those_of_the_epochs(void **state) {
         }
     }
     ls_dataset_free(data);
-    ls_sheet_free(&sheet);
+    ls_contact_sheet_free(&sheet);
 }
 
 static void devices_and_threads_show_the_same(void **state) {
@@ -84,23 +86,23 @@ static void devices_and_threads_show_the_same(void **state) {
         { "device.type=ref", "device.threads=3" }, { "device.type=cpu", "device.threads=1" },
         { "device.type=cpu", "device.threads=4" }, { "device.type=cuda", "device.tf32=false" } };
     for (int i = 0; i < 2; i++) {
-        ls_sheet first = { 0 };
+        ls_contact_sheet first = { 0 };
         for (int m = 0; m < 5; m++) {
             const char *options[] = { machines[m][0], machines[m][1], "data.pad=2", "data.pad_mode=reflect",
                 "data.flip=true", "data.cutout=4", "data.brightness=0.3", "data.contrast=0.4", "data.crop_scale=0.1",
                 "data.mixup=0.8", "data.cutmix=1", "train.resolution=0:9, 4:7, 5:9x6", NULL };
             if (m == 4 && !getenv("LOCKSTEP_CUDA_PLUGIN") && !cuda_is_real()) continue;
             const ls_config cfg = configured(shapes[i], options);
-            ls_sheet sheet = sheet_of(&cfg);
+            ls_contact_sheet sheet = sheet_of(&cfg);
             if (m == 0) {
                 first = sheet;
                 continue;
             }
             if (memcmp(first.pixels, sheet.pixels, (size_t)ls_chw_count(first.shape)) != 0)
                 fail_msg("%s, %s: another sheet than ref's", machines[m][0], shapes[i]);
-            ls_sheet_free(&sheet);
+            ls_contact_sheet_free(&sheet);
         }
-        ls_sheet_free(&first);
+        ls_contact_sheet_free(&first);
     }
 }
 
@@ -127,12 +129,12 @@ static void what_cannot_be_shown_is_refused(void **state) {
     (void)state;
     static const char *const options[] = { "device.type=cpu", NULL };
     ls_config cfg = configured("3x8x8", options);
-    ls_sheet sheet;
-    ls_status status = ls_sheet_new(&cfg, &(ls_sheet_options){ .rows = 6, .columns = 1 }, &sheet);
+    ls_contact_sheet sheet;
+    ls_status status = ls_contact_sheet_new(&cfg, &(ls_contact_sheet_options){ .rows = 6, .columns = 1 }, &sheet);
     assert_int_equal(status.code, LS_USAGE);
     assert_string_equal(status.text, "--rows 6: data.dataset = synthetic has 5 training pictures");
     cfg = configured("2x8x8", options);
-    status = ls_sheet_new(&cfg, &(ls_sheet_options){ .rows = 1, .columns = 1 }, &sheet);
+    status = ls_contact_sheet_new(&cfg, &(ls_contact_sheet_options){ .rows = 1, .columns = 1 }, &sheet);
     assert_int_equal(status.code, LS_USAGE);
     assert_string_equal(status.text, "data.dataset = synthetic: pictures of 2 channels; a contact sheet shows 1 or 3");
 }

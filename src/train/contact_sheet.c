@@ -1,4 +1,4 @@
-#include "train/sheet.h"
+#include "train/contact_sheet.h"
 
 #include <math.h>
 #include <string.h>
@@ -11,8 +11,8 @@ enum { GRAY = 128, PARTS = 5 };
 
 typedef struct {
     const ls_config *cfg;
-    const ls_sheet_options *options;
-    ls_sheet *sheet;
+    const ls_contact_sheet_options *options;
+    ls_contact_sheet *sheet;
     ls_dataset *data;
     const ls_dataset_info *info;
     ls_session session;
@@ -28,20 +28,20 @@ typedef struct {
 static ls_status make_sheet(work *w) {
     const ls_chw s = w->info->shape;
     const int longer = s.h > s.w ? s.h : s.w,
-              scale = longer < LS_SHEET_CELL ? (LS_SHEET_CELL + longer - 1) / longer : 1;
-    ls_sheet *sheet = w->sheet;
+              scale = longer < LS_CONTACT_SHEET_CELL ? (LS_CONTACT_SHEET_CELL + longer - 1) / longer : 1;
+    ls_contact_sheet *sheet = w->sheet;
     sheet->cell = (ls_chw){ s.c, s.h * scale, s.w * scale };
-    sheet->shape = (ls_chw){ s.c, w->options->rows * (sheet->cell.h + LS_SHEET_GAP) + LS_SHEET_GAP,
-        (w->options->columns + 1) * (sheet->cell.w + LS_SHEET_GAP) + LS_SHEET_GAP };
+    sheet->shape = (ls_chw){ s.c, w->options->rows * (sheet->cell.h + LS_CONTACT_SHEET_GAP) + LS_CONTACT_SHEET_GAP,
+        (w->options->columns + 1) * (sheet->cell.w + LS_CONTACT_SHEET_GAP) + LS_CONTACT_SHEET_GAP };
     sheet->pixels = ls_new(ls_chw_count(sheet->shape), sizeof *sheet->pixels, "contact sheet of %d x %d pixels",
         sheet->shape.h, sheet->shape.w);
     memset(sheet->pixels, GRAY, (size_t)ls_chw_count(sheet->shape));
     return LS_SUCCESS;
 }
 
-size_t ls_sheet_at(const ls_sheet *sheet, int row, int column) {
-    const int y = LS_SHEET_GAP + row * (sheet->cell.h + LS_SHEET_GAP),
-              x = LS_SHEET_GAP + column * (sheet->cell.w + LS_SHEET_GAP);
+size_t ls_contact_sheet_at(const ls_contact_sheet *sheet, int row, int column) {
+    const int y = LS_CONTACT_SHEET_GAP + row * (sheet->cell.h + LS_CONTACT_SHEET_GAP),
+              x = LS_CONTACT_SHEET_GAP + column * (sheet->cell.w + LS_CONTACT_SHEET_GAP);
     return (size_t)y * (size_t)sheet->shape.w + (size_t)x;
 }
 
@@ -53,14 +53,15 @@ static uint8_t pixel_of(const float table[256], float value) {
 
 // values: of one picture, planar, of h * w pixels.
 static void put_picture(const work *w, int row, int column, const float *values, int height, int width) {
-    const ls_sheet *sheet = w->sheet;
+    const ls_contact_sheet *sheet = w->sheet;
     const size_t plane = (size_t)sheet->shape.h * (size_t)sheet->shape.w;
     for (int c = 0; c < sheet->cell.c; c++)
         for (int y = 0; y < sheet->cell.h; y++)
             for (int x = 0; x < sheet->cell.w; x++) {
                 const int from_y = (int)((int64_t)y * height / sheet->cell.h),
                           from_x = (int)((int64_t)x * width / sheet->cell.w);
-                const size_t to = ls_sheet_at(sheet, row, column) + (size_t)y * (size_t)sheet->shape.w + (size_t)x;
+                const size_t to =
+                    ls_contact_sheet_at(sheet, row, column) + (size_t)y * (size_t)sheet->shape.w + (size_t)x;
                 sheet->pixels[(size_t)c * plane + to] =
                     pixel_of(w->table + c * 256, values[((int64_t)c * height + from_y) * width + from_x]);
             }
@@ -223,8 +224,8 @@ static ls_status make(work *w) {
     return status;
 }
 
-ls_status ls_sheet_new(const ls_config *cfg, const ls_sheet_options *options, ls_sheet *out) {
-    *out = (ls_sheet){ 0 };
+ls_status ls_contact_sheet_new(const ls_config *cfg, const ls_contact_sheet_options *options, ls_contact_sheet *out) {
+    *out = (ls_contact_sheet){ 0 };
     work w = { .cfg = cfg, .options = options, .sheet = out };
     ls_status status = make(&w);
     ls_session_close(&w.session);
@@ -232,11 +233,11 @@ ls_status ls_sheet_new(const ls_config *cfg, const ls_sheet_options *options, ls
     free(w.pixels);
     free(w.table);
     free(w.seen);
-    if (ls_failed(status)) ls_sheet_free(out);
+    if (ls_failed(status)) ls_contact_sheet_free(out);
     return status;
 }
 
-void ls_sheet_free(ls_sheet *sheet) {
+void ls_contact_sheet_free(ls_contact_sheet *sheet) {
     free(sheet->pixels);
-    *sheet = (ls_sheet){ 0 };
+    *sheet = (ls_contact_sheet){ 0 };
 }
