@@ -146,7 +146,7 @@ check "the first does not run" "$(chosen_by x,5)" "8 8"
 check "the second does not run" "$(chosen_by 5,x)" "0 8"
 LOCKSTEP_EMULATED_TIMES=x,x XDG_CACHE_HOME=$work/none "$bin/train" --dry-run run.ini >plan.txt 2>errors.txt
 check "none runs: refused" $? 4
-check "none runs: is said" "$(grep -c "layer c1: conv forward: none of the 3 algorithms .* runs on this GPU; .*engine 0 does not run" errors.txt)" 1
+check "none runs: is said" "$(grep -c "layer c1: conv forward: none of the library's 3 algorithms runs on this GPU; .*engine 0 does not run" errors.txt)" 1
 
 # With runs of each algorithm, on memory of its own, as on a card.
 rm -rf times
