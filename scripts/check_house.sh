@@ -17,8 +17,8 @@ cd "${1:-$(dirname "$0")/..}"
 export LC_ALL=C.UTF-8 # columns are characters
 
 # Rooms, or folders and files of them, that are clean already. Add what becomes clean, until all rooms are here.
-readonly narrow=(src/cli/help src/dist/watch src/device/cpu src/device/cuda src/device/ref src/cli/bench)
-readonly plain=(src/cli/help src/dist/watch src/dist/reduce src/device/ref src/device/cuda/kernels)
+readonly narrow=(src/command/help src/device src/dist/watch src/tools/bench)
+readonly plain=(src/command/help src/device/ref src/device/cuda/kernels src/dist/reduce src/dist/watch)
 
 # The dialect: an extended regular expression and what to write instead.
 readonly phrases=(

@@ -1,6 +1,6 @@
-// help.h - what `train help` prints: a screen about all, a command, a topic. Texts come from the tables of commands and
-// their options (command/command_table.h), of the configuration's options, of layers and of exit codes. cmake/man_page.sh
-// makes the man page of these screens.
+// help.h - the screens of `train help`: an overview, a command, a topic. The texts come from the tables of commands and
+// their options (command/command_table.h), of the configuration's options, of layers and of exit codes.
+// cmake/man_page.sh makes the man page from these screens.
 #ifndef LS_COMMAND_HELP_HELP_H
 #define LS_COMMAND_HELP_HELP_H
 

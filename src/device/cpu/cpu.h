@@ -7,7 +7,8 @@
 //   conv weight           C <= LS_CPU_FEW: [K/B][R][S][C][B of K]; else [K/B][C/B][R][S][B of C][B of K];
 //                         with groups: plain OIHW
 // Elements that rounding up adds are zero. Activations, and the copies of weights and biases that operators read, are
-// fp32 or bf16 in memory (storage). Arithmetic is fp32. Operators without bf16 kernels work on fp32 copies (through_fp32.c).
+// fp32 or bf16 in memory (storage). Arithmetic is fp32. Operators without bf16 kernels work on fp32 copies
+// (through_fp32.c).
 //
 // Threads: an operator is split into tasks by its shape alone. Each task writes its own part, and partial sums are
 // added in the order of the tasks' numbers. So results do not depend on the number of threads.
@@ -119,8 +120,8 @@ size_t ls_cpu_product_bytes(const ls_cpu *cpu);
 void ls_cpu_product_run(const ls_cpu_product *product);
 
 typedef ls_status ls_cpu_maker(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out);
-// through_fp32.c: makes a plan for a bf16 operator of the families augment, resize, linear and loss; it computes on fp32
-// copies.
+// through_fp32.c: makes a plan for a bf16 operator of the families augment, resize, linear and loss. The plan computes
+// on fp32 copies.
 LS_CHECKED ls_status ls_cpu_plan_through_fp32(
     ls_cpu *cpu, const ls_op_desc *desc, ls_cpu_maker *in_fp32, ls_plan **out);
 ls_cpu_maker ls_cpu_muon_plan;
