@@ -182,7 +182,7 @@ static void the_cpu_device_refuses_what_it_has_not(void **unused) {
         a->pooled.w = (a->shape.w + 2 * a->pool_pad - 2) / a->pool_stride + 1;
         const ls_status status = cpu->api->plan_new(cpu, &desc, &plan);
         if (status.code != LS_INTERNAL ||
-            !strstr(status.text, "layer bn1: the cpu device has batch norm with pooling for"))
+            !strstr(status.text, "layer bn1: the cpu device pools in a batch norm only with"))
             fail_msg("%s: code %d, %s", others[i].what, status.code, status.text);
     }
     desc.attr.norm = (ls_norm_attr){
