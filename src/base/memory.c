@@ -37,20 +37,23 @@ void ls_out_of_memory_as(const char *text) {
     _exit(LS_DEVICE);
 }
 
-static _Noreturn void end_without(size_t bytes, const char *what, va_list values) {
-    char text[LS_STATUS_TEXT_BYTES], size[32] = "memory";
-    ls_text_room room = { text, sizeof text };
+// Writes the message into text (LS_STATUS_TEXT_BYTES).
+static void describe(char *text, size_t bytes, const char *what, va_list values) {
+    char size[32] = "memory";
+    ls_text_room room = { text, LS_STATUS_TEXT_BYTES };
     if (bytes) snprintf(size, sizeof size, "%zu bytes", bytes);
     ls_text_put(&room, "out of memory: %s for ", size);
     vsnprintf(room.at, room.left, what, values);
     ls_text_replace_controls(text);
-    ls_out_of_memory_as(text);
 }
 
 void ls_out_of_memory(size_t bytes, const char *what, ...) {
+    char text[LS_STATUS_TEXT_BYTES];
     va_list values;
     va_start(values, what);
-    end_without(bytes, what, values);
+    describe(text, bytes, what, values);
+    va_end(values);
+    ls_out_of_memory_as(text);
 }
 
 // --- small things
@@ -64,9 +67,12 @@ static size_t bytes_of(size_t count, size_t bytes_each) {
 void *ls_new_zeroed(size_t count, size_t bytes_each, const char *what, ...) {
     void *made = calloc(count ? count : 1, bytes_each); // calloc may return NULL for 0 elements
     if (made) return made;
+    char text[LS_STATUS_TEXT_BYTES];
     va_list values;
     va_start(values, what);
-    end_without(bytes_of(count, bytes_each), what, values);
+    describe(text, bytes_of(count, bytes_each), what, values);
+    va_end(values);
+    ls_out_of_memory_as(text);
 }
 
 char *ls_new_text(const char *text) {
@@ -89,9 +95,12 @@ void *ls_grow_array(void *array, size_t count, size_t bytes_each, const char *wh
     const size_t bytes = bytes_of(count ? 2 * count : 1, bytes_each);
     void *larger = realloc(array, bytes);
     if (larger) return larger;
+    char text[LS_STATUS_TEXT_BYTES];
     va_list values;
     va_start(values, what);
-    end_without(bytes, what, values);
+    describe(text, bytes, what, values);
+    va_end(values);
+    ls_out_of_memory_as(text);
 }
 
 FILE *ls_text_stream(char **text, size_t *bytes) {

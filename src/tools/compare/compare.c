@@ -433,7 +433,9 @@ static void print_section(const cJSON *section, FILE *file) {
 
 void ls_compare_print(const cJSON *report, FILE *file) {
     const cJSON *section;
-    cJSON_ArrayForEach(section, ls_json_get(report, "sections")) print_section(section, file);
+    cJSON_ArrayForEach(section, ls_json_get(report, "sections")) {
+        print_section(section, file);
+    }
     if (!cJSON_IsTrue(ls_json_get(report, "same"))) return;
     const char *first = member(report, "first");
     fprintf(file, "the same %s%s", member(report, "of"), first[0] ? ", though they differ in " : "");

@@ -108,7 +108,11 @@ void ls_facts_each(const cJSON *object, ls_facts_take take, void *context) {
             take_value(member->string, member, take, context);
             continue;
         }
-        cJSON_ArrayForEach(item, member) cJSON_IsArray(member) ? take_item(member->string, item, take, context)
-                                                               : take_value(item->string, item, take, context);
+        cJSON_ArrayForEach(item, member) {
+            if (cJSON_IsArray(member))
+                take_item(member->string, item, take, context);
+            else
+                take_value(item->string, item, take, context);
+        }
     }
 }

@@ -189,8 +189,9 @@ static void compare_tensor(report *r, const ls_safetensors_tensor *a, const ls_s
         compare_values(r, a, b);
         return;
     }
-    tell(r, (ls_state_difference){ 1, a ? a->name : b->name, a ? shape_text(a, x, sizeof x) : "none",
-                b ? shape_text(b, y, sizeof y) : "none", "" });
+    const ls_safetensors_tensor *any = a ? a : b;
+    tell(r, (ls_state_difference){
+                1, any->name, a ? shape_text(a, x, sizeof x) : "none", b ? shape_text(b, y, sizeof y) : "none", "" });
 }
 
 // Two states of one network have their tensors in the same order, so `likely` is tried first.
