@@ -18,18 +18,18 @@ static const double reader_wait = 2, reader_poll = 0.01; // seconds
 
 struct ls_atomic_file {
     int fd;
-    ls_status status;      // the first failure
-    char *path;            // as the caller names it
-    char target[PATH_MAX]; // where it leads to
-    char *temporary;       // beside target; NULL: target is no regular file and is written to as it is
-    int may_be_lost;       // a crash of the system may lose it: nothing is flushed to the disk
+    ls_status status;      // first failed write
+    char *path;            // path given by the caller
+    char target[PATH_MAX]; // the path after following symbolic links
+    char *temporary;       // in the folder of target; NULL: target is not a regular file and is written directly
+    int may_be_lost;       // nothing is flushed to the disk, so a crash of the system may lose the file
     ls_hasher *hasher;
     size_t bytes;
 };
 
-// --- where a path leads to
+// --- following symbolic links
 
-// Where the link `target` leads to takes its place. 0: it is none, or what it holds is too long.
+// Replaces `target` by the path that this link holds. Returns 0 if `target` is not a link or the new path is too long.
 static int follow_link(char target[PATH_MAX]) {
     char to[PATH_MAX];
     ssize_t length = ls_pinned_readlink(target, to, sizeof to - 1);
@@ -41,18 +41,19 @@ static int follow_link(char target[PATH_MAX]) {
     return 1;
 }
 
-// One of /proc's links to what a process has open, as /dev/stdout leads to one: it holds a path to read, but only
-// opening it leads there for sure.
+// Whether this is one of /proc's links to open files; /dev/stdout leads to such a link. Its text can be read as a path,
+// but only opening the link itself reliably reaches the open file.
 static int is_open_file(const struct stat *link) {
     struct stat proc;
     return stat("/proc", &proc) == 0 && link->st_dev == proc.st_dev;
 }
 
-// *direct: no regular file is there, or an open one.
+// Follows the links of `path` to `target`. *direct: the target must be written directly, because it exists and is not a
+// regular file, or because it is an open file of /proc.
 static ls_status find_target(const char *path, char target[PATH_MAX], int *direct) {
     struct stat info;
     int there = ls_pinned_stat(path, &info) == 0;
-    if (!there && errno != ENOENT) return ls_fail_io("create", path, "stat"); // of a foreign link in /tmp, too
+    if (!there && errno != ENOENT) return ls_fail_io("create", path, "stat"); // such as another user's link in /tmp
     if (there && (S_ISDIR(info.st_mode) || S_ISBLK(info.st_mode) || S_ISSOCK(info.st_mode)))
         return ls_fail(LS_STORAGE, "%s: cannot write: is %s, expected the name of a file", path, ls_file_kind(&info));
     if (snprintf(target, PATH_MAX, "%s", path) >= PATH_MAX) {
@@ -79,8 +80,8 @@ static void free_file(ls_atomic_file *file) {
     free(file);
 }
 
-// At the end of what is there: /dev/stdout may be a file that already holds something. A reader that a shell has just
-// started has perhaps not opened its pipe yet; one that never comes must not be waited for (O_NONBLOCK).
+// Opens the target for appending: /dev/stdout may be a file that already has contents. A reader that a shell has just
+// started may not have opened its pipe yet, so this waits a short time. O_NONBLOCK: do not wait for ever for a reader.
 static ls_status open_direct(ls_atomic_file *file) {
     for (double waited = 0;; waited += reader_poll) {
         file->fd = ls_pinned_open(file->target, O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0);
@@ -98,7 +99,7 @@ static ls_status open_direct(ls_atomic_file *file) {
     return status;
 }
 
-// "NAME.tmp-4711"; where a killed process of the same number, or one of another host, has that: "NAME.tmp-4711-1".
+// Creates "NAME.tmp-4711" (4711: process id). If another host or a killed process left that name: "NAME.tmp-4711-1"...
 static ls_status open_temporary(ls_atomic_file *file) {
     for (int number = 0; number < TEMPORARIES_MAX; number++) {
         char more[16] = "";
@@ -127,7 +128,7 @@ ls_status ls_atomic_file_open(const char *path, ls_atomic_file **out) {
     return LS_GIVE_OR_FREE(status, file, out, free_file);
 }
 
-// "NAME.tmp-4711", "NAME.tmp-4711-1"
+// Whether `entry` is a temporary of the file `name`: "NAME.tmp-4711" or "NAME.tmp-4711-1".
 static int is_temporary_of(const char *entry, const char *name) {
     size_t length = strlen(name);
     if (strncmp(entry, name, length) != 0 || strncmp(entry + length, ".tmp-", 5) != 0) return 0;
@@ -135,8 +136,8 @@ static int is_temporary_of(const char *entry, const char *name) {
     return *number && strspn(number, "0123456789-") == strlen(number);
 }
 
-// Removes the temporaries of `path` that were last written before `before` (seconds since 1970, by the file system's
-// clock).
+// Removes the temporaries of `path` that were last written at or before the time `before` (seconds since 1970, by the
+// file system's clock).
 static void clean(const char *path, time_t before) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     char *folder = slash ? ls_new_textf("%.*s", (int)(slash - path + (slash == path)), path) : ls_new_text(".");
@@ -155,7 +156,7 @@ void ls_atomic_file_clean(const char *path) {
     clean(path, INT64_MAX);
 }
 
-// The new temporary's time of change gives the file system's current time.
+// Removes old temporaries. The change time of the new temporary shows the file system's current time.
 static void clean_left_over(const ls_atomic_file *file) {
     struct stat info;
     if (fstat(file->fd, &info) == 0) clean(file->target, info.st_mtime - LEFT_OVER_SECONDS);
@@ -194,7 +195,7 @@ uint64_t ls_atomic_file_hash(const ls_atomic_file *file) {
     return ls_hasher_hash(file->hasher);
 }
 
-// What was written takes its place. The folder's entry must reach the disk too, or a crash may bring the old file back.
+// Renames the temporary to its final name. Without a sync of the folder, a crash may bring the old file back.
 static ls_status put_in_place(const ls_atomic_file *file) {
     if (ls_pinned_rename(file->temporary, file->target) == 0)
         return file->may_be_lost ? LS_SUCCESS : ls_sync_folder_of(file->target);

@@ -1,9 +1,9 @@
-// atomic_file.h - a file appears whole or not at all: temporary name beside it, write, fsync, rename, fsync of the
-// folder.
+// atomic_file.h - writes a file so that it appears whole or not at all: temporary file in the same folder, write,
+// fsync, rename, fsync of the folder.
 //
-// A symbolic link is followed: the file that it leads to is replaced, the link stays. What is no regular file (a pipe
-// whose reader comes within 2 s, a terminal, /dev/null, /dev/stdout) is never replaced but written to as it is; folders,
-// block devices and sockets are refused. Temporaries are new files (O_EXCL): nothing that lies under their name is touched.
+// A symbolic link is followed: the file that it leads to is replaced, and the link stays. A pipe, a terminal, /dev/null
+// or /dev/stdout is never replaced; the data is written to it directly. A pipe must get its reader within 2 s. Folders,
+// block devices and sockets are refused. Temporaries are new files (O_EXCL), so no existing file is overwritten.
 #ifndef LS_BASE_ATOMIC_FILE_H
 #define LS_BASE_ATOMIC_FILE_H
 
@@ -14,27 +14,25 @@
 
 typedef struct ls_atomic_file ls_atomic_file;
 
-// Errors are LS_STORAGE with path, call and reason. After a failed write, commit fails
-// with the same message and leaves no file.
+// Errors are LS_STORAGE with path, call and reason. After a failed write, commit fails too and leaves no file.
 LS_CHECKED ls_status ls_atomic_file_open(const char *path, ls_atomic_file **out);
-// For a file of a cache folder (cache_file.h), which can be made again. Whatever has the name is replaced and never
-// written to: a link itself, not the file that it leads to; a pipe. The file is not flushed to the disk, so readers
-// verify a hash. Temporaries that killed processes left more than an hour ago are removed; a younger one may belong
-// to another process that starts now.
+// Opens a file of a cache folder (cache_file.h), which can be made again. Anything that has this name is replaced, also
+// a link or a pipe, and is never written to. The file is not flushed to the disk, so readers must verify a hash. Also
+// removes temporaries that killed processes left more than an hour ago. A younger one may belong to a running process.
 LS_CHECKED ls_status ls_atomic_file_open_cache(const char *path, ls_atomic_file **out);
-void ls_atomic_file_write(ls_atomic_file *file, const void *data, size_t bytes); // notes the first error
-// Of what was written so far: its length, and its ls_hash.
+void ls_atomic_file_write(ls_atomic_file *file, const void *data, size_t bytes); // remembers the first error
+// The length and the ls_hash of the data written so far.
 size_t ls_atomic_file_bytes(const ls_atomic_file *file);
 uint64_t ls_atomic_file_hash(const ls_atomic_file *file);
-LS_CHECKED ls_status ls_atomic_file_commit(ls_atomic_file *file); // frees file in any case
-void ls_atomic_file_abandon(ls_atomic_file *file);                // removes the temporary, frees
-// Whether open would succeed by now, for results that come hours later; leaves nothing, and opens no pipe.
+LS_CHECKED ls_status ls_atomic_file_commit(ls_atomic_file *file); // always frees `file`
+void ls_atomic_file_abandon(ls_atomic_file *file);                // removes the temporary and frees `file`
+// Checks early that ls_atomic_file_open would succeed. Leaves no file and opens no pipe.
 LS_CHECKED ls_status ls_atomic_file_check(const char *path);
 
-// Removes all temporaries beside `path`, which killed processes left. Only for a caller that knows (by a lock) that no
-// other process writes `path`. What cannot be removed stays.
+// Removes all temporaries of `path` that killed processes left. Call it only if a lock guarantees that no other process
+// writes `path`. Files that cannot be removed stay.
 void ls_atomic_file_clean(const char *path);
 
-LS_CHECKED ls_status ls_write_file(const char *path, const void *data, size_t bytes); // all of the above
+LS_CHECKED ls_status ls_write_file(const char *path, const void *data, size_t bytes); // open, write and commit
 
 #endif

@@ -10,12 +10,12 @@
 #include "base/files.h"
 #include "base/memory.h"
 
-enum { TRIES = 100 }; // to create a file while others create and remove it
+enum { TRIES = 100 }; // attempts to create a file while other processes create and remove it
 
 // O_NONBLOCK: opening a pipe must not wait for its other end; regular files ignore it.
 static const int open_flags = O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
 
-// Can every user put files into the folder of `path`? An unknown folder counts as such.
+// Whether every user may create files in the folder of `path`. Returns 1 if the folder's permissions are unknown.
 static int is_in_open_folder(const char *path) {
     char folder[PATH_MAX] = ".";
     struct stat info;
@@ -27,7 +27,7 @@ static int is_in_open_folder(const char *path) {
 }
 
 static int has_no_other_name(const struct stat *info) {
-    return S_ISREG(info->st_mode) && info->st_nlink <= 1; // 0: it was replaced after it was opened
+    return S_ISREG(info->st_mode) && info->st_nlink <= 1; // 0: the file was replaced after it was opened
 }
 
 static int counts(const char *path, const struct stat *info) {

@@ -1,23 +1,22 @@
-// cache_file.h - files of a cache folder, where others may write too (data.cache may be a folder of several users).
+// cache_file.h - files of a cache folder that other users may write to as well (data.cache may be shared).
 //
-// A file counts only if it is a regular file with a single name, and the last part of its path is no symbolic link.
+// A file counts only if it is a regular file with a single name, and the last part of its path is not a symbolic link.
 // In a folder that everybody may write to, the file must also belong to this user or to root. So a planted link never
-// leads to another file, and neither a pipe nor a device is waited for. The folder itself may be a link. Files are
-// written by ls_atomic_file_open_cache, which replaces whatever has the name.
+// leads to another file, and no pipe or device can block the program. The folder itself may be a link. Files are
+// written by ls_atomic_file_open_cache, which replaces anything that has the same name.
 #ifndef LS_BASE_CACHE_FILE_H
 #define LS_BASE_CACHE_FILE_H
 
 #include <stddef.h>
 #include "base/status.h"
 
-// Opens a file that is there. access: O_RDONLY or O_RDWR. Returns -1 if there is no such file or it does not count.
+// Opens an existing file. access: O_RDONLY or O_RDWR. Returns -1 if the file does not exist or does not count.
 int ls_cache_file_open(const char *path, int access);
 // Opens a file for reading and writing, and creates it if it is missing. A link, a pipe or anything else that does not
 // count is removed first, but never a regular file of another user. Returns -1 with errno if this is not possible.
 int ls_cache_file_create(const char *path);
 
-// Reads a whole file, with a 0 byte after it; the caller frees it. LS_STORAGE if it does not count or is too large
-// (LS_READ_BYTES_MAX).
+// Reads a whole file and adds a 0 byte; free *text. LS_STORAGE if it does not count or is over LS_READ_BYTES_MAX.
 LS_CHECKED ls_status ls_cache_file_read(const char *path, char **text, size_t *bytes);
 
 #endif

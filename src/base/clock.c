@@ -21,8 +21,8 @@ double ls_clock_unix_seconds(void) {
     return read_clock(CLOCK_REALTIME);
 }
 
-// Field 22 of /proc/self/stat, in clock ticks since boot (man 5 proc);
-// the program's name in field 2 may hold spaces and ')'.
+// Reads field 22 of /proc/self/stat: clock ticks since boot (man 5 proc). The program's name in field 2 may contain
+// spaces and ')', so the search starts at the last ')'.
 static double process_start_since_boot(void) {
     char text[1024];
     int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
@@ -37,7 +37,7 @@ static double process_start_since_boot(void) {
 
 double ls_clock_since_process_start(void) {
     double start = process_start_since_boot(), age = read_clock(CLOCK_BOOTTIME) - start;
-    // Without a usable /proc: the time that was computed, a lower bound.
+    // Without a usable /proc: the CPU time of the process, a lower bound.
     return start > 0 && age >= 0 ? age : read_clock(CLOCK_PROCESS_CPUTIME_ID);
 }
 

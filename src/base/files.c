@@ -40,14 +40,14 @@ const char *ls_file_kind(const struct stat *info) {
     }
 }
 
-// --- what was read, and stays
+// --- files that were read and must not be overwritten
 
 typedef struct {
     dev_t device;
     ino_t number;
 } file_id;
 
-enum { NOTED_MAX = 4096 }; // different files; a set's pictures are noted by their folders
+enum { NOTED_MAX = 4096 }; // a data set of pictures counts once, by its folder
 
 static pthread_mutex_t noted_lock = PTHREAD_MUTEX_INITIALIZER;
 static file_id noted[NOTED_MAX];
@@ -123,7 +123,7 @@ void ls_input_close(ls_input *input) {
     input->fd = -1;
 }
 
-// To the end, or `most` bytes, growing: the size that fstat gives is only a first guess (/proc, a file that grows).
+// Reads to the end, or `most` bytes. The buffer grows: the size from fstat is wrong for /proc and for files that grow.
 static ls_status read_all(const ls_input *input, size_t most, char **data, size_t *bytes) {
     size_t guess = input->bytes ? input->bytes : 4096;
     size_t capacity = (guess < most ? guess : most) + 1, length = 0;
@@ -190,7 +190,7 @@ ls_status ls_read_stream(const char *path, char **data, size_t *bytes) {
 static ls_status sync_folder_for(const char *path, const char *folder) {
     int fd = ls_pinned_open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     if (fd < 0) return ls_fail_io("finish", path, "open of its folder");
-    // Some network file systems cannot sync folders and say EINVAL: they keep no more than this.
+    // Some network file systems cannot sync folders and return EINVAL. Nothing more can be done there.
     ls_status status =
         fsync(fd) == 0 || errno == EINVAL ? LS_SUCCESS : ls_fail_io("finish", path, "fsync of its folder");
     close(fd);
@@ -219,13 +219,13 @@ ls_status ls_make_folders(const char *path) {
         *end = 0;
         if (*partial && ls_pinned_mkdir(partial, 0777) != 0) {
             int error = errno;
-            struct stat info; // what exists may also be refused with EACCES or EROFS instead of EEXIST
+            struct stat info; // an existing folder may give EACCES or EROFS instead of EEXIST
             if (ls_pinned_stat(partial, &info) != 0 || !S_ISDIR(info.st_mode)) {
                 errno = error == EEXIST ? ENOTDIR : error;
                 status = ls_fail_io("create the folder", partial, "mkdir");
             }
         } else if (*partial) {
-            status = ls_sync_folder_of(partial); // else a power cut could take it, with all that is synced in it
+            status = ls_sync_folder_of(partial); // otherwise a power cut could remove the folder
         }
         *end = kept;
     }
@@ -249,12 +249,12 @@ ls_status ls_check_room(const char *folder, const char *path, const char *what, 
     uint64_t unused, all;
     struct rlimit limit;
     char needs[32], has[32];
-    double needed = (double)bytes * 1.01 + 65536; // with what a file system adds
+    double needed = (double)bytes * 1.01 + 65536; // includes the file system's own overhead
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < largest)
         return ls_fail(LS_STORAGE, "%s: %s a file of %s, but files have at most %s (ulimit -f): raise that limit", path,
             what, ls_text_bytes(needs, largest), ls_text_bytes(has, limit.rlim_cur));
     if (!ls_path_room(folder, &unused, &all) || (double)unused >= needed)
-        return LS_SUCCESS; // unknown: writing will tell
+        return LS_SUCCESS; // unknown room: a failed write will report it
     return ls_fail(LS_STORAGE,
         "%s: %s %s, but only %s are free on that file system: free some space, or move the run elsewhere by "
         "--run-dir",

@@ -1,4 +1,4 @@
-// files.h - reading files whole, folders, paths. Writing: atomic_file.h.
+// files.h - paths, folders, and reading whole files. Writing: atomic_file.h.
 #ifndef LS_BASE_FILES_H
 #define LS_BASE_FILES_H
 
@@ -7,63 +7,64 @@
 #include <sys/stat.h>
 #include "base/status.h"
 
-enum { LS_READ_BYTES_MAX = 64 << 20 }; // of a text that is read whole: a larger one is none of ours
+enum { LS_READ_BYTES_MAX = 64 << 20 }; // for files that are read whole; no file of ours is larger
 
-// A regular file, open for reading. Nothing else is ever read: a pipe without a writer waits for ever, /dev/zero has
-// no end.
+// A regular file, open for reading. Other kinds of files are refused: a pipe without a writer would block for ever, and
+// /dev/zero has no end.
 typedef struct {
     const char *path; // borrowed
     int fd;           // -1: closed
     size_t bytes;
 } ls_input;
 
-// LS_STORAGE: missing, no permission, a folder, pipe or device. Symbolic links are followed.
+// LS_STORAGE if the file is missing, not readable, or is a folder, pipe or device. Symbolic links are followed.
 LS_CHECKED ls_status ls_input_open(const char *path, ls_input *input);
-// `bytes` bytes from `offset`, all of them: LS_STORAGE when the file ends earlier or the system reports an error.
+// Reads exactly `bytes` bytes from `offset`. LS_STORAGE if the file ends earlier or the system reports an error.
 LS_CHECKED ls_status ls_input_read(const ls_input *input, size_t offset, void *dst, size_t bytes);
 void ls_input_close(ls_input *input); // closing twice is allowed
 
-// Notes that this process reads the file, or the files of the folder: none of them may be replaced by a result.
-// ls_input_open does so by itself.
+// Records that this process reads a file, or the files of a folder, so that ls_check_output protects them from being
+// overwritten. ls_input_open records its file by itself.
 void ls_note_read(const struct stat *info);
-// May the file that an option names (`option`: "--out") be written? LS_USAGE: it is one that was noted, or lies in a
-// folder that was noted, by whatever links and ways. To be called when all that the command reads has been opened.
+// Checks that the file named by an option (`option`: "--out") may be written. LS_USAGE if the file, or the folder it
+// lies in, was recorded by ls_note_read; links do not hide it. Call it after all files that the command reads were
+// opened.
 LS_CHECKED ls_status ls_check_output(const char *option, const char *path);
 
-// The whole file, with a 0 byte after it; free() it. LS_STORAGE with path and reason, and beyond LS_READ_BYTES_MAX.
+// Reads the whole file and adds a 0 byte; free *data. LS_STORAGE with path and reason, also above LS_READ_BYTES_MAX.
 LS_CHECKED ls_status ls_read_file(const char *path, char **data, size_t *bytes);
-// The same of what is read once, in order: a file, a pipe, or by "-" standard input. Waits for its end.
+// Like ls_read_file for a file, a pipe or standard input (path "-"). Waits until the input ends.
 LS_CHECKED ls_status ls_read_stream(const char *path, char **data, size_t *bytes);
-// The whole file's first `most` bytes at most, as ls_read_file.
+// Like ls_read_file, but reads at most the first `most` bytes.
 LS_CHECKED ls_status ls_read_beginning(const char *path, size_t most, char **data, size_t *bytes);
 
-// The code of a failed call of the system: LS_DEVICE if it had no memory (ENOMEM), whatever it was about, else
-// `otherwise`.
+// Returns the status code for a failed system call: LS_DEVICE if the system had no memory (ENOMEM), else `otherwise`.
 ls_code ls_io_code(int error, ls_code otherwise);
-// LS_STORAGE, or LS_DEVICE without memory, with errno's reason: "PATH: cannot read: open: No such file or directory".
+// Returns LS_STORAGE (LS_DEVICE without memory) with errno's reason:
+// "PATH: cannot read: open: No such file or directory".
 ls_status ls_fail_io(const char *action, const char *path, const char *call);
-// What is no regular file, in words: "a folder", "a pipe"...
+// Returns the kind of a file in words: "a folder", "a pipe"...
 const char *ls_file_kind(const struct stat *info);
 
 LS_CHECKED ls_status ls_make_folders(const char *path); // mkdir -p
-// The folder's entries reach the disk.
+// Flushes the folder's entries to the disk.
 LS_CHECKED ls_status ls_sync_folder(const char *path);
-// The same of the folder that `path` lies in.
+// Like ls_sync_folder, for the folder that contains `path`.
 LS_CHECKED ls_status ls_sync_folder_of(const char *path);
-// Bytes on the folder's file system: those that an ordinary user may still write, and all. Returns 0 if they are
-// unknown: there is no such folder, or the file system reports no blocks at all (some of FUSE and of networks, a tmpfs
-// without a limit).
+// Gets the size of the folder's file system and the space that an ordinary user may still fill, in bytes. Returns 0 if
+// they are unknown: the folder does not exist, or the file system reports no blocks at all (some FUSE and network file
+// systems, a tmpfs without a limit).
 int ls_path_room(const char *folder, uint64_t *unused, uint64_t *all);
-// Is there room in that folder for files of so many bytes together, the largest of which has `largest`? LS_STORAGE:
-// "PATH: WHAT 12 MiB, but only 3 MiB are free..." (what: "a checkpoint needs"). A quota is not seen; unknown room
-// suffices.
+// Checks that the folder has room for files of `bytes` bytes in total, the largest of which has `largest` bytes.
+// LS_STORAGE: "PATH: WHAT 12 MiB, but only 3 MiB are free..." (what: "a checkpoint needs"). Quotas are not checked. If
+// the room is unknown, the check passes.
 LS_CHECKED ls_status ls_check_room(
     const char *folder, const char *path, const char *what, size_t bytes, size_t largest);
 int ls_path_exists(const char *path);
-// Are both names of one file, by links or by other ways to its folder? One that is not there is none. LS_STORAGE: it
-// cannot be known.
+// *same: whether both paths lead to the same file, also through links. A file that does not exist is the same as no
+// other. LS_STORAGE if the system does not tell.
 LS_CHECKED ls_status ls_path_same(const char *a, const char *b, int *same);
-// dst = folder + "/" + name, or name alone if it is absolute or folder is empty. LS_USAGE when longer than bytes.
+// dst = folder + "/" + name, or name alone if it is absolute or folder is empty. LS_USAGE if the result does not fit.
 LS_CHECKED ls_status ls_path_join(char *dst, size_t bytes, const char *folder, const char *name);
 
 #endif

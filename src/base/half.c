@@ -18,7 +18,7 @@ static float float_of(uint32_t bits) {
 uint16_t ls_bf16_from_float(float value) {
     uint32_t bits = bits_of(value);
     if ((bits & 0x7FFFFFFFu) > 0x7F800000u)
-        return (uint16_t)(bits >> 16 | 0x40u); // quiet, so that it cannot become inf
+        return (uint16_t)(bits >> 16 | 0x40u); // make NaN quiet, so that it cannot become inf
     return (uint16_t)((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
 }
 
@@ -33,7 +33,7 @@ uint16_t ls_f16_from_float(float value) {
     uint32_t bits = bits_of(value), sign = bits >> 16 & 0x8000u, magnitude = bits & 0x7FFFFFFFu;
     if (magnitude > 0x7F800000u) return (uint16_t)(sign | 0x7E00u | (magnitude >> 13 & 0x3FFu));
     if (magnitude >= 0x47800000u) return (uint16_t)(sign | 0x7C00u); // 65536 and above
-    if (magnitude >= 0x38800000u) { // normal; from 65520 on the carry runs into the exponent and gives infinity
+    if (magnitude >= 0x38800000u) { // normal; from 65520 on, rounding carries into the exponent and gives infinity
         magnitude += 0xFFFu + (magnitude >> 13 & 1u);
         return (uint16_t)(sign | (magnitude - 0x38000000u) >> 13);
     }

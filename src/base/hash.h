@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 uint64_t ls_hash(const void *data, size_t bytes);
-uint64_t ls_hash_more(uint64_t so_far, const void *data, size_t bytes); // order-dependent combination; start with 0
-// The hash of what comes in pieces: that of ls_hash over all of them.
+uint64_t ls_hash_more(uint64_t so_far, const void *data, size_t bytes); // hash of so_far and the data
+// Hashes data that comes in pieces. The result equals ls_hash of all pieces together.
 typedef struct ls_hasher ls_hasher;
 ls_hasher *ls_hasher_new(void);
 void ls_hasher_free(ls_hasher *hasher); // NULL is allowed

@@ -69,7 +69,7 @@ void ls_json_add_int(cJSON *object, const char *name, int64_t value) {
     ls_json_add_item(object, name, cJSON_CreateRaw(digits));
 }
 
-// Not cJSON's own text, which stops at 15 digits when that is near enough.
+// cJSON's own text is not exact: it stops at 15 digits if they are close enough.
 char *ls_json_real_text(char dst[LS_JSON_REAL_BYTES], double value) {
     for (int precision = 15; precision <= 17; precision++) {
         snprintf(dst, LS_JSON_REAL_BYTES, "%.*g", precision, value);
@@ -181,7 +181,7 @@ ls_status ls_json_read_file(const char *path, cJSON **tree) {
     const char *end = text;
     *tree = cJSON_ParseWithOpts(text, &end, 1);
     ls_status status = LS_SUCCESS;
-    if (*tree && end != text + bytes) { // a 0 byte, where cJSON sees the end
+    if (*tree && end != text + bytes) { // cJSON stopped at a 0 byte before the end of the file
         cJSON_Delete(*tree);
         *tree = NULL;
     }

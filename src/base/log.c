@@ -6,13 +6,13 @@
 #include <stdio.h>
 #include <unistd.h>
 
-// Process-wide on purpose: its rank and how much it prints do not differ between its parts.
+// Process-wide on purpose: all parts of a process have the same rank and log level.
 static struct {
     int rank, world_size;
     ls_log_level level;
-    atomic_int bar;    // one stands in the last line
-    atomic_int broken; // lines above it that it was broken into
-    int beside_bar;    // there may be another process's
+    atomic_int bar;    // a bar is shown in the last line
+    atomic_int broken; // number of lines above the last one into which the terminal wrapped the bar
+    int beside_bar;    // another process may show a bar on this terminal
     atomic_int lost;   // errno of the first line that could not be written
 } self = { 0, 1, LS_LOG_INFO, 0, 0, 0, 0 };
 
@@ -26,7 +26,7 @@ static void write_line(const char *line, size_t bytes) {
     while (bytes) {
         ssize_t written = write(STDERR_FILENO, line, bytes);
         if (written < 0 && errno == EINTR) continue;
-        if (written <= 0) { // nowhere left to report it
+        if (written <= 0) { // stderr is broken, so the error cannot be printed
             int none = 0;
             atomic_compare_exchange_strong(&self.lost, &none, errno);
             return;
@@ -38,7 +38,8 @@ static void write_line(const char *line, size_t bytes) {
 
 enum { TAKE_AWAY_BYTES = 24 };
 
-// What takes the bar's line away, and the lines above that the terminal has broken it into, into dst; returns dst.
+// Writes to dst the escape sequence that removes the bar, including the lines into which the terminal wrapped it.
+// Returns dst.
 static char *take_away(char dst[TAKE_AWAY_BYTES]) {
     const int rows = atomic_exchange(&self.broken, 0);
     if (rows > 0)
@@ -69,7 +70,7 @@ void ls_log_beside_bar(void) {
 void ls_log(ls_log_level level, const char *format, ...) {
     static const char *const prefix[] = { "error: ", "warning: ", "warning: ", "", "" };
     if (level > self.level || (self.rank != 0 && level > LS_LOG_WARNING)) return;
-    char line[LS_STATUS_TEXT_BYTES + 64]; // an error's text fits whole
+    char line[LS_STATUS_TEXT_BYTES + 64]; // has room for the longest text of a status
     const int room = (int)sizeof line - 2;
     char before[TAKE_AWAY_BYTES] = "";
     if (atomic_exchange(&self.bar, 0) || self.beside_bar) take_away(before);

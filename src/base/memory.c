@@ -27,7 +27,7 @@ void ls_out_of_memory_set_end(void (*end)(const char *text)) {
 void ls_out_of_memory_as(const char *text) {
     static atomic_flag ends = ATOMIC_FLAG_INIT;
     static _Thread_local int ends_here;
-    if (ends_here) _exit(LS_DEVICE); // `end` has allocated something after all
+    if (ends_here) _exit(LS_DEVICE); // `end` itself ran out of memory
     ends_here = 1;
     if (atomic_flag_test_and_set(&ends))
         for (;;) pause();
@@ -56,9 +56,9 @@ void ls_out_of_memory(size_t bytes, const char *what, ...) {
     ls_out_of_memory_as(text);
 }
 
-// --- small things
+// --- small objects
 
-// Of an array; as many bytes as can be counted.
+// Returns the size of an array, or SIZE_MAX if it overflows.
 static size_t bytes_of(size_t count, size_t bytes_each) {
     size_t bytes;
     return __builtin_mul_overflow(count, bytes_each, &bytes) ? SIZE_MAX : bytes;
@@ -91,7 +91,7 @@ char *ls_new_textf(const char *format, ...) {
 }
 
 void *ls_grow_array(void *array, size_t count, size_t bytes_each, const char *what, ...) {
-    if (count & (count - 1)) return array; // no power of two: there is room
+    if (count & (count - 1)) return array; // not a power of two: there is still room
     const size_t bytes = bytes_of(count ? 2 * count : 1, bytes_each);
     void *larger = realloc(array, bytes);
     if (larger) return larger;
@@ -111,7 +111,7 @@ FILE *ls_text_stream(char **text, size_t *bytes) {
 
 void ls_text_stream_close(FILE *stream) {
     const int failed = ferror(stream);
-    if (fclose(stream) != 0 || failed) ls_out_of_memory(0, "a text"); // nothing else can fail in memory
+    if (fclose(stream) != 0 || failed) ls_out_of_memory(0, "a text"); // a stream in memory fails only without memory
 }
 
 // --- data
@@ -154,8 +154,8 @@ ls_status ls_memory_new(size_t bytes, const char *what, void **out) {
             ls_text_bytes(text, bytes));
     }
     if (bytes > HUGE_FROM) {
-        madvise(memory, rounded, MADV_HUGEPAGE); // advice: whether it is followed changes only speed
-        // Dropping the pages makes them read as 0 and be placed where they are first touched, without touching them.
+        madvise(memory, rounded, MADV_HUGEPAGE); // the kernel may ignore this; that costs only speed
+        // Dropped pages read as 0. Each is placed near the thread that touches it first, and we touch none here.
         if (madvise(memory, rounded, MADV_DONTNEED) == 0) {
             *out = memory;
             return LS_SUCCESS;
@@ -171,7 +171,7 @@ void ls_memory_free(void *memory) {
 }
 
 size_t ls_memory_peak_bytes(void) {
-    // Not getrusage: its ru_maxrss is inherited over exec, so it would show the peak of the starting shell or Python.
+    // Not getrusage: its ru_maxrss survives exec, so it would show the peak of the shell that started this program.
     char text[4096];
     int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
     if (fd >= 0) {

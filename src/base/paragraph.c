@@ -3,7 +3,7 @@
 #include <string.h>
 
 void ls_paragraph(FILE *file, const char *text, int at, int indent) {
-    int column = at, begins = 1; // begins: no word stands in this line
+    int column = at, begins = 1; // begins: this line has no word yet
     for (; *text; text += *text != '\0') {
         const int length = (int)strcspn(text, " \n");
         if (!begins && column + 1 + length > LS_SCREEN_COLUMNS) {

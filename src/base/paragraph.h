@@ -1,15 +1,16 @@
-// paragraph.h - text for a terminal: wrapped into lines, in one column or two.
+// paragraph.h - text for a terminal, wrapped into lines, in one or two columns.
 #ifndef LS_BASE_PARAGRAPH_H
 #define LS_BASE_PARAGRAPH_H
 
 #include <stdio.h>
 
-enum { LS_SCREEN_COLUMNS = 80 }; // no line is wider that has a space where to break it
+enum { LS_SCREEN_COLUMNS = 80 }; // lines are at most this wide, except for words that are wider themselves
 
-// Words of text in lines that begin in column `indent`, the cursor standing in column `at`; a newline in text begins a line. Ends with a
-// newline.
+// Prints the words of `text` in lines indented by `indent`, then a newline. The cursor stands in column `at` before. A
+// newline in `text` begins a new line.
 void ls_paragraph(FILE *file, const char *text, int at, int indent);
-// "  left      right": left in column `indent`, right in a paragraph `columns` further; in lines of its own where left is wider.
+// Prints "  left      right": left is indented by `indent`, right is a paragraph that begins `columns` after that
+// indent. If left is wider, right begins on the next line.
 void ls_paragraph_row(FILE *file, const char *left, const char *right, int indent, int columns);
 
 #endif

@@ -1,5 +1,5 @@
-// philox_core.h - the arithmetic of philox.h as inline functions, for numbers by the million: GPU kernels, which define
-// LS_PHILOX_INLINE before, and initial weights. Everything else calls philox.h.
+// philox_core.h - the arithmetic of philox.h as inline functions, for code that needs millions of numbers: GPU kernels
+// and initial weights. GPU kernels define LS_PHILOX_INLINE before they include this header. Other code calls philox.h.
 #ifndef LS_BASE_PHILOX_CORE_H
 #define LS_BASE_PHILOX_CORE_H
 

@@ -12,13 +12,13 @@ _Static_assert(LS_PINNED_PATH_BYTES == PATH_MAX, "what the system calls a path")
 static struct {
     char path[LS_PINNED_PATH_BYTES]; // without "/" at its end
     size_t length;
-    int fd; // -1: none is held
+    int fd; // -1: no folder is pinned
 } self = { .fd = -1 };
 
 void ls_pin_folder(const char *path, int fd) {
     self.length = strlen(path);
     while (self.length > 1 && path[self.length - 1] == '/') self.length--;
-    if (self.length >= sizeof self.path) return; // the system has refused that
+    if (self.length >= sizeof self.path) return; // the system has already refused such a long path
     memcpy(self.path, path, self.length);
     self.path[self.length] = 0;
     self.fd = fd;
@@ -33,7 +33,7 @@ size_t ls_pinned_length(const char *path) {
     return path[self.length] == '/' || path[self.length] == 0 ? self.length : 0;
 }
 
-// What openat and its like take.
+// The first two arguments of openat, fstatat, mkdirat...
 typedef struct {
     int fd;
     const char *name;
@@ -46,7 +46,7 @@ static place place_of(const char *path) {
     return (place){ self.fd, *name ? name : "." };
 }
 
-// Any other failure than "not there" is no sign of the folder: the system may be slow, or a right be missing.
+// Only "not there" shows that the folder was moved. After other errors (a missing right) it counts as in place.
 ls_pinned_state ls_pinned_look(char where[LS_PINNED_PATH_BYTES]) {
     struct stat ours, there;
     char link[64];

@@ -1,9 +1,9 @@
-// pinned_folder.h - a folder that is held while files in it are made, and the system's calls by path that take it into account.
+// pinned_folder.h - keeps a run's folder open while files are written in it, and offers system calls that use it.
 //
-// A run's folder may be moved, renamed or replaced while it is written. What is named by a path at or below the
-// held folder's is then still found through the folder itself (openat), so nothing lands in one that has taken its
-// place; every other path means what it always does. Paths keep the form in which the folder's was set.
-// Process-wide on purpose: one run, one folder.
+// A run's folder may be moved, renamed or replaced during the run. Paths at or below the pinned folder's path are
+// resolved through the open folder (openat), so no file lands in another folder that now has this path. All other paths
+// work as usual. Write paths in the same form as in ls_pin_folder, absolute or relative. Process-wide on purpose: a
+// process has one run, and a run has one folder.
 #ifndef LS_BASE_PINNED_FOLDER_H
 #define LS_BASE_PINNED_FOLDER_H
 
@@ -14,17 +14,19 @@
 
 enum { LS_PINNED_PATH_BYTES = 4096 };
 
-// fd: of the folder at `path`, open; borrowed until release. Before threads that use what is below are started.
+// fd: the open folder at `path`, borrowed until ls_unpin_folder. Call it before any thread that uses paths in the
+// folder is started.
 void ls_pin_folder(const char *path, int fd);
 void ls_unpin_folder(void);
 
 typedef enum { LS_PINNED_IN_PLACE, LS_PINNED_MOVED, LS_PINNED_REMOVED } ls_pinned_state;
-// Does the path still lead to the held folder? where: where that is now, as far as the system shows ("" if not).
+// Whether the path still leads to the pinned folder. where: the folder's present path, or "" if the system hides it.
 ls_pinned_state ls_pinned_look(char where[LS_PINNED_PATH_BYTES]);
-// How many bytes of `path` name the held folder: what is above them is not ours to make. 0: it is not below.
+// Returns the number of bytes at the start of `path` that name the pinned folder, so that callers create nothing above
+// it. Returns 0 if `path` is outside the folder.
 size_t ls_pinned_length(const char *path);
 
-// As the calls of these names, errno included.
+// These work like the system calls of the same names, errno included.
 int ls_pinned_open(const char *path, int flags, mode_t mode);
 int ls_pinned_stat(const char *path, struct stat *info);
 int ls_pinned_lstat(const char *path, struct stat *info);

@@ -20,10 +20,10 @@
 
 static const double spin_s = 50e-6;
 
-// The tasks up to `end` that are one thread's before others take them. `state` holds the run's number in its upper half
-// and the tasks not yet handed out in its lower half, so a task is claimed by one compare-and-swap that fails when the run
-// is over: a thread that wakes late neither delays the run nor touches the next. A successful claim of run g means that a
-// task of g was open, so job, context and end, read before it, were those of g.
+// One thread's share of the tasks; it ends before task number `end`. The upper half of `state` is the number of the
+// run, the lower half counts the tasks not yet handed out. One compare-and-swap claims a task and fails if the run is
+// over. So a thread that wakes late neither delays its run nor takes part in the next one. A successful claim means
+// that a task of the run was open, so job, context and end, which are read before the claim, belong to that run.
 typedef struct {
     _Alignas(64) _Atomic uint64_t state;
     atomic_int end;
@@ -32,11 +32,11 @@ typedef struct {
 typedef struct {
     ls_pool *pool;
     int thread;
-    uint32_t seen; // the last run that it has looked at
+    uint32_t seen; // number of the last run that this thread looked at
 } worker;
 
 struct ls_pool {
-    _Alignas(64) _Atomic uint32_t run; // the last one begun
+    _Alignas(64) _Atomic uint32_t run; // number of the run begun last
     _Atomic(ls_pool_task *) job;
     _Atomic(void *) context;
     atomic_int tasks;
@@ -51,7 +51,7 @@ struct ls_pool {
     worker *workers;
 };
 
-// What is left of a share, in order.
+// Runs the remaining tasks of a share in order. Returns their number.
 static int run_share(ls_pool *pool, share *of, int thread) {
     int count = 0;
     uint64_t state = atomic_load_explicit(&of->state, memory_order_acquire);
@@ -70,13 +70,13 @@ static int run_share(ls_pool *pool, share *of, int thread) {
     return count;
 }
 
-// This thread's share, then what others have left.
+// Runs this thread's share, then tasks that other threads have left.
 static void run_tasks(ls_pool *pool, int thread) {
     int count = 0;
     for (int i = 0; i < pool->threads; i++)
         count += run_share(pool, &pool->shares[(thread + i) % pool->threads], thread);
     if (!count) return;
-    // All tasks counted here are of one run: the next starts only after this addition.
+    // All tasks counted here belong to the same run: the next run starts only after this addition.
     const int tasks = atomic_load_explicit(&pool->tasks, memory_order_relaxed);
     if (atomic_fetch_add(&pool->tasks_done, count) + count == tasks && atomic_load(&pool->caller_sleeps)) {
         pthread_mutex_lock(&pool->lock);
@@ -95,7 +95,7 @@ static int is_finished(const worker *self) {
 }
 
 static int spin_until(int (*condition)(const worker *), const worker *self) {
-    double end = 0; // the clock is read only when the first look fails
+    double end = 0; // the clock is read only if the first 32 checks fail
     for (;;) {
         for (int i = 0; i < 32; i++) {
             if (condition(self)) return 1;
@@ -107,7 +107,8 @@ static int spin_until(int (*condition)(const worker *), const worker *self) {
     }
 }
 
-// Counts the sleeper, then tests again: what makes the condition true tests for sleepers after it (both seq_cst).
+// Counts the sleeper, then checks the condition again. A thread that makes the condition true checks for sleepers
+// afterwards (both seq_cst), so no wake-up is lost.
 static void sleep_until(
     int (*condition)(const worker *), const worker *self, pthread_cond_t *signal, atomic_int *sleepers) {
     pthread_mutex_t *lock = &self->pool->lock;
@@ -135,7 +136,7 @@ static int start_workers(ls_pool *pool) {
         error = ls_thread_start(&pool->handles[i], worker_main, &pool->workers[i]);
         if (error) break;
         pool->started = i;
-        pthread_setname_np(pool->handles[i], "ls-pool"); // as top and gdb show it
+        pthread_setname_np(pool->handles[i], "ls-pool"); // the name in top and gdb
     }
     return error;
 }

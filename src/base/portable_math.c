@@ -4,7 +4,7 @@
 
 static const double LN2 = 0.69314718055994531;
 
-// x = m * 2^e with m around 1, and log(m) = 2 artanh((m - 1) / (m + 1)).
+// x = m * 2^e with m between sqrt(1/2) and sqrt(2), and log(m) = 2 artanh((m - 1) / (m + 1)).
 double ls_portable_log(double x) {
     int exponent;
     double m = frexp(x, &exponent);
@@ -18,7 +18,7 @@ double ls_portable_log(double x) {
     return exponent * LN2 + 2 * s * sum;
 }
 
-// x = n * log(2) + r with r within half of log(2), whose multiple is taken off in two parts; Taylor's series of r.
+// x = n * log(2) + r with |r| <= log(2) / 2, then Taylor's series. Subtracting n * log(2) in two parts keeps r exact.
 double ls_portable_exp(double x) {
     static const double LN2_HIGH = 0x1.62e42fee00000p-1, LN2_LOW = 0x1.a39ef35793c76p-33;
     if (x > 700) x = 700;

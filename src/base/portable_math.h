@@ -1,11 +1,11 @@
-// portable_math.h - functions of the C library whose last bit differs from machine to machine: here it does not. They use
-// additions, multiplications and divisions of doubles, which are not fused where no vector kernels are compiled.
+// portable_math.h - log and exp with the same bits on every machine; those of C libraries differ in the last bit. They
+// use only additions, multiplications and divisions of doubles, compiled without fused multiply-add.
 #ifndef LS_BASE_PORTABLE_MATH_H
 #define LS_BASE_PORTABLE_MATH_H
 
-// Natural logarithm of x > 0, within 1e-15 of it, relative.
+// Natural logarithm of x > 0, with a relative error of at most 1e-15.
 double ls_portable_log(double x);
-// e^x, within 1e-15 of it, relative; x beyond +-700 counts as +-700.
+// e^x, with a relative error of at most 1e-15. x is clamped to [-700, 700].
 double ls_portable_exp(double x);
 
 #endif

@@ -1,11 +1,11 @@
-// shape.h - element types and tensor shapes, as every room names them.
+// shape.h - element types and tensor shapes, used by every room.
 #ifndef LS_BASE_SHAPE_H
 #define LS_BASE_SHAPE_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-//    name  bytes
+//    name  bytes  text
 #define LS_DTYPES(X) \
     X(F32, 4, "fp32") \
     X(BF16, 2, "bf16") \
@@ -25,7 +25,7 @@ typedef enum {
 size_t ls_dtype_bytes(ls_dtype dtype);
 const char *ls_dtype_name(ls_dtype dtype); // "fp32", "bf16", ...
 
-// Of a window, its step or its padding: rows and columns.
+// Rows and columns of a window, a stride or a padding.
 typedef struct {
     int h, w;
 } ls_pair;
@@ -35,7 +35,7 @@ typedef struct {
     int c, h, w;
 } ls_chw;
 
-// A batch of them.
+// A batch of samples: number of samples, channels, height, width.
 typedef struct {
     int n, c, h, w;
 } ls_nchw;
@@ -47,21 +47,21 @@ static inline int64_t ls_nchw_count(ls_nchw s) {
     return (int64_t)s.n * s.c * s.h * s.w;
 }
 static inline ls_nchw ls_batch_of(int n, ls_chw s) {
-    ls_nchw batch = { n, s.c, s.h, s.w }; // no compound literal: GPU kernels include this header as C++
+    ls_nchw batch = { n, s.c, s.h, s.w }; // not a compound literal: GPU kernels include this header as C++
     return batch;
 }
 static inline int ls_chw_equal(ls_chw a, ls_chw b) {
     return a.c == b.c && a.h == b.h && a.w == b.w;
 }
 
-// The network's parameters and their statistics, as the rest of the program sees them: canonical layout is PyTorch's,
-// row-major over dim[0..3]. A vector has dim = {C, 1, 1, 1}; a linear weight is {O, C, H, W}, where (C,H,W) is the
-// physical shape of its input (a flattened feature map, or {O, I, 1, 1}); a convolution's is {K, C/groups, R, S}.
+// Shape of a parameter or statistic of the network, in PyTorch's layout: row-major over dim[0..3]. A vector has dim =
+// {C, 1, 1, 1}. A linear weight has {O, C, H, W}, where (C,H,W) is the shape of its input (a flattened feature map), or
+// {O, I, 1, 1}. A convolution weight has {K, C/groups, R, S}.
 typedef enum { LS_PARAM_VECTOR, LS_PARAM_LINEAR, LS_PARAM_CONV } ls_param_kind;
 typedef struct {
     ls_param_kind kind;
     int dim[4];
-    int groups; // convolutions; else 1
+    int groups; // groups of a convolution; else 1
 } ls_param_shape;
 
 static inline int64_t ls_param_count(const ls_param_shape *p) {

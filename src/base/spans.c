@@ -6,18 +6,18 @@
 
 typedef struct {
     ls_span span;
-    atomic_int whole; // it was written to its end
+    atomic_int whole; // the span is completely written
 } slot;
 
 // Process-wide on purpose: see spans.h.
 static struct {
     slot *slots;
     int64_t capacity;
-    int64_t from, to; // the window
+    int64_t from, to; // the window of updates
     atomic_int on;
-    _Atomic int64_t claimed; // slots; beyond capacity: spans that were dropped
-    _Atomic int64_t lost;    // that did not even get so far
-    _Atomic int64_t update;  // that is being enqueued
+    _Atomic int64_t claimed; // slots claimed so far; those above `capacity` are dropped spans
+    _Atomic int64_t lost;    // spans dropped before a slot was claimed
+    _Atomic int64_t update;  // the update being enqueued
 } trace = { .update = LS_SPANS_NO_UPDATE };
 
 ls_status ls_spans_open(int spans) {
@@ -26,7 +26,7 @@ ls_status ls_spans_open(int spans) {
     trace.from = trace.to = 0;
     atomic_store(&trace.lost, 0);
     atomic_store(&trace.update, LS_SPANS_NO_UPDATE);
-    atomic_store(&trace.claimed, 0); // last: a thread that claims a slot sees the rest
+    atomic_store(&trace.claimed, 0); // last, so that a thread that claims a slot sees the other values
     return LS_SUCCESS;
 }
 

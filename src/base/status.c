@@ -8,7 +8,7 @@
 
 static char ring[LS_STATUS_RING][LS_STATUS_TEXT_BYTES];
 static unsigned next_text;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // of both: threads may fail as far apart as the ring is long
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // protects ring and next_text
 
 ls_status ls_fail(ls_code code, const char *format, ...) {
     va_list args;

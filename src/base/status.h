@@ -1,8 +1,8 @@
-// status.h - what a function returns that can fail: a code, which is also the program's exit code, and one message.
+// status.h - the result of a function that can fail: a code, which is also the program's exit code, and one message.
 //
-// The message is written once, where the cause is known: what happened, where, what was expected, what to do. It lives
-// in a static ring of LS_STATUS_RING texts (so it needs no memory, may cross threads, and stays valid until that many
-// later failures); callers pass it on unchanged.
+// The message is written once, where the cause is known. It says what happened, where, what was expected and what to
+// do. It lives in a static ring of LS_STATUS_RING texts, so it needs no memory and may cross threads. It stays valid
+// until LS_STATUS_RING later failures have happened. Callers pass it on unchanged.
 #ifndef LS_BASE_STATUS_H
 #define LS_BASE_STATUS_H
 
@@ -35,14 +35,14 @@ typedef struct {
 #define LS_PRINTF(format_at, first_at) __attribute__((format(printf, format_at, first_at)))
 #define LS_SUCCESS ((ls_status){ LS_OK, 0 })
 
-// The message is one line: control characters in it become '?'. The format "%s" alone passes on a text as it is, such
-// as a table or a message of another rank.
+// The message is one line: control characters in it become '?'. Only the format "%s" leaves its text unchanged, for a
+// table or for the message of another rank.
 ls_status ls_fail(ls_code code, const char *format, ...) LS_PRINTF(2, 3);
-const char *ls_code_meaning(ls_code code); // "internal error..." for a number that is no code
+const char *ls_code_meaning(ls_code code); // "internal error..." for a number that is not a code
 static inline int ls_failed(ls_status status) {
     return status.code != LS_OK;
 }
-// *first keeps the earlier failure: for clean-up that may fail too.
+// Keeps the earlier failure in *first, for clean-up that may fail as well.
 static inline void ls_keep_first(ls_status *first, ls_status next) {
     if (first->code == LS_OK) *first = next;
 }
@@ -53,20 +53,20 @@ static inline void ls_keep_first(ls_status *first, ls_status next) {
         if (ls_try_status_.code != LS_OK) return ls_try_status_; \
     } while (0)
 
-// For functions that hold something: sets `status` and jumps to `done`.
+// For functions that must free or close something at `done`: sets `status` and jumps there.
 #define LS_TRY_GOTO(expr) \
     do { \
         status = (expr); \
         if (status.code != LS_OK) goto done; \
     } while (0)
 
-// A chain of steps whose end is reached in any case: the call is made unless an earlier one has failed.
+// Evaluates `expr` unless an earlier step has failed. For a chain of steps that always runs to its end.
 #define LS_THEN(status, expr) \
     do { \
         if ((status).code == LS_OK) (status) = (expr); \
     } while (0)
 
-// The end of a function that makes something: *out takes it over, or `end` frees it where a step failed.
+// Ends a function that makes something: passes the object to *out, or frees it with `end` if a step has failed.
 #define LS_GIVE_OR_FREE(status, made, out, end) \
     ((status).code == LS_OK ? (void)(*(out) = (made)) : (void)end(made), (status))
 

@@ -15,7 +15,7 @@ static int smaller(int a, int b) {
     return a < b ? a : b;
 }
 
-// Optimal string alignment distance, three rows of the table.
+// Optimal string alignment distance; keeps three rows of the table.
 int ls_text_distance(const char *a, const char *b) {
     int length_a = (int)strlen(a), length_b = (int)strlen(b);
     if (length_a > LONGEST_WORD || length_b > LONGEST_WORD) return length_a > length_b ? length_a : length_b;
@@ -42,7 +42,7 @@ const char *ls_text_nearest(const char *word, const char *const *candidates, int
         int length = (int)strlen(candidates[i] ? candidates[i] : "");
         if (length == 0) continue;
         int edits = ls_text_distance(word, candidates[i]);
-        if (edits * 3 >= length) continue; // gpu is not cpu
+        if (edits * 3 >= length) continue; // one edit of three letters is too far: gpu is not cpu
         if (!nearest || edits < best) nearest = candidates[i], best = edits;
     }
     return nearest;
@@ -62,12 +62,12 @@ typedef struct {
     size_t length;
 } span;
 
-// Does the text match? stars, where not NULL: what each '*' of the pattern stands for, the first ones as short as can
-// be. What comes before the last '*' need not be tried again, as that one can take all that an earlier one could: the
-// time is at most the product of the two lengths.
+// Whether the text matches. stars (may be NULL): the part of the text that each '*' matches; the first ones are as
+// short as possible. After a mismatch, only the match of the last '*' is extended: it can take everything that an
+// earlier '*' could. So the time is at most the product of the two lengths.
 static int match(const char *pattern, const char *text, span *stars) {
-    const char *after = NULL, *start = NULL; // of the last '*': what follows it in the pattern, and where it begins
-    const char *end = NULL;                  // where it ends
+    const char *after = NULL, *start = NULL; // for the last '*': the rest of the pattern, and the start of its match
+    const char *end = NULL;                  // end of the match of the last '*'
     int count = 0;
     while (*text || *pattern == '*') {
         if (*pattern == '*') {
@@ -117,7 +117,7 @@ char *ls_text_trim(char *text) {
     return text;
 }
 
-// Bytes of the valid UTF-8 character at `at`, a text's rest; 0: there is none. Source: Unicode 15, table 3-7.
+// Returns the bytes of the valid UTF-8 character at the start of `at`; 0: invalid. Source: Unicode 15, table 3-7.
 static int utf8_bytes(const unsigned char *at) {
     const unsigned lead = at[0];
     if (lead < 0x80) return 1;
@@ -125,8 +125,8 @@ static int utf8_bytes(const unsigned char *at) {
                      : lead >= 0xe0 && lead <= 0xef ? 2
                      : lead >= 0xf0 && lead <= 0xf4 ? 3
                                                     : 0;
-    const unsigned lowest = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;  // of the second byte: no longer forms
-    const unsigned highest = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf; // no surrogates, nothing past U+10FFFF
+    const unsigned lowest = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;  // second byte: no overlong forms
+    const unsigned highest = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf; // no surrogates, nothing above U+10FFFF
     for (int i = 1; i <= more; i++)
         if (at[i] < (i == 1 ? lowest : 0x80) || at[i] > (i == 1 ? highest : 0xbf)) return 0;
     return more ? more + 1 : 0;
@@ -143,7 +143,7 @@ char *ls_text_as_utf8(const char *text) {
     return copy;
 }
 
-// C0, DEL, and C1 (U+0080 to U+009F), which some terminals obey, too.
+// C0, DEL and C1 (U+0080 to U+009F); some terminals obey C1 as well.
 static int is_control(const unsigned char *at) {
     return at[0] < 32 || at[0] == 127 || (at[0] == 0xc2 && at[1] < 0xa0);
 }
@@ -170,7 +170,7 @@ char *ls_text_escape(char *dst, size_t bytes, const char *text) {
     return dst;
 }
 
-// Returns the end of the letter at `at` and of the accents that follow it, which have no width. *parts: the number of
+// Returns the end of the letter at `at` and of the accents after it, which have no width. *parts: the number of
 // characters.
 static const char *letter_end(const char *at, int *parts) {
     mbstate_t state = { 0 };
@@ -206,7 +206,7 @@ static int is_decomposed(const char *text, const char *unused) {
     return 0;
 }
 
-// 0 where the system has no locale of UTF-8.
+// Asks a question in a UTF-8 locale. Returns 0 if the system has no such locale.
 static int in_utf8(int (*question)(const char *a, const char *b), const char *a, const char *b) {
     locale_t utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
     if (!utf8) return 0;

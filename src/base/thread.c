@@ -5,7 +5,7 @@
 int ls_thread_start(pthread_t *thread, void *(*run)(void *), void *context) {
     sigset_t all, before;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); // a new thread begins with its starter's
+    pthread_sigmask(SIG_SETMASK, &all, &before); // a new thread inherits this mask
     int error = pthread_create(thread, NULL, run, context);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return error;
