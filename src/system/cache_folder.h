@@ -1,11 +1,11 @@
-// cache_folder.h - where what took time to find out is cached for the next start.
+// cache_folder.h - the folder that caches results of slow searches for the next start.
 #ifndef LS_SYSTEM_CACHE_FOLDER_H
 #define LS_SYSTEM_CACHE_FOLDER_H
 
 #include <stddef.h>
 
-// "lockstep" in the user's cache folder (XDG_CACHE_HOME, else HOME/.cache), into path; NULL where there is none. It need
-// not exist.
+// Writes the path of "lockstep" in the user's cache folder (XDG_CACHE_HOME, else HOME/.cache) to `path`. Returns NULL
+// if there is no cache folder. The folder need not exist.
 const char *ls_cache_folder(char *path, size_t bytes);
 
 #endif

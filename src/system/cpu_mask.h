@@ -20,15 +20,15 @@ static inline void ls_cpu_mask_add(ls_cpu_mask *mask, int cpu) {
 int ls_cpu_mask_count(const ls_cpu_mask *mask);
 int ls_cpu_mask_first(const ls_cpu_mask *mask); // -1: empty
 int ls_cpu_mask_equal(const ls_cpu_mask *a, const ls_cpu_mask *b);
-ls_cpu_mask ls_cpu_mask_both(const ls_cpu_mask *a, const ls_cpu_mask *b); // what is in a and in b
+ls_cpu_mask ls_cpu_mask_both(const ls_cpu_mask *a, const ls_cpu_mask *b); // processors that are in both
 
-// "0-3,8", as the kernel writes it; what comes after the list is left out.
+// Reads a list as the kernel writes it: "0-3,8". Text after the list is ignored.
 ls_cpu_mask ls_cpu_mask_parse(const char *text);
-// The same, the other way; a list that does not fit ends with "...". Returns text.
+// Writes the mask as such a list; a list that does not fit ends with "...". Returns text.
 char *ls_cpu_mask_text(const ls_cpu_mask *mask, char *text, size_t bytes);
 
-// Where the calling thread, and each thread that it starts from now on, may run.
-// 0: the system does not say, or refuses.
+// These get and set the processors on which the calling thread, and each thread that it starts later, may run. They
+// return 0 if the system refuses.
 int ls_cpu_mask_of_thread(ls_cpu_mask *mask);
 int ls_cpu_mask_bind(const ls_cpu_mask *mask);
 

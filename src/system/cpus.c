@@ -13,7 +13,7 @@
 
 enum { PATH_BYTES = 4352 };
 
-// The file's text, cut to bytes - 1; 0 when it cannot be read.
+// Reads the file's text, at most bytes - 1 bytes. Returns 0 if the file is empty or cannot be read.
 static int read_text(const char *path, char *text, size_t bytes) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return 0;
@@ -27,14 +27,13 @@ static int read_text(const char *path, char *text, size_t bytes) {
     return length > 0;
 }
 
-// The path of this process in a cgroup hierarchy: `controller` of version 1,
-// or NULL for version 2. 0 when there is none.
+// Finds the path of this process in a cgroup hierarchy: the hierarchy of `controller` in version 1, or that of version
+// 2 if controller is NULL. Returns 0 if there is no such path.
 static int cgroup_path(const char *root, const char *controller, char *path, size_t bytes) {
     char file[PATH_BYTES], text[8192];
     snprintf(file, sizeof file, "%s/proc/self/cgroup", root);
     if (!read_text(file, text, sizeof text)) return 0;
-    for (char *rest = text, *line;
-         (line = strsep(&rest, "\n")) && *line;) { // "4:cpu,cpuacct:/docker/ab12" or "0::/user.slice"
+    for (char *rest = text, *line; (line = strsep(&rest, "\n")) && *line;) { // "4:cpu:/docker/ab12", "0::/user.slice"
         char *names = strchr(line, ':'), *where = names ? strchr(names + 1, ':') : NULL;
         if (!where) continue;
         *names++ = 0;
@@ -48,7 +47,7 @@ static int cgroup_path(const char *root, const char *controller, char *path, siz
     return 0;
 }
 
-// The limits at one level, 0 where there is none: in processors, in bytes.
+// The limits at one level, in processors and in bytes; 0: no limit.
 static double quota_at(const char *folder, int version) {
     char file[PATH_BYTES + 32], text[128];
     double quota = 0, period = 0;
@@ -57,7 +56,7 @@ static double quota_at(const char *folder, int version) {
     if (version == 2) {
         if (sscanf(text, "%lf %lf", &quota, &period) != 2) return 0; // "max 100000"
     } else {
-        quota = strtod(text, NULL); // -1: none
+        quota = strtod(text, NULL); // -1: no quota
         snprintf(file, sizeof file, "%s/cpu.cfs_period_us", folder);
         if (!read_text(file, text, sizeof text)) return 0;
         period = strtod(text, NULL);
@@ -65,14 +64,16 @@ static double quota_at(const char *folder, int version) {
     return quota > 0 && period > 0 ? quota / period : 0;
 }
 
+// Without a limit, version 2 has "max", which gives 0, and version 1 a number near 2^63.
 static double memory_at(const char *folder, int version) {
     char file[PATH_BYTES + 32], text[128];
     snprintf(file, sizeof file, "%s/%s", folder, version == 2 ? "memory.max" : "memory.limit_in_bytes");
-    return read_text(file, text, sizeof text) ? strtod(text, NULL) : 0; // "max"; of version 1 a number near 2^63
+    return read_text(file, text, sizeof text) ? strtod(text, NULL) : 0;
 }
 
-// Visits the process's cgroup and every one above it. In a container /proc may name a path of the host that is not
-// mounted here: then only the mounted root is found, which is the container's own group.
+// Returns the smallest limit of the process's cgroup and all groups above it; 0: no limit. In a container, /proc may
+// name a path of the host that is not mounted here. Then only the mounted root is found, which is the container's own
+// group.
 static double smallest_limit(const char *root, const char *controller, const char *mount, int version,
     double (*limit_at)(const char *folder, int version)) {
     char path[PATH_BYTES / 2], folder[PATH_BYTES];
@@ -102,8 +103,8 @@ double ls_cpus_memory_limit(const char *root) {
     return limit > 0 ? limit : smallest_limit(root, "memory", "/memory", 1, memory_at);
 }
 
-// Reads `file` at the nearest level of the process's cgroups that is mounted and whose text is accepted. 0: there is
-// none.
+// Reads the file `name` at the nearest mounted level of the process's cgroups whose text `accept` accepts. Returns 0 if
+// there is no such level.
 static int read_nearest(const char *root, const char *controller, const char *mount, const char *name,
     int (*accept)(const char *text), char *text, size_t bytes) {
     char path[PATH_BYTES / 2], file[PATH_BYTES];
@@ -132,7 +133,7 @@ int ls_cpus_cpuset_count(const char *root) {
     return ls_cpu_mask_count(&mask);
 }
 
-static const char oom_kill[] = "oom_kill "; // at the start of a line, before the number
+static const char oom_kill[] = "oom_kill "; // start of a line that ends with the number
 
 static const char *find_oom_kills(const char *text) {
     const char *at = text;
@@ -161,7 +162,7 @@ int ls_cpus_core_of(const char *root, int cpu, const ls_cpu_mask *among) {
     return ls_cpu_mask_has(&siblings, cpu) ? ls_cpu_mask_first(&siblings) : cpu;
 }
 
-// Counts the mask's processors and, among them, those that are their core's first.
+// Counts the processors of the mask and its cores. A processor adds a core if it is its core's first one in the mask.
 static void count_mask(ls_cpus *cpus) {
     ls_cpu_mask mask;
     if (!ls_cpu_mask_of_thread(&mask)) {
@@ -213,7 +214,7 @@ void ls_cpus_detect(ls_cpus *cpus) {
 
 int ls_cpus_threads_per_rank(const ls_cpus *cpus, int ranks_here) {
     if (ranks_here < 1) ranks_here = 1;
-    // Cores of the host by the mask's own share of SMT siblings; the 1e-9 keeps exact divisions exact.
+    // Estimates the host's cores from the mask's ratio of cores to processors. The 1e-9 keeps exact divisions exact.
     double host_cores = (double)cpus->host_cpus * cpus->mask_cores / (cpus->mask_cpus > 0 ? cpus->mask_cpus : 1);
     double share = host_cores / ranks_here + 1e-9;
     double threads = cpus->mask_cores < share ? cpus->mask_cores : share;

@@ -36,7 +36,7 @@ static int open_in_folders(const char *folders, const char *soname, ls_library_f
     return 0;
 }
 
-// Looks in cuda/lib in the program's own folder. Folders above are not searched: a user who may write there could
+// Searches cuda/lib in the program's own folder. Folders above are not searched: a user who may write there could
 // choose which library is loaded.
 static int open_beside_program(const char *soname, ls_library_file *out) {
     char folder[LS_LIBRARY_PATH_BYTES];

@@ -1,7 +1,7 @@
-// library_search.h - finds and opens a library of NVIDIA's. It looks in the folders of LD_LIBRARY_PATH, in cuda/lib
-// next to the program, in cuda/lib of the repository that the program was built from (made by scripts/fetch-cuda.sh),
-// in the folders where the build found such libraries, and in the system's loader cache. The driver's library is
-// searched only in the first and the last of these. Also built into the CUDA plugin.
+// library_search.h - finds and opens a library of NVIDIA's. It searches, in this order: the folders of LD_LIBRARY_PATH,
+// cuda/lib next to the program, cuda/lib of the repository that the program was built from (made by
+// scripts/fetch-cuda.sh), the folders where the build found such libraries, and the system's loader cache. The driver's
+// library is searched only in the first and the last of these. Also built into the CUDA plugin.
 #ifndef LS_SYSTEM_LIBRARY_SEARCH_H
 #define LS_SYSTEM_LIBRARY_SEARCH_H
 
@@ -18,8 +18,8 @@ typedef struct {
 // Returns 1 if the library opened. folders: search only these, separated by ':'; NULL: search everywhere. of_driver:
 // the library comes with the driver.
 int ls_library_search_open(const char *folders, const char *soname, int of_driver, ls_library_file *out);
-// How a user gets "it" (the library) without root, and how the program then finds it: half a sentence that names
-// scripts/fetch-cuda.sh as the user calls it. Returns text.
+// Writes half a sentence for a message about a missing library: how to get "it" without root by scripts/fetch-cuda.sh,
+// and how the program then finds it. Returns text.
 const char *ls_library_search_advice(char *text, size_t bytes);
 // Looks up a function of an open library and stores it in *function, a function pointer. Returns 1 if it exists.
 int ls_library_search_find(void *handle, const char *name, void *function);

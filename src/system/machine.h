@@ -1,5 +1,5 @@
-// machine.h - what this machine offers to a GPU plugin: driver, cards, libraries. They are found with dlopen, so the
-// program can be built and started without any vendor's headers or libraries.
+// machine.h - describes what a GPU plugin finds on this machine: driver, cards, libraries. They are found with dlopen,
+// so the program can be built and started without any vendor's headers or libraries.
 //
 // A library is searched in the order of library_search.h. Libraries stay open once found: the plugin needs libraries
 // with the same names, and the loader gives it these.
@@ -38,7 +38,7 @@ typedef struct {
     char driver_problem[LS_GPU_TEXT_BYTES];
     int card_count;
     ls_gpu_card cards[LS_GPU_CARDS_MAX];  // visible cards, in the driver's order
-    char card_problem[LS_GPU_TEXT_BYTES]; // there is no card, or none is new enough
+    char card_problem[LS_GPU_TEXT_BYTES]; // "": a card is new enough; else there is no card, or all are too old
     int library_count;
     ls_gpu_library libraries[LS_GPU_LIBRARIES_MAX];
 } ls_gpu_machine;
@@ -49,7 +49,7 @@ typedef struct {
     // Returns NULL if the plugin can be used, else one line: what is missing, what was found, what is needed, what to
     // do. Stops at the first problem, so it costs no time on machines without a driver. Searches once in a process.
     const char *(*missing)(void);
-    // whether this machine has a card or a driver of this vendor; NULL: that cannot be determined
+    // Whether this machine has a card or a driver of this vendor. NULL: that cannot be determined.
     int (*expected)(void);
 } ls_gpu_vendor;
 

@@ -11,10 +11,10 @@
 
 static const double period_s = 0.5;
 
-// As in NVIDIA's nvml.h (NVML API reference). Functions return 0 for success.
+// Declarations as in NVIDIA's nvml.h (NVML API reference). Functions return 0 for success.
 typedef struct nvml_device *nvml_device;
 typedef struct {
-    unsigned gpu, memory; // per cent of the time
+    unsigned gpu, memory; // per cent of the time in which the unit was busy
 } nvml_utilization;
 typedef struct {
     unsigned long long total, free, used;
@@ -32,14 +32,14 @@ typedef struct {
     int (*temperature)(nvml_device device, int sensor, unsigned *celsius);
     int (*clock)(nvml_device device, int type, unsigned *mhz);
     int (*slowed)(nvml_device device, unsigned long long *reasons);
-    int (*energy)(nvml_device device, unsigned long long *millijoules); // since the driver was loaded; Volta and later
+    int (*energy)(nvml_device device, unsigned long long *millijoules); // since the driver was loaded; from Volta on
 } nvml_api;
 
 struct ls_gpu_monitor {
     nvml_api nvml;
     char uuid[48], pci[16];
     ls_ticker *ticker;
-    int queried, initialised, found; // nvml.init was called; it worked; `device` is valid
+    int queried, initialised, found; // 1: nvml.init was called; it succeeded; `device` is valid
     nvml_device device;
     double sampled_s;                     // host clock when the last sample was taken
     unsigned long long first_millijoules; // the card's energy counter at the first sample

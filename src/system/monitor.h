@@ -26,17 +26,17 @@ typedef struct {
     double power_watts;
     double temperature_c; // temperature of the chip
     double clock_mhz;     // clock of the multiprocessors
-    uint64_t slowed;      // ls_gpu_slowed
+    uint64_t slowed;      // reasons for a lower clock: bits of ls_gpu_slowed
     double joules;        // energy since the first sample
     int64_t integrated;   // 1: joules are integrated from the power of the samples; 0: from the card's counter
 } ls_gpu_sample;
 
 typedef struct ls_gpu_monitor ls_gpu_monitor;
 
-// Starts watching the GPU with this UUID or PCI address. NULL: NVML is not available. Whether NVML knows the GPU is
-// found out later.
+// Starts watching the GPU with this UUID or PCI address. Returns NULL if NVML is not available. An unknown GPU is only
+// noticed later: no samples arrive.
 ls_gpu_monitor *ls_gpu_monitor_start(const char *uuid, const char *pci);
-// last: the newest sample. all: values since the start: the mean utilisation and clock, the energy, the maximum of the
+// last: the newest sample. all: a summary since the start: mean utilisation and clock, total energy, maximum of the
 // other values, and every reason seen. Either may be NULL.
 void ls_gpu_monitor_read(ls_gpu_monitor *monitor, ls_gpu_sample *last, ls_gpu_sample *all);
 void ls_gpu_monitor_stop(ls_gpu_monitor *monitor); // NULL is allowed

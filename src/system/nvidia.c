@@ -44,7 +44,7 @@ static const char *driver_for(int cuda_major) {
     return NULL;
 }
 
-// "580.65.06 or later (CUDA 13)"
+// Writes for example "580.65.06 or later (CUDA 13)"; returns text.
 static const char *driver_needed(int cuda_major, char *text, size_t bytes) {
     const char *release = driver_for(cuda_major);
     if (release)
@@ -108,8 +108,8 @@ static int driver_open(void *handle, driver_api *api) {
     return complete;
 }
 
-// "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul ..." -> the first word that consists of digits
-//                                                  and dots
+// Reads the driver's release, the first word that has only digits and dots:
+//   "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul ..."
 static void read_release(const char *path, char *release, size_t bytes) {
     char line[512];
     FILE *file = fopen(path, "r");
@@ -282,7 +282,7 @@ static void nvml_versions(void *handle, ls_gpu_library *library, ls_gpu_machine 
     shutdown();
 }
 
-// Returns the library's version number, or 0 if it has none.
+// Returns the library's version number, or 0 if it is unknown.
 static int version_number(int id, void *handle) {
     int (*fill)(int *number), number = 0;
     size_t (*give)(void);
@@ -326,7 +326,8 @@ static int folder_bytes(const char *path) {
     return slash ? (int)(slash - path) : 0;
 }
 
-// "9.19.0" for ".../libcudnn_graph.so.9.19.0", after following links. "": the file name has only the major version.
+// Gets "9.19.0" from ".../libcudnn_graph.so.9.19.0", with links followed; "" if the file name has only the major
+// version.
 static void full_version(const char *path, char version[32]) {
     char *real = realpath(path, NULL);
     const char *at = real ? strstr(real, ".so.") : NULL;

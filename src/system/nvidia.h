@@ -1,4 +1,4 @@
-// nvidia.h - what this machine offers for NVIDIA's GPUs (machine.h).
+// nvidia.h - describes this machine's NVIDIA driver, cards and libraries (machine.h).
 #ifndef LS_SYSTEM_NVIDIA_H
 #define LS_SYSTEM_NVIDIA_H
 
@@ -18,7 +18,7 @@ extern const ls_gpu_vendor ls_gpu_nvidia;
 
 // For tests: searches only these folders, separated by ':'. whole: do not stop at the first problem.
 void ls_nvidia_look_in(const char *folders, int whole, ls_gpu_machine *machine);
-// The first problem that prevents use of the CUDA device, or NULL.
+// Returns the first problem that prevents use of the CUDA device, or NULL.
 const char *ls_nvidia_problem(const ls_gpu_machine *machine);
 
 #endif

@@ -13,28 +13,28 @@
 #include "system/ticker.h"
 
 static const double period_s = 10;
-static const char prefix[] = "intel-rapl:"; // on AMD, too
+static const char prefix[] = "intel-rapl:"; // AMD uses the same prefix
 
 enum { PATH_BYTES = 1024, ZONE_BYTES = 64 };
 
 typedef struct {
-    char name[ZONE_BYTES]; // of its folder
-    uint64_t last, range;  // microjoules
+    char name[ZONE_BYTES]; // name of the zone's folder
+    uint64_t last, range;  // both in microjoules
 } zone;
 
 struct ls_powercap {
     char folder[PATH_BYTES];
     zone *zones;
-    int packages, memories; // together the number of zones
+    int packages, memories; // numbers of zones of each kind
     ls_ticker *ticker;
-    pthread_mutex_t lock; // of what follows, and of zones
+    pthread_mutex_t lock; // protects the members below, and zones
     uint64_t microjoules;
-    int lost; // a counter could not be read
+    int lost; // 1: a counter could not be read
 };
 
 // --- files ---------------------------------------------------------------------------------------
 
-// The first line of a zone's file. errno says why not.
+// Reads the first line of a zone's file. Returns 0 with errno if that fails.
 static int read_text(const ls_powercap *p, const char *zone_name, const char *file_name, char *text, int bytes) {
     char path[PATH_BYTES + ZONE_BYTES + 32];
     snprintf(path, sizeof path, "%s/%s/%s", p->folder, zone_name, file_name);
@@ -60,7 +60,7 @@ static int read_number(const ls_powercap *p, const char *zone_name, const char *
 
 // --- zones ---------------------------------------------------------------------------------------
 
-// "intel-rapl:0" is a package, or the platform; "intel-rapl:0:2" is a part of it.
+// Whether a zone counts. "intel-rapl:0" is a package or the platform; "intel-rapl:0:2" is a part of it.
 static int counts(const char *folder_name, const char *zone_name, int *is_package) {
     *is_package = strncmp(zone_name, "package-", 8) == 0;
     const int part = strchr(folder_name + strlen(prefix), ':') != NULL;

@@ -14,7 +14,7 @@ double ls_sched_wait_seconds(void) {
         if (entry->d_name[0] == '.') continue;
         snprintf(path, sizeof path, "/proc/self/task/%s/schedstat", entry->d_name);
         FILE *file = fopen(path, "re");
-        if (!file) continue; // it has ended meanwhile
+        if (!file) continue; // the thread has ended meanwhile
         if (fscanf(file, "%*u %" SCNu64, &delay_ns) == 1) seconds += 1e-9 * (double)delay_ns;
         fclose(file);
     }

@@ -22,7 +22,7 @@ static struct {
 
 static void say(const char *text) {
     const ssize_t written = text ? write(STDERR_FILENO, text, strlen(text)) : 0;
-    (void)written; // a terminal that is gone is no reason to end otherwise
+    (void)written; // ignored: the text is not important
 }
 
 static void note(int number) {
@@ -33,7 +33,7 @@ static void note(int number) {
     errno = error;
     if (was_first || number != SIGINT) return;
     signal(SIGINT, SIG_DFL);
-    raise(SIGINT); // the second one: no more waiting
+    raise(SIGINT); // ends the process without waiting any longer
 }
 
 ls_status ls_signals_listen(void) {
