@@ -2,11 +2,11 @@
 
 #include "base/memory.h"
 
-// What a layer does when the channels of its output change places.
+// How a layer must change if the channels of its output are to be reordered.
 typedef enum {
-    MIXES,  // it cannot follow
-    MAKES,  // its parameters follow: it makes the channels from others
-    PASSES, // its inputs have to follow, and so do its parameters, a number for each channel
+    MIXES,  // the layer cannot reorder its channels
+    MAKES,  // only its own parameters are reordered, because it computes each channel from all inputs
+    PASSES, // its inputs must be reordered, and its parameters, which have a number for each channel
 } passing;
 
 static const passing passings[LS_LAYER_COUNT] = {
@@ -32,7 +32,7 @@ static const passing passings[LS_LAYER_COUNT] = {
 };
 
 static passing passing_of(const ls_graph *graph, int layer) {
-    if (layer < 0 || ls_graph_out(graph, layer).c != graph->classes) return MIXES; // also: a map is flattened here
+    if (layer < 0 || ls_graph_out(graph, layer).c != graph->classes) return MIXES; // also after flattening a map
     const ls_layer *l = &graph->layers[layer];
     if (l->kind == LS_LAYER_CONV2D && l->attr.conv2d.groups > 1) return MIXES;
     if (l->kind == LS_LAYER_GROUPNORM && l->attr.groupnorm.groups > 1 && l->attr.groupnorm.groups < l->in.c)
@@ -40,7 +40,8 @@ static passing passing_of(const ls_graph *graph, int layer) {
     return passings[l->kind];
 }
 
-// Layers whose channels are the classes: follows[l] = 1. They are found from the last one on. 0: one cannot follow.
+// Finds the layers whose channels are the classes, from the last layer backwards, and sets follows[l] = 1. Returns 0 if
+// one of them cannot reorder its channels.
 static int find_layers(const ls_graph *graph, unsigned char *follows) {
     follows[graph->layer_count - 1] = 1;
     for (int l = graph->layer_count - 1; l >= 0; l--) {
@@ -55,7 +56,7 @@ static int find_layers(const ls_graph *graph, unsigned char *follows) {
     return 1;
 }
 
-// Does a layer whose channels are no classes read one whose channels are?
+// Whether a layer that does not pass the classes on reads the output of a layer whose channels are the classes.
 static int are_read_elsewhere(const ls_graph *graph, const unsigned char *follows) {
     for (int l = 0; l < graph->layer_count; l++) {
         const ls_layer *layer = &graph->layers[l];

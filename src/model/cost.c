@@ -1,4 +1,4 @@
-// cost.c - floating-point operations of a layer.
+// cost.c - counts the floating-point operations of a layer.
 #include "model/layer.h"
 
 ls_cost ls_layer_cost(const ls_graph *graph, int index) {

@@ -1,4 +1,4 @@
-// graph.c - the table of layer kinds, parameters, and the network as a table for a person.
+// graph.c - the table of layer kinds, the parameters, and the network as a table for people.
 #include <assert.h>
 #include <math.h>
 #include <stdarg.h>
@@ -50,7 +50,7 @@ void ls_graph_add_param(ls_graph *graph, int layer, ls_param_spec spec) {
     };
     const int length =
         snprintf(param->name, sizeof param->name, "%.*s.%s", LS_NAME_BYTES - 16, graph->layers[layer].name, spec.name);
-    assert(length < (int)sizeof param->name); // network_file.c limits the names of layers
+    assert(length < (int)sizeof param->name); // fits: network_file.c limits the names of layers
     (void)length;
     if (spec.shape.kind == LS_PARAM_LINEAR) {
         param->rank = 2;
@@ -81,7 +81,7 @@ int64_t ls_graph_trained_parameters(const ls_graph *graph) {
     return sum;
 }
 
-// "a, b" into dst.
+// Writes the names of the inputs, "a, b", into dst.
 static void write_inputs(char *dst, size_t bytes, const ls_graph *graph, const ls_layer *layer) {
     size_t used = 0;
     dst[0] = 0;
@@ -94,7 +94,7 @@ static void write_inputs(char *dst, size_t bytes, const ls_graph *graph, const l
 void ls_graph_print(const ls_graph *graph, FILE *file) {
     enum { INPUTS_BYTES = LS_INPUTS_MAX * (LS_NAME_BYTES + 2) };
     char inputs[INPUTS_BYTES], shape[48];
-    int name_width = 5, inputs_width = 6; // columns as wide as their longest text
+    int name_width = 5, inputs_width = 6; // columns are as wide as their longest text
     for (int i = 0; i < graph->layer_count; i++) {
         write_inputs(inputs, sizeof inputs, graph, &graph->layers[i]);
         const int name_bytes = (int)strlen(graph->layers[i].name), inputs_bytes = (int)strlen(inputs);

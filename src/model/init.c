@@ -1,4 +1,4 @@
-// init.c - initial values, a pure function of (seed, parameter's index, element): the same on every rank and device.
+// init.c - initial values. They depend only on (seed, parameter's index, element), so all ranks and devices agree.
 #include <math.h>
 #include <string.h>
 #include "base/philox_core.h"
@@ -15,7 +15,8 @@ const char *ls_init_word(ls_init_kind kind) {
     return words[kind];
 }
 
-// Of turn * 2 pi, 0 <= turn < 1, the same bits on every machine: Taylor's series within an eighth of a turn, quarters by symmetry.
+// Computes sine and cosine of turn * 2 pi, 0 <= turn < 1, with the same bits on every machine: Taylor's series within
+// an eighth of a turn, the rest by symmetry.
 static void sine_and_cosine(double turn, double *sine, double *cosine) {
     const int quarter = (int)(4 * turn + 0.5);
     const double r = (turn - quarter / 4.0) * 6.2831853071795865, square = r * r;
@@ -30,7 +31,7 @@ static void sine_and_cosine(double turn, double *sine, double *cosine) {
 
 // --- values -------------------------------------------------------------------------------------------------------
 
-// 2u - 1 is exact (u has 24 bits), so an element is rounded once: other implementations get the same bits.
+// 2u - 1 is exact (u has 24 bits), so an element is rounded only once, and other implementations get the same bits.
 static float uniform(uint32_t word, float bound) {
     return (2.0f * ls_philox_core_unit(word) - 1.0f) * bound;
 }
@@ -46,7 +47,7 @@ static void normal_pair(const uint32_t words[2], double deviation, float pair[2]
 static void fill_random(const ls_param *param, int index, uint64_t seed, int64_t count, float *values) {
     const double value = param->init_value;
     const int is_normal = param->init == LS_INIT_HE_NORMAL;
-    for (int64_t i = 0; i < count; i += 4) { // a block has four words
+    for (int64_t i = 0; i < count; i += 4) { // a Philox block has four words
         const ls_philox_block block = ls_philox_core_block(seed, LS_PURPOSE_INIT, (uint32_t)index, 0, (uint64_t)i / 4);
         float four[4];
         for (int k = 0; k < 4; k++) four[k] = uniform(block.v[k], (float)value);
@@ -55,7 +56,7 @@ static void fill_random(const ls_param *param, int index, uint64_t seed, int64_t
     }
 }
 
-// The deviation as torch.Tensor.std has it: divided by count - 1.
+// Divides by the deviation as torch.Tensor.std computes it: with divisor count - 1.
 static void divide_by_deviation(int64_t count, float *values) {
     double sum = 0, squares = 0;
     for (int64_t i = 0; i < count; i++) sum += (double)values[i];
@@ -65,7 +66,7 @@ static void divide_by_deviation(int64_t count, float *values) {
     for (int64_t i = 0; i < count && deviation > 0; i++) values[i] = (float)((double)values[i] / deviation);
 }
 
-// In each group filter i becomes: 1 at the centre of channel i, else 0.
+// Within each group, filter i becomes 1 at the centre of channel i and 0 elsewhere.
 static void put_identity(const ls_param_shape *shape, float *values) {
     const int filters = shape->dim[0] / shape->groups, channels = shape->dim[1];
     const int64_t plane = (int64_t)shape->dim[2] * shape->dim[3], filter = plane * channels;

@@ -1,4 +1,4 @@
-// layer_add.c - the sum of two tensors of one shape: the end of a residual branch.
+// layer_add.c - the sum of two tensors of the same shape, as at the end of a residual branch.
 #include "model/layer.h"
 
 static ls_status infer(const ls_graph *graph, ls_layer *layer) {

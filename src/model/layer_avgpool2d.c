@@ -1,4 +1,4 @@
-// layer_avgpool2d.c - mean over a sliding window, padding counted as zeros, as torch.nn.AvgPool2d.
+// layer_avgpool2d.c - mean over a sliding window, where padding counts as zeros, as torch.nn.AvgPool2d.
 #include "model/layer.h"
 
 const ls_layer_type ls_layer_type_avgpool2d = {

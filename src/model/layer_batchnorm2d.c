@@ -1,5 +1,5 @@
-// layer_batchnorm2d.c - batch normalisation over N, H and W, as torch.nn.BatchNorm2d
-// with affine parameters and running estimates.
+// layer_batchnorm2d.c - batch normalisation over N, H and W, as torch.nn.BatchNorm2d with affine parameters and running
+// estimates.
 #include "model/layer.h"
 
 #define AT(field) offsetof(ls_layer, attr.batchnorm2d.field)

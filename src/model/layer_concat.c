@@ -1,4 +1,4 @@
-// layer_concat.c - joins the channels of several maps of one size, as torch.cat(..., dim=1).
+// layer_concat.c - joins the channels of several maps of the same size, as torch.cat(..., dim=1).
 #include "model/layer.h"
 
 static ls_status infer(const ls_graph *graph, ls_layer *layer) {

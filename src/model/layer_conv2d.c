@@ -1,4 +1,4 @@
-// layer_conv2d.c - convolution as torch.nn.Conv2d, with the same dilation both ways.
+// layer_conv2d.c - convolution as torch.nn.Conv2d, with the same dilation in both directions.
 #include "model/layer.h"
 #include "model/whiten.h"
 
@@ -25,7 +25,7 @@ static const ls_layer_key keys[] = {
 enum { WHITEN_SAMPLES = 5000 };
 static const double whiten_eps = 5e-4;
 
-// Fills in what the file leaves out.
+// Checks weight_init = whiten and sets the values that the file leaves out.
 static ls_status check_whitening(const ls_graph *graph, ls_layer *layer) {
     ls_layer_conv2d *a = &layer->attr.conv2d;
     if (a->weight_init.kind != LS_INIT_WHITEN) {

@@ -1,4 +1,5 @@
-// layer_dropout.c - in training an element is 0 with probability p, else divided by 1 - p; as torch.nn.Dropout.
+// layer_dropout.c - as torch.nn.Dropout: in training, each element becomes 0 with probability p, or is divided by 1 -
+// p.
 #include "model/layer.h"
 
 static const ls_layer_key keys[] = {

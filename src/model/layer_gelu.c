@@ -1,4 +1,4 @@
-// layer_gelu.c - x * Phi(x), Phi the normal distribution function: PyTorch's nn.GELU(), exact.
+// layer_gelu.c - x * Phi(x), where Phi is the normal distribution function: PyTorch's nn.GELU(), the exact form.
 #include "model/layer.h"
 
 const ls_layer_type ls_layer_type_gelu = {

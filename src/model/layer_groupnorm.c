@@ -1,4 +1,4 @@
-// layer_groupnorm.c - normalisation of each sample by itself over groups of channels, as torch.nn.GroupNorm.
+// layer_groupnorm.c - normalises each sample on its own, over groups of channels, as torch.nn.GroupNorm.
 #include "model/layer.h"
 
 #define AT(field) offsetof(ls_layer, attr.groupnorm.field)

@@ -1,5 +1,4 @@
-// layer_linear.c - fully connected, as torch.nn.Linear; its weight keeps the shape
-// of the map that a flatten made into a vector.
+// layer_linear.c - fully connected layer, as torch.nn.Linear. After a flatten, its weight keeps the shape of the map.
 #include "model/layer.h"
 
 #define AT(field) offsetof(ls_layer, attr.linear.field)

@@ -1,19 +1,19 @@
-// layer_maxpool2d.c - maximum over a sliding window, as torch.nn.MaxPool2d
-// (rounding down); and what all poolings share.
+// layer_maxpool2d.c - maximum over a sliding window, as torch.nn.MaxPool2d (rounding down); and the code that all
+// pooling layers share.
 #include "model/layer.h"
 
 #define AT(field) offsetof(ls_layer, attr.maxpool2d.field)
 const ls_layer_key ls_pool_keys[3] = {
-    // at most 255: the device numbers a window's elements with 16 bits
+    // at most 255, because devices number a window's elements with 16 bits
     { "kernel", LS_KEY_PAIR, AT(kernel), 1, 0, 1, 255, "rows and columns of the window" },
     { "stride", LS_KEY_PAIR, AT(stride), 0, 0, 1, 1024, "distance between windows; without it, the kernel" },
     { "padding", LS_KEY_PAIR, AT(padding), 0, 0, 0, LS_PADDING_MAX, "on each side, at most half of the kernel" },
 };
 
 ls_status ls_pool_infer(const ls_graph *graph, ls_layer *layer) {
-    ls_layer_pool *a = &layer->attr.maxpool2d; // avgpool2d lies at the same place
+    ls_layer_pool *a = &layer->attr.maxpool2d; // the attributes of avgpool2d have the same address
     if (a->stride.h == 0) a->stride = a->kernel;
-    if (2 * a->padding.h > a->kernel.h || 2 * a->padding.w > a->kernel.w) { // else a window could lie outside the map
+    if (2 * a->padding.h > a->kernel.h || 2 * a->padding.w > a->kernel.w) { // a window could lie outside the map
         const ls_pair most = { a->kernel.h / 2, a->kernel.w / 2 };
         char padding[LS_PAIR_BYTES], kernel[LS_PAIR_BYTES], half[LS_PAIR_BYTES];
         return ls_layer_fail(graph, layer, "padding = %s is more than half of kernel = %s: at most %s is possible",
@@ -27,7 +27,7 @@ ls_status ls_pool_infer(const ls_graph *graph, ls_layer *layer) {
 
 ls_status ls_global_pool_infer(const ls_graph *graph, ls_layer *layer) {
     const ls_chw in = layer->in;
-    if ((int64_t)in.h * in.w > 65534) { // LS_POOL_WINDOW_MAX of the devices
+    if ((int64_t)in.h * in.w > 65534) { // the devices' limit, LS_POOL_WINDOW_MAX
         return ls_layer_fail(
             graph, layer, "a window of %dx%d is larger than 65534 elements: reduce the map before", in.h, in.w);
     }

@@ -1,5 +1,5 @@
-// layer_multiply.c - the product of two tensors of one shape, or of a map and a number for each of its channels, in either
-// order: squeeze-and-excitation's gate.
+// layer_multiply.c - the product of two tensors of the same shape, or of a map and one number per channel, in either
+// order (the gate of squeeze-and-excitation).
 #include "model/layer.h"
 
 static ls_status infer(const ls_graph *graph, ls_layer *layer) {

@@ -1,5 +1,5 @@
-// layer_shortcut.c - the shortcut without parameters around a residual block that changes the shape: option A of He et al.,
-// as x[:, :, ::stride, ::stride] padded with channels of zeros, half of them before.
+// layer_shortcut.c - a shortcut without parameters around a residual block that changes the shape (He et al., option
+// A): x[:, :, ::stride, ::stride], with channels of zeros added, half of them before the input's channels.
 #include "model/layer.h"
 
 #define AT(field) offsetof(ls_layer, attr.shortcut.field)

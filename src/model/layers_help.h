@@ -1,12 +1,12 @@
-// layers_help.h - the kinds of layers for people: what docs/layers.md says, on a terminal.
+// layers_help.h - prints the kinds of layers on a terminal, like docs/layers.md.
 #ifndef LS_MODEL_LAYERS_HELP_H
 #define LS_MODEL_LAYERS_HELP_H
 
 #include <stdio.h>
 #include "base/status.h"
 
-// All kinds, a line each, and how a network file is written; or one of them with its keys and an example. LS_USAGE: there is no such kind
-// (with the nearest).
+// Prints how a network file is written and all kinds, one line each; or a single kind with its keys and an example.
+// LS_USAGE if there is no such kind; the message suggests the nearest name.
 LS_CHECKED ls_status ls_layers_help(FILE *file, const char *kind);
 
 #endif

@@ -1,4 +1,4 @@
-// network_file.c - reads a network file: sections to layers, keys to attributes, names to indices.
+// network_file.c - reads a network file: turns sections into layers, keys into attributes, and names into indices.
 #include <assert.h>
 #include <ctype.h>
 #include <stdlib.h>
@@ -12,10 +12,11 @@
 #include "config/ini.h"
 #include "model/layer.h"
 
-// Room for the longest parameter: ".running_mean".
+// LAYER_NAME_MAX leaves room for the longest parameter suffix, ".running_mean".
 enum { LAYER_NAME_MAX = LS_NAME_BYTES - 16, KEYS_MAX = 32, INIT_CONSTANT_MAX = 1000000 };
 
-// Numbers that replace words. A network's text grows by a shape at most: no number of classes is longer than its word.
+// Sizes of the numbers that replace words. Only the shape can make a network's text longer: a number of classes is
+// never longer than the word `classes`.
 enum { SHAPE_BYTES = 40, CLASSES_BYTES = 12 };
 static const char classes_word[] = "classes";
 
@@ -24,12 +25,12 @@ typedef struct {
     ls_graph *graph;
     const char **names; // "input", then the layers' names in order
     const ls_graph_data *data;
-    int followed; // the words below stand for what the data set has
+    int followed; // 1: the members below are filled in from the data set
     char shape[SHAPE_BYTES], classes[CLASSES_BYTES];
-    ptrdiff_t grown; // graph->text is so much longer than the file's, up to the last word replaced
+    ptrdiff_t grown; // how much longer graph->text is than the file's text, up to the last replaced word
 } reader;
 
-// "; did you mean 'x'?" about a name that a network file itself has given, or "" into dst.
+// Writes "; did you mean 'x'?" to dst for a name that the network file itself defines, or "".
 static const char *suggest(char *dst, size_t bytes, const char *word, const char *const *candidates, int count) {
     const char *nearest = ls_text_nearest(word, candidates, count);
     dst[0] = 0;
@@ -37,7 +38,7 @@ static const char *suggest(char *dst, size_t bytes, const char *word, const char
     return dst;
 }
 
-// "CxHxW", each 1..LS_SIZE_MAX, nothing before or after.
+// Parses "CxHxW", each from 1 to LS_SIZE_MAX, without other text.
 static int parse_shape(const char *text, ls_chw *shape) {
     int *dims[3] = { &shape->c, &shape->h, &shape->w };
     for (int i = 0; i < 3; i++) {
@@ -70,7 +71,7 @@ static ls_status find_data(reader *r, const ls_ini_entry *entry) {
     return LS_SUCCESS;
 }
 
-// Puts the number where the word stands, in the entry and in the network's text. Entries come in the order of the file.
+// Replaces the word by the number, in the entry and in the network's text. Entries must come in the order of the file.
 static void replace(reader *r, ls_ini_entry *entry, const char *number) {
     const ptrdiff_t was = (ptrdiff_t)strlen(entry->value), is = (ptrdiff_t)strlen(number);
     char *at = r->graph->text + (entry->value - r->ini->text) + r->grown;
@@ -162,7 +163,7 @@ static ls_status read_kind(const reader *r, const ls_ini_section *section, ls_la
         list);
 }
 
-// Index of the earlier layer `name` for layer `index`; -1: the network's input.
+// Finds the index of the earlier layer `name` for layer `index`; -1: the network's input.
 static ls_status find_input(const reader *r, int index, int line, const char *name, int *found) {
     const char *own = r->names[index + 1];
     for (int i = 0; i <= index; i++) {
@@ -228,7 +229,7 @@ static void store(ls_layer *layer, const ls_layer_key *key, double value) {
     }
 }
 
-// "rows x columns": two numbers with an x between them; *is_pair is 0 where the value is not of that form.
+// Reads "rows x columns", two numbers with an x between them. *is_pair: 0 if the value does not have this form.
 static ls_status read_pair(
     const reader *r, const ls_ini_entry *entry, const ls_layer_key *key, ls_pair *out, int *is_pair) {
     const char *x = strchr(entry->value, 'x');
@@ -250,7 +251,7 @@ static ls_status read_pair(
     return LS_SUCCESS;
 }
 
-// A word of initialisations.def or a number.
+// Reads a word of initialisations.def or a number.
 static ls_status read_init(const reader *r, const ls_ini_entry *entry, const ls_layer_key *key, ls_init *out) {
     const char *words[LS_INIT_CONSTANT];
     char list[160] = "", hint[LS_HINT_BYTES];

@@ -1,11 +1,12 @@
-// shape_infer.c - from layers with keys and inputs to shapes and parameters, in one pass in file order.
+// shape_infer.c - computes shapes and parameters from the layers' keys and inputs, in one pass in file order.
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/memory.h"
 #include "model/layer.h"
 
-// One layer's are below 2^53, so their sum cannot overflow before it is refused; bytes of the whole store fit 64 bits.
+// One layer has less than 2^53 parameters, so the sum cannot overflow before this limit refuses it. The bytes of all
+// parameters fit into 64 bits.
 static const int64_t PARAMETERS_MAX = INT64_C(1) << 40;
 
 const char *ls_pair_text(ls_pair pair, char dst[LS_PAIR_BYTES]) {
@@ -53,7 +54,7 @@ static ls_status check_domain(const ls_graph *graph, const ls_layer *layer, ls_l
     return LS_SUCCESS;
 }
 
-// *parameters: of this and all earlier layers.
+// *parameters: number of parameters of this and all earlier layers.
 static ls_status infer_layer(ls_graph *graph, int index, int64_t *parameters) {
     ls_layer *layer = &graph->layers[index];
     const ls_layer_type *type = ls_layer_type_of(layer->kind);
@@ -69,7 +70,7 @@ static ls_status infer_layer(ls_graph *graph, int index, int64_t *parameters) {
     }
     LS_TRY(check_domain(graph, layer, type->domain));
     if (type->infer) LS_TRY(type->infer(graph, layer));
-    if (ls_chw_count(layer->out) > INT_MAX) { // sizes of one sample are ints everywhere
+    if (ls_chw_count(layer->out) > INT_MAX) { // the number of elements of one sample is an int everywhere
         return ls_layer_fail(graph, layer, "its output %dx%dx%d has more than %d elements", layer->out.c, layer->out.h,
             layer->out.w, INT_MAX);
     }
@@ -84,7 +85,7 @@ static ls_status infer_layer(ls_graph *graph, int index, int64_t *parameters) {
     return LS_SUCCESS;
 }
 
-// Every output but the last must be read: a branch that leads nowhere is a mistake in the file.
+// Checks that every output except the last is used: an unused branch is a mistake in the file.
 static ls_status check_uses(const ls_graph *graph) {
     const ls_layer *last = &graph->layers[graph->layer_count - 1];
     for (int i = 0; i < graph->layer_count - 1; i++) {

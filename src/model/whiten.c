@@ -6,10 +6,10 @@
 struct ls_whiten {
     ls_param_shape weight;
     ls_chw picture;
-    int n;              // values of a patch
-    int64_t patches;    // so far
-    uint64_t *products; // n x n, above the diagonal: sums of pixel i * pixel j of a patch
-    uint64_t *sums;     // of pixel i
+    int n;              // number of values of a patch
+    int64_t patches;    // patches added so far
+    uint64_t *products; // n x n, upper triangle: sums of value i * value j of all patches
+    uint64_t *sums;     // sums of value i of all patches
 };
 
 ls_status ls_whiten_new(const ls_param_shape *weight, ls_chw picture, ls_whiten **out) {
@@ -32,14 +32,14 @@ void ls_whiten_free(ls_whiten *w) {
 
 // --- sums over patches ----------------------------------------------------------------------------------------------
 
-// Value i of the first patch; of the others it is as far from there as they are from the first.
+// Returns the address of value i of the first patch. The values of other patches have the same distances to each other.
 static const uint8_t *value_of_patch(const ls_whiten *w, const uint8_t *pixels, int i) {
     const int s = i % w->weight.dim[3], r = i / w->weight.dim[3] % w->weight.dim[2];
     const int c = i / (w->weight.dim[3] * w->weight.dim[2]);
     return pixels + ((size_t)c * (size_t)w->picture.h + (size_t)r) * (size_t)w->picture.w + s;
 }
 
-// A row of a picture has at most 65,535 pixels: its sum of squares is below 2^32.
+// A row of a picture has at most 65,535 pixels, so its sum of products is below 2^32.
 static uint32_t sum_of_products(const uint8_t *a, const uint8_t *b, int count) {
     uint32_t sum = 0;
     for (int i = 0; i < count; i++) sum += (uint32_t)a[i] * b[i];
@@ -70,7 +70,7 @@ void ls_whiten_add(ls_whiten *w, const uint8_t *pixels) {
     w->patches += (int64_t)rows * columns;
 }
 
-// A of normalised values a * pixel + b, with a and b of the value's channel.
+// Computes A (whiten.h) for normalised values a * pixel + b, where a and b depend on the value's channel.
 static void normalised_products(const ls_whiten *w, const float *mean, const float *std, double *matrix) {
     const int plane = w->weight.dim[2] * w->weight.dim[3], n = w->n;
     const double patches = (double)w->patches;
@@ -88,7 +88,7 @@ static void normalised_products(const ls_whiten *w, const float *mean, const flo
 
 // --- eigenvectors ---------------------------------------------------------------------------------------------------
 
-// Rows p and q of a matrix: what a rotation by (c, s) makes of them; `step` apart are the elements of a row.
+// Rotates rows p and q of a matrix by (c, s). Elements of a row are `step` apart.
 static void rotate(double *p, double *q, int n, int step, double c, double s) {
     for (int i = 0; i < n; i++, p += step, q += step) {
         const double x = *p, y = *q;
@@ -97,7 +97,7 @@ static void rotate(double *p, double *q, int n, int step, double c, double s) {
     }
 }
 
-// A rotation that makes a[p][q] zero (Golub and Van Loan, "Matrix Computations", 8.5.2).
+// Makes a[p][q] zero by a rotation (Golub and Van Loan, "Matrix Computations", 8.5.2).
 static void annihilate(double *a, double *vectors, int n, int p, int q) {
     const double off = a[p * n + q];
     if (off == 0) return;
@@ -110,9 +110,10 @@ static void annihilate(double *a, double *vectors, int n, int p, int q) {
     a[p * n + q] = a[q * n + p] = 0;
 }
 
-// Rows of `vectors` become eigenvectors of the symmetric a, whose diagonal becomes their eigenvalues.
+// Diagonalises the symmetric matrix a: its diagonal becomes the eigenvalues, and the rows of `vectors` the
+// eigenvectors.
 static void diagonalise(double *a, double *vectors, int n) {
-    enum { SWEEPS = 60 }; // convergence is quadratic: some 8 are enough
+    enum { SWEEPS = 60 }; // convergence is quadratic: about 8 sweeps are enough
     double trace = 0, off = 1;
     for (int i = 0; i < n * n; i++) vectors[i] = i % (n + 1) == 0;
     for (int i = 0; i < n; i++) trace += fabs(a[i * n + i]);
@@ -127,7 +128,7 @@ static void diagonalise(double *a, double *vectors, int n) {
     }
 }
 
-// order[k]: the eigenvector with the k-th largest eigenvalue.
+// Sets order[k] to the row of the eigenvector with the k-th largest eigenvalue.
 static void sort_descending(const double *a, int n, int *order) {
     for (int i = 0; i < n; i++) {
         int k = i;
