@@ -27,12 +27,12 @@ int ls_alias_names(const ls_alias *alias, const char *word); // whether the word
 const ls_alias *ls_alias_find(ls_alias_kind kind, const char *scope, const char *word);
 
 enum { LS_HINT_BYTES = 512 };
-// Writes the end of a message about the wrong word `word` into dst (LS_HINT_BYTES): "; did you mean 'relu'? (NOTE)",
-// "; NOTE" or "".
-// candidates: the words that are valid here. An alias for any other word is ignored. quotes: "''", "[]" or "". Returns dst.
+// Writes the end of a message about the wrong word `word` into dst (LS_HINT_BYTES), and returns dst:
+// "; did you mean 'relu'? (NOTE)", "; NOTE" or "". candidates: the words that are valid here; aliases for other words
+// are ignored. quotes: "''", "[]" or "".
 char *ls_hint(ls_alias_kind kind, const char *scope, const char *word, const char *const *candidates, int count,
     const char *quotes, char *dst);
-// The same for one alias.
+// Writes the same end of a message for one alias.
 char *ls_hint_of(const ls_alias *alias, const char *quotes, char *dst);
 
 #endif

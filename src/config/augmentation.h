@@ -1,12 +1,12 @@
-// augmentation.h - what is done to training pictures, as plain data: the options (ls_augmentation), and what was drawn for one sample
-// (ls_augment_sample). Both are made from augmentations.def and passed whole: options -> draw (data/loader.h) -> operator
-// (device/op_augment.h).
+// augmentation.h - the options of augmentation (ls_augmentation) and the random values of one sample
+// (ls_augment_sample). Both structs are made from augmentations.def and are passed on whole: options -> draw
+// (data/loader.h) -> operator (device/op_augment.h).
 #ifndef LS_CONFIG_AUGMENTATION_H
 #define LS_CONFIG_AUGMENTATION_H
 
 #include "base/shape.h"
 
-// In the order of their options' words.
+// The values of data.pad_mode and data.flip, in the order of the options' words.
 typedef enum { LS_PAD_ZERO, LS_PAD_REFLECT } ls_pad_mode;
 typedef enum { LS_FLIP_NEVER, LS_FLIP_RANDOM, LS_FLIP_ALTERNATING } ls_flip_mode;
 
@@ -15,20 +15,20 @@ typedef enum { LS_FLIP_NEVER, LS_FLIP_RANDOM, LS_FLIP_ALTERNATING } ls_flip_mode
 #define LS_AUGMENTATION_CHOICE int
 #define LS_AUGMENTATION_REAL float
 
-// a.flip is data.flip. All zero: pictures are taken as they are, as in evaluation.
+// Field `flip` is option data.flip, and so on. All zero: pictures stay unchanged, as in evaluation.
 typedef struct {
 #define OPTION(key, TYPE, def, min, max, unit, what) LS_AUGMENTATION_##TYPE key;
 #include "config/augmentations.def"
 } ls_augmentation;
 
 enum {
-    LS_AUGMENT_SAMPLE_BYTES = 32, // whatever the rows are: devices and files need not know how many of them are used
+    LS_AUGMENT_SAMPLE_BYTES = 32, // fixed, so that devices and files need not know how many bytes are used
     LS_AUGMENT_SAMPLE_USED = 0
 #define FIELD(type, name, most) +sizeof(type)
 #include "config/augmentations.def"
 };
 
-// What was drawn for one sample; it goes to the device beside the pixels. Zero where an augmentation is off.
+// The random values of one sample, sent to the device with the pixels. Values of an augmentation that is off are zero.
 typedef struct {
 #define FIELD(type, name, most) type name;
 #include "config/augmentations.def"
@@ -43,7 +43,7 @@ static inline int ls_augment_mixes(const ls_augmentation *a) {
     return a->mixup > 0 || a->cutmix > 0;
 }
 
-// The shorter side of a picture.
+// Returns the shorter side of a picture.
 static inline int ls_augment_side(ls_chw picture) {
     return picture.h < picture.w ? picture.h : picture.w;
 }

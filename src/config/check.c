@@ -1,4 +1,5 @@
-// Checks beyond a single option's range: combinations that work for no number of ranks, and texts with their own syntax.
+// Checks that go beyond a single option's range: combinations that are impossible for any number of ranks, and texts
+// with their own syntax.
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -219,7 +220,8 @@ static ls_status check_paths(const ls_config *cfg) {
         path);
 }
 
-// Moves *list to the first word of a list separated by spaces and commas. Returns the word's length; 0: no word is left.
+// Moves *list to the first word of a list separated by spaces and commas. Returns the word's length; 0: no word is
+// left.
 static size_t next_word(const char **list) {
     *list += strspn(*list, ", ");
     return strcspn(*list, ", ");

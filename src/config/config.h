@@ -1,6 +1,7 @@
 // config.h - the run's options: one typed struct made from options.def, filled from an INI file and --set.
 //
-// Every error is LS_USAGE and names file:line (or "--set"), section.key, the value, the allowed values and the nearest name.
+// Every error is LS_USAGE and names file:line (or "--set"), section.key, the value, the allowed values and the nearest
+// name.
 #ifndef LS_CONFIG_CONFIG_H
 #define LS_CONFIG_CONFIG_H
 
@@ -46,7 +47,7 @@ typedef struct {
 #include "config/options.def"
 #undef X
     char file[LS_TEXT_BYTES];   // path of the configuration file, as given
-    char folder[LS_TEXT_BYTES]; // its folder ("" for none): relative paths in the file start there
+    char folder[LS_TEXT_BYTES]; // folder of `file`, or ""; relative paths in the file start there
     int line[LS_OPTION_COUNT];  // origin of each value: line of the file, 0 for the default, -1 for --set
 } ls_config;
 
@@ -105,19 +106,19 @@ LS_CHECKED ls_status ls_config_set(ls_config *cfg, const char *assignment); // "
 // Writes the start of a message about option `index` into dst: "configs/x.ini:12: train.epochs = 5",
 // "--set train.epochs=5" or "train.epochs = 5 (default)". LS_TEXT_BYTES * 3 bytes are always enough. Returns dst.
 char *ls_config_where(const ls_config *cfg, int index, char *dst, size_t bytes);
-// Writes the path in a TEXT option into dst: as given if --set gave it, else relative to the configuration file's folder.
-// LS_USAGE if it is longer than `bytes`.
+// Writes the path in a TEXT option into dst: as given if --set gave it, else relative to the configuration file's
+// folder. LS_USAGE if it is longer than `bytes`.
 LS_CHECKED ls_status ls_config_path(const ls_config *cfg, int index, char *dst, size_t bytes);
-// Writes the path of the network file in model.file into path: relative like ls_config_path, with or without models/ and
-// .ini, or else a shipped network. LS_USAGE, with a list of the shipped networks, if there is no such file.
+// Writes the path of the network file in model.file into path: relative like ls_config_path, with or without models/
+// and .ini, or else a shipped network. LS_USAGE, with a list of the shipped networks, if there is no such file.
 LS_CHECKED ls_status ls_config_network(const ls_config *cfg, char *path, size_t bytes);
-// Checks combinations of options that are impossible for any number of ranks. ls_batches_plan checks those that depend on
-// the number of ranks.
+// Checks combinations of options that are impossible for any number of ranks. ls_batches_plan checks those that depend
+// on the number of ranks.
 LS_CHECKED ls_status ls_config_check(const ls_config *cfg);
-// The same without a data set: options of section data are not checked.
+// Like ls_config_check, but does not check the options of section data.
 LS_CHECKED ls_status ls_config_check_without_data(const ls_config *cfg);
-// Returns the shape of one picture, as far as the configuration decides it. LS_USAGE: an option is not a shape. Pictures
-// of a folder have three channels.
+// Returns the shape of a picture as far as the options determine it; pictures of a folder have three channels. LS_USAGE
+// if an option is not a valid shape.
 LS_CHECKED ls_status ls_config_picture_shape(const ls_config *cfg, ls_chw *shape);
 // Lists options that were set but have no effect beside the others in dst: "optimizer.momentum (only with
 // optimizer.kind = sgd); ...", or "". Returns dst.
@@ -128,22 +129,24 @@ int ls_config_asks_for(const ls_config *cfg, int option);
 static inline int ls_config_syncs_norm(const ls_config *cfg, int world_size) {
     return cfg->train_sync_batchnorm && world_size > 1;
 }
-// The type in which activations and the working weights are stored, by train.precision.
+// Returns the type in which activations and the working weights are stored, according to train.precision.
 static inline ls_dtype ls_config_storage(const ls_config *cfg) {
     return cfg->train_precision == LS_PRECISION_BF16   ? LS_BF16
            : cfg->train_precision == LS_PRECISION_FP16 ? LS_F16
                                                        : LS_F32;
 }
-// Whether model.override names this fact of a weights file: classes, image_size, mean, std or resize.
+// Whether model.override contains `word` (classes, image_size, mean, std or resize), so that this property of a weights
+// file is not used.
 int ls_config_overrides(const ls_config *cfg, const char *word);
-ls_augmentation ls_config_augmentation(const ls_config *cfg); // of training pictures
-const char *ls_config_choice(const char *name, int value);    // ("train.precision", 1) -> "bf16"
-// Whether a chosen optimizer (also one of a group) or the chosen schedule reads option `index`. 1 for all other options.
+ls_augmentation ls_config_augmentation(const ls_config *cfg); // options of section data for training pictures
+const char *ls_config_choice(const char *name, int value);    // word of a value: ("train.precision", 1) -> "bf16"
+// Whether a chosen optimizer (also of a parameter group) or the chosen schedule reads option `index`. Returns 1 for all
+// other options.
 int ls_config_has_effect(const ls_config *cfg, int index);
 // Returns `value` of option `index`, or for auto (NAN) the value that the optimizer `kind` uses.
 double ls_config_of_kind(int index, double value, int kind);
-// Writes the effective configuration as an INI file that reads back to the same values. with_help adds units, ranges and
-// explanations as comments (configs/reference.ini is made this way from the defaults).
+// Writes the effective configuration as an INI file that reads back to the same values. with_help adds units, ranges
+// and explanations as comments; configs/reference.ini is written in this way from the defaults.
 void ls_config_write(const ls_config *cfg, FILE *file, int with_help);
 // Prints the text of `train help options` for all options (which: NULL), a section or "section.key". Returns the number
 // of options printed.
@@ -153,14 +156,15 @@ int ls_config_list(FILE *file, const char *which);
 char *ls_config_hint(const char *name, char *dst);
 // Returns the option that was probably meant, such as "optimizer.lr"; NULL: there is no candidate.
 const char *ls_config_meant(const char *name);
-// Returns the CHOICE option that has `word`, such as "optimizer.kind" for "adamw", in any spelling or in another program's
-// words; NULL: none. *ours: our word.
+// Returns the CHOICE option that has `word`, such as "optimizer.kind" for "adamw", in any spelling or in another
+// program's words; NULL if there is no such option. *ours: our word.
 const char *ls_config_option_of_word(const char *word, const char **ours);
-// Writes the words that option `index` accepts into dst, such as "sgd adam"; "" if its value is not a word. Returns dst.
+// Writes the words that option `index` accepts into dst, such as "sgd adam"; "" if its value is not a word. Returns
+// dst.
 char *ls_config_words(int index, char *dst, size_t bytes);
-// Writes the text of one option's value into dst, as ls_config_write prints it. Returns 0 if there is no option `index`.
-// Used to compare configurations between ranks: index 0, 1, 2, ...
+// Writes the text of one option's value into dst, as ls_config_write prints it. Returns 0 if there is no option
+// `index`. Used to compare configurations between ranks: index 0, 1, 2, ...
 int ls_config_value(const ls_config *cfg, int index, const char **name, char *dst, size_t bytes);
-int ls_config_is_text(int index); // of type TEXT: a value may have commas
+int ls_config_is_text(int index); // whether the option has type TEXT; such a value may contain commas
 
 #endif

@@ -1,14 +1,14 @@
-// ini.h - an INI file as a list of assignments with their lines; options and networks are read from it.
+// ini.h - reads an INI file into a list of assignments with their lines, for options and networks.
 //
-// Syntax: [section], key = value, comments start with ';' or '#' at the start of a line or after white space.
-// A repeated section or key, an assignment outside a section, and a line that is neither are errors: LS_USAGE with
-// file:line and the line's text.
+// Syntax: [section], key = value; comments start with ';' or '#' at the start of a line or after white space. A
+// repeated section or key, an assignment outside a section, and any other line are errors: LS_USAGE with file:line and
+// the line's text.
 //
-// Limits, far above what a configuration or a network needs, so that a wrong or hostile file is refused at once
-// instead of being read for minutes: LS_INI_*_MAX.
+// The limits LS_INI_*_MAX are far above the needs of a configuration or a network. They refuse a wrong or hostile file
+// at once, which could otherwise take minutes to read.
 //
-// This is own code because inih, as distributions build it, truncates names to 49 characters and lines to 199 without a
-// message, has neither line numbers nor empty sections, and gives "key: value" and indented lines another meaning.
+// inih is not used because, as distributions build it, it truncates names to 49 characters and lines to 199 without a
+// message, has neither line numbers nor empty sections, and interprets "key: value" and indented lines differently.
 #ifndef LS_CONFIG_INI_H
 #define LS_CONFIG_INI_H
 
@@ -16,10 +16,10 @@
 #include <stdint.h>
 #include "base/status.h"
 
-enum { LS_INI_BYTES_MAX = 1 << 20, LS_INI_SECTIONS_MAX = 4096, LS_INI_KEYS_MAX = 1024 }; // keys: of one section
+enum { LS_INI_BYTES_MAX = 1 << 20, LS_INI_SECTIONS_MAX = 4096, LS_INI_KEYS_MAX = 1024 }; // keys in a section
 
 typedef struct {
-    const char *section, *key, *value; // trimmed, owned by the file
+    const char *section, *key, *value; // trimmed; owned by the ls_ini
     int line;
 } ls_ini_entry;
 
@@ -30,7 +30,7 @@ typedef struct {
 
 typedef struct {
     char *path;
-    char *text; // the file, cut into the strings that the entries point to
+    char *text; // the file's text, cut into the strings that the entries point to
     ls_ini_section *sections;
     int section_count;
     ls_ini_entry *entries;
@@ -47,7 +47,8 @@ void ls_ini_free(ls_ini *ini);
 // Writes the start of a message about an entry, "configs/x.ini:12: train.epochs = 5", into dst. Returns dst.
 char *ls_ini_where(const ls_ini *ini, const ls_ini_entry *entry, char *dst, size_t bytes);
 
-// Typed values. The whole text must be consumed. LS_USAGE names file:line, section.key, the value and the allowed values.
+// Parse typed values. The whole text must be consumed. LS_USAGE names file:line, section.key, the value and the allowed
+// values.
 LS_CHECKED ls_status ls_ini_int(
     const ls_ini *ini, const ls_ini_entry *entry, int64_t minimum, int64_t maximum, int64_t *out);
 LS_CHECKED ls_status ls_ini_real(

@@ -122,13 +122,14 @@ static int find_word(const ls_option *option, const char *word) {
 
 // --- which kinds read an option ------------------------------------------------------------------
 
-static const ls_option_read *find_read(const ls_option_kind *kind, int index) { // NULL: it does not read the option
+static const ls_option_read *find_read(const ls_option_kind *kind, int index) { // NULL: the kind does not read it
     for (const ls_option_read *read = kind->reads; read->option != NO_OPTION; read++)
         if (read->option == index) return read;
     return NULL;
 }
 
-// Returns the KIND option (optimizer.kind, schedule.kind) of whose choices only some read option `index`; -1: none.
+// Returns the KIND option (optimizer.kind or schedule.kind) if only some of its choices read option `index`; -1: there
+// is no such KIND option.
 static int table_for(int index) {
     for (int t = 0; t < LS_OPTION_COUNT; t++)
         for (int k = 0; options[t].kinds && options[t].words[k]; k++)
@@ -346,8 +347,8 @@ static int is_section(const char *name) {
     return 0;
 }
 
-// Returns the option that was probably meant: an equal or near key of the section, another program's name for an option,
-// or an equal or near key of any section. NULL: there is no candidate.
+// Returns the option that was probably meant: an equal or near key of the section, another program's name for an
+// option, or an equal or near key of any section. NULL: there is no candidate.
 static const ls_option *nearest_option(const char *section, const char *key) {
     const char *here[LS_OPTION_COUNT], *all[LS_OPTION_COUNT];
     for (int i = 0; i < LS_OPTION_COUNT; i++) {
@@ -448,7 +449,7 @@ static ls_status read_entries(ls_config *cfg, const ls_ini *ini) {
     return LS_SUCCESS;
 }
 
-// Writes the path of the file called `name` into path: the user's file, or else the one that comes with the program.
+// Writes the path of the file called `name` into path: the user's file, or else the file that comes with the program.
 static ls_status find_file(const char *name, char *path, size_t bytes) {
     char inside[LS_TEXT_BYTES], hint[LS_SHIPPED_HINT_BYTES];
     *path = 0;

@@ -10,12 +10,12 @@ typedef enum { TYPE_INT, TYPE_REAL, TYPE_BOOL, TYPE_TEXT, TYPE_CHOICE } ls_optio
 
 typedef struct {
     int option;
-    double number; // value that auto stands for with this choice; NAN: the option is never auto
+    double number; // value of auto for this choice; NAN: the option has no auto
 } ls_option_read;
 
 typedef struct {
     const char *word, *what;
-    const ls_option_read *reads; // options that only some choices read; the list ends with option -1
+    const ls_option_read *reads; // options that this choice, but not every choice, reads; the list ends with option -1
 } ls_option_kind;
 
 typedef struct {

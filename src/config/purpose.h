@@ -2,13 +2,13 @@
 #ifndef LS_CONFIG_PURPOSE_H
 #define LS_CONFIG_PURPOSE_H
 
-typedef enum { // part of the generator's key, never renumbered: checkpoints and golden files depend on the numbers
+typedef enum { // part of the generator's key; never renumber: checkpoints and golden files depend on the numbers
     LS_PURPOSE_INIT = 1,        // a = parameter's index in the network
     LS_PURPOSE_SHUFFLE = 2,     // a = epoch
     LS_PURPOSE_DROPOUT = 4,     // a = layer index, b = update
     LS_PURPOSE_SYNTHETIC = 5,   // a = split, b = sample index
-    LS_PURPOSE_VALIDATION = 16, // b = sample index: which ones are held out
-// Of augmentations: a = epoch, b = sample index in the data set.
+    LS_PURPOSE_VALIDATION = 16, // b = sample index; decides which samples are held out
+// Purposes of augmentations: a = epoch, b = sample index in the data set.
 #define PURPOSE(NAME, number) LS_PURPOSE_##NAME = number,
 #include "config/augmentations.def"
 } ls_purpose;

@@ -45,7 +45,7 @@ static int ends_with(const char *path, const char *ending) {
     return length > end && strcasecmp(path + length - end, ending) == 0;
 }
 
-// Eight bytes with the length of the header, then the header, a JSON object.
+// Recognises safetensors: eight bytes with the length of the header, then the header, a JSON object.
 static int is_safetensors(const char *data, size_t bytes, uint64_t file_bytes) {
     uint64_t header;
     if (bytes < 9 || data[8] != '{') return 0;
@@ -53,7 +53,7 @@ static int is_safetensors(const char *data, size_t bytes, uint64_t file_bytes) {
     return header <= file_bytes;
 }
 
-// An INI file, by the first line that is neither empty nor a comment.
+// Recognises an INI file by the first line that is neither empty nor a comment.
 static ls_content recognise_text(const char *data, size_t bytes) {
     if (bytes >= 3 && memcmp(data, "\xEF\xBB\xBF", 3) == 0) data += 3, bytes -= 3;
     for (const char *end = data + bytes; data < end;) {
@@ -81,8 +81,8 @@ static ls_content recognise_bytes(const char *path, const char *data, size_t byt
     return memchr(data, 0, bytes) ? LS_CONTENT_UNKNOWN : recognise_text(data, bytes);
 }
 
-// The number of bytes read from the beginning of the file, or -1. The file is not noted as one that the command reads
-// (ls_note_read), because it may be the command's output.
+// Reads the beginning of the file. Returns the number of bytes, or -1. The file is not recorded as one that the command
+// reads (ls_note_read), because it may be the command's output.
 static ssize_t read_beginning(const char *path, char *data, size_t most) {
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     const ssize_t got = fd < 0 ? -1 : pread(fd, data, most, 0);
@@ -123,7 +123,7 @@ static int compare_names(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-// The name in `folder` that is nearest to `name`, into dst.
+// Writes the name in `folder` that is nearest to `name` into dst.
 static int nearest_name(const char *folder, const char *name, char *dst, size_t bytes) {
     const char *names[NAMES_MAX];
     int count = 0;
@@ -134,7 +134,7 @@ static int nearest_name(const char *folder, const char *name, char *dst, size_t 
         names[count++] = ls_new_text(entry->d_name);
     }
     closedir(dir);
-    qsort(names, (size_t)count, sizeof *names, compare_names); // of equally near names the first
+    qsort(names, (size_t)count, sizeof *names, compare_names); // so the first of equally near names wins
     const char *nearest = ls_text_nearest(name, names, count);
     const int found = nearest && strlen(nearest) < bytes;
     if (found) strcpy(dst, nearest);

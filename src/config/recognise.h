@@ -1,11 +1,12 @@
-// recognise.h - what a path is, by its first bytes, so that a wrong file is named as what it is.
+// recognise.h - recognises the kind of a file by its first bytes, so that a message about a wrong file can name the
+// kind.
 #ifndef LS_CONFIG_RECOGNISE_H
 #define LS_CONFIG_RECOGNISE_H
 
 #include <stddef.h>
 #include "base/status.h"
 
-//    NAME           in a message
+//    NAME           text in messages
 #define LS_CONTENTS(X) \
     X(UNKNOWN, "a file of an unknown kind") \
     X(MISSING, "not there") \
@@ -27,19 +28,17 @@ typedef enum {
 #undef LS_CONTENT_ENUM
 } ls_content;
 
-// UNKNOWN: none of the list, also a file that cannot be read, a pipe or a device.
+// Returns the kind of the file. UNKNOWN: another kind, a file that cannot be read, a pipe or a device.
 ls_content ls_recognise(const char *path);
 const char *ls_content_text(ls_content content); // "a picture"
 
-// Refuses a path that is not there, or that is recognisably something else than what is `accepted` (1u << LS_CONTENT_*
-// of
-// all that are right). A file of an unknown kind passes: the function that reads it says what is wrong with it.
-// expected: "weights (a .safetensors file, or the folder of a run or checkpoint)". Returns LS_USAGE.
+// Refuses a path that does not exist, or whose kind is known and is not in `accepted`, a set of 1u << LS_CONTENT_*. A
+// file of an unknown kind passes, because the function that reads it reports errors. expected, for the message:
+// "weights (a .safetensors file, or the folder of a run or checkpoint)". Returns LS_USAGE.
 LS_CHECKED ls_status ls_expect_content(const char *path, unsigned accepted, const char *expected);
 
-// The path that was probably meant: each part that is not there is replaced by the nearest name in its folder. Returns
-// 0,
-// with "" in dst, if no such path exists.
+// Writes the path that was probably meant into dst: each part that does not exist is replaced by the nearest name in
+// its folder. Returns 0, with "" in dst, if there is no such path.
 int ls_nearest_path(const char *path, char *dst, size_t bytes);
 
 #endif

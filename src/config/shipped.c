@@ -12,9 +12,9 @@
 #include "base/text.h"
 
 static const struct {
-    const char *folder; // added to a name without a folder; relative to a configuration or to the current folder
+    const char *folder; // added to a name without a folder, when the user's own files are searched
     const char *below;  // folder of the shipped files, below configs/
-    const char *noun;   // with its article
+    const char *noun;   // noun for messages, with its article
 } kinds[] = {
     [LS_SHIPPED_CONFIGURATION] = { "configs/", "", "a configuration" },
     [LS_SHIPPED_NETWORK] = { "models/", "models/", "a network" },

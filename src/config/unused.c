@@ -1,5 +1,5 @@
-// Finds options that were set but have no effect, because another option selects something else. Combinations that would
-// be wrong, not only without effect, are refused by check.c.
+// Finds options that were set but have no effect, because another option selects something else. check.c refuses
+// combinations that would be wrong, not only without effect.
 #include <stdio.h>
 #include <string.h>
 
@@ -7,7 +7,8 @@
 #include "config/config.h"
 #include "config/options.h"
 
-// A file that names every option is a run's own record of its options. Naming an option there is no request for it.
+// Whether the file sets every option. Such a file is a run's own record of its options, so it does not show which
+// options the user asked for.
 static int is_record(const ls_config *cfg) {
     for (int i = 0; i < LS_OPTION_COUNT; i++)
         if (cfg->line[i] == 0) return 0;
@@ -19,7 +20,7 @@ enum { READERS_BYTES = 128 };
 static const char gpu_types[] = ""
 #define PLUGIN(NAME, name, vendor, needs) ", " #name
 #include "config/plugins.def"
-    ; // ", cuda"
+    ; // the GPU plugins: ", cuda"
 
 int ls_config_asks_for(const ls_config *cfg, int option) {
     const int line = cfg->line[option];
@@ -28,7 +29,7 @@ int ls_config_asks_for(const ls_config *cfg, int option) {
 
 typedef struct {
     const ls_config *cfg;
-    char by[READERS_BYTES]; // the kinds that read the option, for the end of the message; "": no such note
+    char by[READERS_BYTES]; // for the end of the message: the kinds that read the option; "": not mentioned
     ls_text_room room;
 } list;
 
@@ -43,7 +44,7 @@ static void add(list *l, int option, const char *by) {
 char *ls_config_unused(const ls_config *cfg, char *dst, size_t bytes) {
     const int schedule = cfg->schedule_kind, one_cycle = schedule == LS_SCHEDULE_ONE_CYCLE;
     const int falls = schedule == LS_SCHEDULE_LINEAR || schedule == LS_SCHEDULE_COSINE ||
-                      schedule == LS_SCHEDULE_COSINE_RESTARTS; // from 1 to final
+                      schedule == LS_SCHEDULE_COSINE_RESTARTS; // schedules that go from 1 to final
     const int renormalises = ls_config_has_effect(cfg, LS_OPTION_optimizer_renormalise_growth);
     const int fp16 = cfg->train_precision == LS_PRECISION_FP16;
     const int synthetic = cfg->data_dataset == LS_DATASET_SYNTHETIC, folder = cfg->data_dataset == LS_DATASET_FOLDER;

@@ -34,11 +34,11 @@ static int read_real(const char *text, double *out) {
 char *ls_real_text(char *dst, double value) {
     for (int precision = 1; precision <= 17; precision++) {
         snprintf(dst, 32, "%.*g", precision, value);
-        if (strtod(dst, NULL) == value && !strstr(dst, "e+0")) break; // 65536 rather than 6.5536e+04
+        if (strtod(dst, NULL) == value && !strstr(dst, "e+0")) break; // prefer 65536 to 6.5536e+04
     }
     char *exponent = strchr(dst, 'e');
     if (!exponent) return dst;
-    char *from = exponent + 1, *to = from; // e-08 to e-8, e+30 to e30
+    char *from = exponent + 1, *to = from; // shortens e-08 to e-8 and e+30 to e30
     if (*from == '-')
         from++, to++;
     else if (*from == '+')
@@ -221,7 +221,7 @@ int ls_resolutions_find(const ls_resolutions *r, int64_t epoch) {
 
 static const struct {
     const char *key;
-    size_t at; // offset of a double in ls_group
+    size_t at; // offset of the double in ls_group
     double most;
 } group_numbers[] = {
     { "lr", offsetof(ls_group, lr), 1e6 },

@@ -1,7 +1,7 @@
-// values.h - values from text, as options and network files write them. The whole text must be consumed.
+// values.h - parses values from texts, as options and network files contain them. The whole text must be consumed.
 //
-// `where` is the start of the message: "configs/x.ini:12: data.shape = 3x32";
-// the message goes on ": expected ...". LS_USAGE.
+// Errors are LS_USAGE. `where` is the start of the message: "configs/x.ini:12: data.shape = 3x32"; the message
+// continues with ": expected ...".
 #ifndef LS_CONFIG_VALUES_H
 #define LS_CONFIG_VALUES_H
 
@@ -43,11 +43,11 @@ int ls_resolutions_find(const ls_resolutions *resolutions, int64_t epoch);
 enum { LS_GROUP_LIMIT = 32, LS_GROUP_PATTERN_BYTES = 64 };
 typedef struct {
     char pattern[LS_GROUP_PATTERN_BYTES]; // for ls_text_glob on a parameter's name
-    double lr;                            // factor of the scheduled rate; 1 when not given
-    double decay, momentum;               // NAN when not given: the configuration's
+    double lr;                            // factor of the scheduled rate; 1 if not given
+    double decay, momentum;               // NAN if not given: the configuration's values apply
     double end;          // epoch at which the rate has fallen linearly to 0; NAN: the rate follows the schedule
     double frozen_after; // epoch from which the rate is 0; NAN: never
-    int kind;            // LS_OPTIMIZER_*; -1 when not given: the configuration's
+    int kind;            // LS_OPTIMIZER_*; -1 if not given: the configuration's optimizer applies
     int frozen;          // not trained at all
 } ls_group;
 typedef struct {
