@@ -14,7 +14,7 @@
 
 enum { NAME_BYTES = 64, NEAREST_MAX = 128 };
 
-// "train bench CONFIG.ini" into dst; returns dst.
+// Writes the command and its words, "train bench CONFIG.ini", into dst. Returns dst.
 static char *usage(ls_command command, char *dst, size_t bytes) {
     char text[LS_COMMAND_TEXT_BYTES];
     const char *words = ls_command_at(command)->usage;
@@ -56,7 +56,7 @@ static ls_status parse_whole(const ls_command_option *option, const char *text, 
     return LS_SUCCESS;
 }
 
-// "strong, weak or both" of "strong|weak|both", into dst; returns dst.
+// Writes the words "strong|weak|both" as "strong, weak or both" into dst. last: " or " or " and ". Returns dst.
 static char *alternatives(const char *words, const char *last, char *dst, size_t bytes) {
     ls_text_room room = { dst, bytes };
     for (const char *cut; (cut = strchr(words, '|')); words = cut + 1)
@@ -107,13 +107,13 @@ static ls_status put_one_more(const ls_command_option *option, const char *text,
     return LS_SUCCESS;
 }
 
-// Room for all words of the command line.
+// Appends a word to args->files. The first call allocates the list with room for all words of the command line.
 static void put_file(ls_args *args, const char *word, int argc) {
     if (!args->files) args->files = ls_new(argc, sizeof *args->files, "words of the command line");
     args->files[args->file_count++] = word;
 }
 
-// The help in place of the command: about the option's topic, or the command itself.
+// Replaces the command by `help`: about the option's topic, or without a topic (--help) about the command itself.
 static ls_status put_topic(const ls_command_option *option, ls_args *args, int argc) {
     const char *topic = option->text[0] ? option->text : args->command ? ls_command_at(args->command)->word : NULL;
     args->command = LS_COMMAND_HELP;
@@ -163,7 +163,8 @@ static const ls_command_option *find_option(const char *name) {
     return NULL;
 }
 
-// "; ..." about another program's name of an option, where this command has such an option or none has, into dst.
+// If `name` is an option of another program (config/aliases.def), writes the end of a message, "; did you mean --out
+// FILE?" or "; NOTE", into dst. Otherwise, or if our counterpart is no option of this command, writes "". Returns dst.
 static char *hint_argument(const char *name, ls_command command, char *dst) {
     const ls_alias *alias;
     *dst = 0;
@@ -177,7 +178,7 @@ static char *hint_argument(const char *name, ls_command command, char *dst) {
     return dst;
 }
 
-// value: the word after it, or NULL.
+// value: the value that the user gave to the option, or the word after it; NULL: neither.
 static ls_status unknown_option(const char *name, const char *value, ls_command command) {
     const char *known[NEAREST_MAX];
     int count = 0;
@@ -194,7 +195,7 @@ static ls_status unknown_option(const char *name, const char *value, ls_command 
         ls_command_text(command, text));
 }
 
-// argv[*at] is an option, "--name" or "--name=value"; *at moves to the last argument used.
+// Parses the option argv[*at], "--name" or "--name=value", and moves *at to the last argument that belongs to it.
 static ls_status parse_option(int argc, char *const *argv, int *at, ls_args *args, const ls_command_option **out) {
     const char *word = argv[*at], *equals = strchr(word, '=');
     char name[NAME_BYTES], text[LS_COMMAND_TEXT_BYTES], hint[LS_HINT_BYTES];
@@ -228,8 +229,8 @@ static ls_status parse_option(int argc, char *const *argv, int *at, ls_args *arg
 
 // ---- words ----
 
-// Is it a configuration? Its name has a dot or a slash, or there is one of that name. Other bare words are commands, right or
-// misspelt.
+// Whether the word names a configuration: it has a dot or a slash, or a configuration of that name exists. Any other
+// word is taken for a command, perhaps misspelt.
 static int is_configuration(const char *word) {
     char path[LS_TEXT_BYTES];
     return strpbrk(word, "./") || ls_named_nearby(LS_SHIPPED_CONFIGURATION, "", word, path, sizeof path) ||
@@ -279,14 +280,14 @@ static ls_status take_action(ls_args *args, const ls_usage_word *place, const ch
     for (char *next, *at = strtok_r(list, "|", &next); at && count < 8; at = strtok_r(NULL, "|", &next))
         words[count++] = at;
     const char *nearest = ls_text_nearest(word, words, count);
-    const ls_alias *command = nearest ? NULL : ls_alias_find(LS_ALIAS_COMMAND, "", word); // "diff": another command
+    const ls_alias *command = nearest ? NULL : ls_alias_find(LS_ALIAS_COMMAND, "", word); // "diff": `train compare`
     if (command) nearest = command->ours;
     return ls_fail(LS_USAGE, "%s has no '%s'%s%s%s%s (%s are what it does)", ls_command_text(args->command, text), word,
         nearest ? "; did you mean '" : "", command ? "train " : "", nearest ? nearest : "", nearest ? "'?" : "",
         alternatives(place->name, " and ", all, sizeof all));
 }
 
-// The word number `taken` behind the command.
+// Takes the word number `taken`, counted from 0 after the command.
 static ls_status take_word(ls_args *args, const char *word, int taken, int argc) {
     ls_usage_word place;
     if (!ls_usage_word_at(args->command, taken, &place)) return too_many(args, word, taken);
@@ -306,7 +307,7 @@ static ls_status missing(ls_command command, const char *what) {
         ls_command_text(command, name));
 }
 
-// Refuses the name of an output of export that is plainly of another format: "; ..." about its ending.
+// Refuses an output of `export` whose ending belongs to another format, such as .pt; the message gives advice.
 static ls_status check_export(const ls_args *args, const char *path) {
     char hint[LS_HINT_BYTES];
     const char *dot = path ? strrchr(path, '.') : NULL;
@@ -343,7 +344,7 @@ static ls_status check_options(ls_args *args) {
 ls_status ls_args_parse(int argc, char *const *argv, ls_args *args) {
     *args = (ls_args){ .argc = argc, .argv = argv, .command = LS_COMMAND_TRAIN };
     put_presets(args);
-    int at = 1, taken = 0, words_only = 0; // behind "--"
+    int at = 1, taken = 0, words_only = 0; // words_only: 1 after "--"
     ls_command named = argc > 1 ? ls_command_find(argv[1]) : LS_COMMAND_COUNT;
     if (named != LS_COMMAND_COUNT) {
         args->command = named;
@@ -358,7 +359,7 @@ ls_status ls_args_parse(int argc, char *const *argv, ls_args *args) {
             LS_TRY(take_word(args, argv[at], taken++, argc));
         } else {
             LS_TRY(parse_option(argc, argv, &at, args, &option));
-            if (option->kind == LS_VALUE_TOPIC) return LS_SUCCESS; // whatever else there is
+            if (option->kind == LS_VALUE_TOPIC) return LS_SUCCESS; // print help, whatever follows
         }
     }
     LS_TRY(check_words(args, taken));

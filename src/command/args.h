@@ -1,4 +1,4 @@
-// args.h - the command line: strict, by the tables commands.def and command_options.def.
+// args.h - the command line, parsed strictly by the tables commands.def and command_options.def.
 #ifndef LS_COMMAND_ARGS_H
 #define LS_COMMAND_ARGS_H
 
@@ -11,7 +11,7 @@ typedef enum {
     LS_COMMAND_COUNT
 } ls_command;
 
-// The words x|y of a usage and the choices of an option, in their order.
+// The values follow the order of the words: verify|show in the usage of ckpt, strong|weak|both of --scaling.
 typedef enum { LS_CKPT_VERIFY, LS_CKPT_SHOW } ls_ckpt_action;
 typedef enum { LS_SCALING_STRONG, LS_SCALING_WEAK, LS_SCALING_BOTH } ls_scaling;
 
@@ -19,45 +19,48 @@ enum { LS_ARGS_SETS_MAX = 64, LS_ARGS_SWEEPS_MAX = 8 };
 
 enum { LS_ARGS_JOINT_BYTES = 512 };
 
-typedef struct { // texts are borrowed from argv; free by ls_args_free
+// The words and options of a command line. The texts point into argv. A comment that begins with "bench:" describes a
+// field that only the command bench uses. Free with ls_args_free.
+typedef struct {
     int argc;
-    char *const *argv; // the command line itself
+    char *const *argv; // the command line as main got it
     ls_command command;
-    char joint[LS_ARGS_JOINT_BYTES]; // what all ranks must do alike: "train bench --layers"
-    int action;                      // ckpt: ls_ckpt_action
-    const char *config, *weights;    // weights: eval, predict, export
-    const char *
-        *files; // predict: pictures; ckpt: folders, or weights files; report, compare, verdict: runs; help: topic
+    char joint[LS_ARGS_JOINT_BYTES]; // the command and its options that must be the same on all ranks:
+                                     // "train bench --layers" (compared by ls_comm_start)
+    int action;                      // ckpt: an ls_ckpt_action
+    const char *config, *weights;    // config: the configuration; weights: eval, predict, export
+    const char **files; // words of the command line. predict: pictures; ckpt: folders; report, compare, metrics and
+                        // verdict: runs; help: the topic and its words
     int file_count;
-    int64_t updates;    // verify-resume: before the checkpoint, and after it
-    int logits;         // predict
-    const char *output; // export, augment, metrics, report: file
-    const char *event;  // metrics: kind; NULL: not set
-    int rows, columns;  // augment: pictures, epochs
-    int64_t epoch;      // augment: the first one
-    const char *batch;  // replay: folder
-    const char *sets[LS_ARGS_SETS_MAX];
+    int64_t updates;                    // verify-resume: updates before the checkpoint; the same number follows it
+    int logits;                         // predict: --logits
+    const char *output;                 // export, augment, metrics, report: path of the file to write
+    const char *event;                  // metrics: kind of event to export; NULL: not set
+    int rows, columns;                  // augment: number of pictures, number of epochs
+    int64_t epoch;                      // augment: first epoch shown
+    const char *batch;                  // replay: folder nonfinite-update-N
+    const char *sets[LS_ARGS_SETS_MAX]; // each --set, "section.key=value"
     int set_count;
-    const char *run_dir; // NULL: not set
+    const char *run_dir; // --run-dir; NULL: not set
     int print_config, dry_run, quiet;
     int resume;
-    double seconds;                         // bench: of one measurement
-    int repeats;                            // bench
-    int layers;                             // bench
-    const char *sweeps[LS_ARGS_SWEEPS_MAX]; // bench: "KEY=VALUE,VALUE"
+    double seconds;                         // bench: length of one measurement
+    int repeats;                            // bench: measurements of each arrangement
+    int layers;                             // bench: --layers
+    const char *sweeps[LS_ARGS_SWEEPS_MAX]; // bench: each --sweep, "KEY=VALUE,VALUE"
     int sweep_count;
-    int scaling;                  // bench: ls_scaling
-    const char *seeds;            // sweep: "1-25"; NULL: not set
-    int jobs, task, table;        // sweep; task: from 1, 0: not set
-    int json;                     // devices, doctor, compare, eval, predict, verdict
-    int quick;                    // doctor
-    const char *trace;            // file; NULL: not set
-    int64_t trace_from, trace_to; // updates; both 0: not set
-    const char *files_from;       // predict: file of names; NULL: not set
+    int scaling;                  // bench: an ls_scaling
+    const char *seeds;            // sweep: --seeds, "1-25"; NULL: not set
+    int jobs, task, table;        // sweep: runs at a time; number of the only run, from 1 (0: all runs); --table
+    int json;                     // devices, doctor, compare, eval, predict, verdict: --json
+    int quick;                    // doctor: --quick
+    const char *trace;            // train: file for the timeline; NULL: not set
+    int64_t trace_from, trace_to; // train: updates in the timeline, [from, to); both 0: not set
+    const char *files_from;       // predict: file with names of pictures, "-": standard input; NULL: not set
 } ls_args;
 
-// LS_USAGE: unknown option (with the nearest valid one), missing argument, wrong number of files.
+// LS_USAGE: an unknown option (the message suggests the nearest one), a missing argument or a wrong number of files.
 LS_CHECKED ls_status ls_args_parse(int argc, char *const *argv, ls_args *args);
-void ls_args_free(ls_args *args); // also after a failure
+void ls_args_free(ls_args *args); // also after ls_args_parse has failed
 
 #endif

@@ -20,7 +20,7 @@ static const ls_command_row commands[LS_COMMAND_COUNT] = {
 #include "command/commands.def"
 };
 
-// The offset of a field that has this type, or does not compile.
+// The offset of a field of ls_args. Does not compile if the field has another type.
 #define OFFSET(field, type) _Generic(((ls_args *)0)->field, type : offsetof(ls_args, field))
 
 static const struct {
@@ -88,7 +88,7 @@ int ls_word_index(const char *list, char cut, const char *word) {
     return -1;
 }
 
-// The next word of a usage, with its brackets and dots, into dst; *at moves behind it. 0: there is none.
+// Copies the next word of a usage, with its brackets and dots, into dst and moves *at past it. Returns 0 at the end.
 static int next_word(const char **at, char *dst, size_t bytes) {
     *at += strspn(*at, " ");
     const size_t length = strcspn(*at, " ");
@@ -112,7 +112,7 @@ static void explain(ls_usage_word *word) {
     word->is_files = word->offset == offsetof(ls_args, files);
 }
 
-// "[TOPIC...]" is the name TOPIC, optional, many.
+// Takes a word of a usage apart: "[TOPIC...]" is the name TOPIC, optional, and may be repeated.
 static void unwrap(char *text, ls_usage_word *out) {
     size_t length = strlen(text);
     out->optional = text[0] == '[';

@@ -33,7 +33,7 @@ ls_status ls_command_agree_or_abort(ls_comm *comm, ls_status mine) {
 
 ls_status ls_command_flush(FILE *file) {
     errno = 0;
-    // What was flushed on the way, when the buffer was full, may have failed as well.
+    // ferror: an earlier flush, when the buffer was full, may have failed.
     if (fflush(file) == 0 && !ferror(file)) return LS_SUCCESS;
     return ls_fail(LS_STORAGE, "standard output: cannot be written: %s", strerror(errno ? errno : EIO));
 }
@@ -49,7 +49,8 @@ ls_status ls_command_configure(const ls_args *args, ls_comm *comm, ls_config *cf
     return LS_SUCCESS;
 }
 
-// Options that --set gives and that are not read: without --config, the weights say what data and network they are for.
+// Warns about options of --set that predict, export and eval on a folder do not read. With --config they read all of
+// [data] and [model]; without it the weights file says which data and network the weights belong to.
 static void mention_unread(const ls_args *args, const ls_config *cfg) {
     static const char *const read[] = { "device.", "dist.", "log.", "eval.tta", "data.workers", "data.prefetch",
         "data.decoder", "data.broken", "data.mean", "data.std", "data.resize", "data.image_size", "model.override" };
@@ -65,7 +66,7 @@ static void mention_unread(const ls_args *args, const ls_config *cfg) {
     if (list[0]) ls_warn("no effect %s%s", list, args->config ? "" : ": the weights say what they are for");
 }
 
-// What the file says, beside what the configuration does; *info becomes what is used.
+// Compares `info`, read from the file, with the configuration, and completes it to the values that are used.
 static ls_status fit_to_config(const ls_args *args, const char *path, ls_config *cfg, ls_weights_info *info) {
     ls_weights_info *here = NULL;
     ls_weights_fit *fit = NULL;
@@ -106,7 +107,7 @@ ls_status ls_command_weights(const ls_args *args, ls_config *cfg, ls_safetensors
     return status;
 }
 
-// The configuration that weights are evaluated by, where it leaves open what they say.
+// Rank 0: reads the weights file and fills in the options of cfg that are left open.
 static ls_status adopt(const ls_args *args, ls_config *cfg) {
     char named[2 * LS_TEXT_BYTES], path[2 * LS_TEXT_BYTES];
     ls_safetensors *file;

@@ -1,6 +1,5 @@
-// commands.h - what main calls: one function a command, called on all ranks with the communicator already started.
-//
-// They return the same status on all ranks, agreed, with its message already printed by one of them.
+// commands.h - the functions that main calls: one for each command, called on all ranks after the communicator has
+// started. Each returns the same status on all ranks; one rank has already printed its message.
 #ifndef LS_COMMAND_COMMANDS_H
 #define LS_COMMAND_COMMANDS_H
 
@@ -14,26 +13,31 @@
 #define COMMAND(ID, name, ...) LS_CHECKED ls_status ls_cmd_##name(const ls_args *args, ls_comm *comm);
 #include "command/commands.def"
 
-// Steps that commands share. All ranks call them.
+// Steps that commands share.
 
-// One outcome for all ranks: that of the lowest failing rank, whose message it alone prints.
+// Collective. Returns the same status on all ranks: the failure of the lowest failing rank, which alone prints it. Ends
+// the job, and does not return, if an exchange between the ranks has failed (ls_comm_broken).
 LS_CHECKED ls_status ls_command_agree(ls_comm *comm, ls_status mine);
-// What was printed to stdout is there, or LS_STORAGE: a full disk or a closed pipe shows only when the text is flushed.
+// Flushes stdout (`file`). LS_STORAGE: the text could not be written; a full disk or a closed pipe shows only here.
 LS_CHECKED ls_status ls_command_flush(FILE *file);
-// Defaults, the file (where one is named), --set in order, checks; not agreed yet.
+// Fills cfg with the defaults, the configuration file (if one is named) and each --set in order, and checks it. The
+// ranks have not agreed on the outcome yet: pass it to ls_command_agree.
 LS_CHECKED ls_status ls_command_configure(const ls_args *args, ls_comm *comm, ls_config *cfg);
-// A weights file, and what its weights are for: what the file says; where it says nothing, the configuration of
-// --config. By the rule of formats/weights_fit.h: values given by hand that differ are refused. Of this rank alone.
+// Called by one rank: reads the weights file that args->weights names, and *info about the pictures, classes and
+// network of the weights. If the file does not say something, the configuration of --config does. A value given by hand
+// that differs from the file's is refused (formats/weights_fit.h). The caller frees *file and *info.
 LS_CHECKED ls_status ls_command_weights(
     const ls_args *args, ls_config *cfg, ls_safetensors **file, ls_weights_info **info);
-// To evaluate: options of the pictures that cfg leaves open get the values of the weights, which args->weights or
-// model.init names. Rank 0 reads them. The outcome is the same on all ranks.
+// Collective, for evaluation: options of the pictures (size, mean, std, ...) that cfg leaves open get the values that
+// the weights file says. args->weights or model.init names the file; rank 0 reads it.
 LS_CHECKED ls_status ls_command_adopt(const ls_args *args, ls_comm *comm, ls_config *cfg);
-// For failures in mid-training, when the other ranks may be waiting for this one. Numerical failures, requests to stop
-// and checkpoints that could not be written then are reported to all ranks and are agreed; for all else one rank of
-// several prints and ends the job, and does not return.
+// Collective, for failures in the middle of training, when the other ranks may be waiting for this one. All ranks learn
+// of LS_NUMERIC, LS_STOPPED and LS_STORAGE (a checkpoint could not be written): these are agreed, as by
+// ls_command_agree, and so is a failure that the ranks have agreed on before. After any other failure in a job of
+// several ranks, this rank prints the message and ends the job.
 LS_CHECKED ls_status ls_command_agree_or_abort(ls_comm *comm, ls_status mine);
-// ls_check_output, and the files that the configuration names stay, too, whether the command reads them or not.
+// Like ls_check_output, refuses an output that would replace a file that the command reads. Also refuses to replace the
+// files of model.file and model.init, even if the command does not read them.
 LS_CHECKED ls_status ls_command_check_output(const ls_config *cfg, const char *option, const char *path);
 
 #endif

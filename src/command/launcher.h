@@ -1,12 +1,12 @@
-// launcher.h - mpirun, where it is this process's parent: Open MPI's forks the ranks of its own host. Ranks on another host, and those
-// that a shell stands before, have another parent.
+// launcher.h - the mpirun that started this process. Only a parent process is recognised: Open MPI's mpirun is the
+// parent of the ranks on its own host, but not of ranks on other hosts or of ranks that a shell script starts.
 #ifndef LS_COMMAND_LAUNCHER_H
 #define LS_COMMAND_LAUNCHER_H
 
-int ls_launcher_is_parent(void);
+int ls_launcher_is_parent(void); // whether the parent process is mpirun or mpiexec
 enum { LS_LAUNCHER_BYTES = 4096 };
-// Its command line into dst of LS_LAUNCHER_BYTES, every word with its terminator; returns how many bytes those are, 0: not known, or too
-// long.
+// Writes the command line of that mpirun into dst (LS_LAUNCHER_BYTES), each word with its terminating 0. Returns the
+// number of bytes, or 0 if the command line is unknown or too long.
 int ls_launcher_command(char *dst);
 
 #endif

@@ -7,7 +7,7 @@
 
 enum { WORDS_MAX = 3 };
 
-// A path that a word of the usage takes.
+// A path of the command line and the word of the usage that it belongs to.
 typedef struct {
     const char *path;
     const ls_usage_word *word;
@@ -22,7 +22,8 @@ static int is_onnx(const char *path) {
     return dot && strcmp(dot, ".onnx") == 0;
 }
 
-// `train predict boot.png runs/first`: the words fit, but in the other order. An output need not be there yet.
+// Refuses two words that would fit only in the other order, as in `train predict boot.png runs/first`. A path that the
+// command writes need not exist yet.
 static ls_status check_order(ls_command command, const named *a, const named *b) {
     char text[LS_COMMAND_TEXT_BYTES];
     const ls_content first = ls_recognise(a->path), second = ls_recognise(b->path);
@@ -36,7 +37,7 @@ static ls_status check_order(ls_command command, const named *a, const named *b)
 
 static ls_status check_path(const named *n) {
     char expected[160];
-    if (!n->word->accepts) return LS_SUCCESS; // an output
+    if (!n->word->accepts) return LS_SUCCESS; // the command does not read this path
     snprintf(expected, sizeof expected, "%s, a %s", n->word->name, n->word->noun);
     return ls_expect_content(n->path, n->word->accepts, expected);
 }
@@ -45,7 +46,7 @@ static const char *const *field(const ls_args *args, const ls_usage_word *word) 
     return (const char *const *)(const void *)((const char *)args + word->offset);
 }
 
-// The paths that the words of the usage got, at most one each, but all of `files`.
+// Collects one path for each word of the usage, checks their order and each path, then the rest of args->files.
 ls_status ls_paths_check(const ls_args *args) {
     ls_usage_word words[WORDS_MAX];
     named paths[WORDS_MAX];

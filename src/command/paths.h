@@ -1,14 +1,13 @@
-// paths.h - the paths of a command line, looked at before the command begins: is each one there, and of the right kind?
+// paths.h - checks the paths of a command line before the command begins: whether they exist and are of the right kind.
 #ifndef LS_COMMAND_PATHS_H
 #define LS_COMMAND_PATHS_H
 
 #include "command/args.h"
 
-// By what the words of the command's usage accept (commands.def). LS_USAGE: a path is not there, is something else, or
-// two
-// words are swapped. A configuration, whose name may be a shipped one, and pictures are left to the command where they
-// are not
-// there. Of rank 0 alone: other hosts need not have the files.
+// Checks each path against the contents that its word accepts (commands.def). LS_USAGE: a path does not exist, is of
+// another kind, or two words are in the wrong order. A missing configuration or picture passes: the command
+// itself reports it, and a configuration may be the name of a shipped one. Only rank 0 calls it, because other hosts
+// need not have the files.
 LS_CHECKED ls_status ls_paths_check(const ls_args *args);
 
 #endif

@@ -14,9 +14,10 @@
 
 enum { BAR_COLUMNS_MAX = 40, BAR_COLUMNS_MIN = 5, COLUMNS_UNKNOWN = 60 };
 
-// ---- what stderr is ----
+// ---- the terminal ----
 
-// mpirun writes the lines into files or a text before each: Open MPI's options as it hands them to ranks.
+// Whether mpirun changes the output of its ranks: writes it to files or puts a tag before each line. Open MPI passes
+// these options of mpirun to the ranks in their environment.
 static int launcher_changes_lines(void) {
     static const char *const variables[] = { "OMPI_MCA_orte_output_filename", "OMPI_MCA_orte_tag_output",
         "OMPI_MCA_orte_timestamp_output", "OMPI_MCA_orte_xml_output" };
@@ -38,11 +39,13 @@ static int stderr_is_terminal(const ls_comm_info *comm, const char *launcher) {
     const char *term = getenv("TERM");
     if (!term || strcmp(term, "dumb") == 0) return 0;
     if (launcher[0]) return is_terminal(launcher) && !launcher_changes_lines();
-    // started by a launcher in some other way: unknown
+    // Ranks of another launcher cannot know where their stderr ends up. Without a launcher (backend
+    // "self") stderr is our own.
     return strcmp(comm->backend, "self") == 0 && isatty(STDERR_FILENO);
 }
 
-// Now: a terminal may get another size at any time. Under a launcher our own stderr is a pipe, whose other end has it.
+// Asks for the width at each redraw, because the user may resize the terminal. Under a launcher our stderr is a pipe,
+// so the launcher's stderr is asked.
 static int terminal_columns(const ls_progress_style *style) {
     struct winsize size = { 0 };
     int fd = style->launcher[0] ? open(style->launcher, O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC) : STDERR_FILENO;
@@ -54,7 +57,7 @@ static int terminal_columns(const ls_progress_style *style) {
     return value > 0 ? value : COLUMNS_UNKNOWN;
 }
 
-// A job that a shell has put into the background leaves the terminal to others.
+// Whether a shell has put this job into the background. Such a job must not draw on the terminal.
 static int in_background(const ls_progress_style *style) {
     const pid_t foreground = style->launcher[0] ? -1 : tcgetpgrp(STDERR_FILENO);
     return foreground > 0 && foreground != getpgrp();
@@ -101,8 +104,8 @@ char *ls_progress_duration(char *dst, size_t bytes, double seconds) {
 
 enum { LOSS, ACCURACY, RATE, LEFT, FIELDS, FIELD_BYTES = 48, STATE_BYTES = FIELDS * (FIELD_BYTES + 2) };
 
-// "  loss 0.4213  accuracy 84.92 %  10321 images/s  left 2:31", of which whole fields are left out that find no room in
-// `columns`; what is not known yet (before the first record) is "-". Returns its length.
+// Writes "  loss 0.4213  accuracy 84.92 %  10321 images/s  left 2:31" into dst. Fields that do not fit into `columns`
+// are left out, the least important first. An unknown value (before the first record) is "-". Returns the length.
 static int state_text(char dst[STATE_BYTES], const ls_train_progress *p, int columns) {
     static const int by_weight[FIELDS] = { LEFT, LOSS, ACCURACY, RATE };
     char field[FIELDS][FIELD_BYTES] = { "loss -", "accuracy -", "- images/s" }, left[32];
@@ -115,7 +118,8 @@ static int state_text(char dst[STATE_BYTES], const ls_train_progress *p, int col
     snprintf(field[LEFT], FIELD_BYTES, "left %s", ls_progress_duration(left, sizeof left, p->seconds_left));
     for (int i = 0; i < FIELDS; i++) {
         used += 2 + (int)strlen(field[by_weight[i]]);
-        if (used + (by_weight[i] == RATE ? BAR_COLUMNS_MIN + 1 : 0) > columns) break; // the bar rather than the speed
+        // The speed is left out rather than the bar.
+        if (used + (by_weight[i] == RATE ? BAR_COLUMNS_MIN + 1 : 0) > columns) break;
         shown[by_weight[i]] = 1;
     }
     int length = 0;
@@ -144,10 +148,10 @@ char *ls_progress_bar(char *dst, const ls_progress *progress, const ls_train_pro
     int head_columns = snprintf(
         head, sizeof head, "epoch %lld/%lld", (long long)shown_epoch(progress, p), (long long)progress->epochs);
 
-    // two spaces and "100 %", and the last column free: writing there makes some terminals wrap
+    // Subtract two spaces (2), "100 %" (5) and the last column (1), because writing there makes some terminals wrap.
     int columns = progress->style.width - head_columns - 2 - 5 - 1;
-    if (columns < 0) head[0] = '\0';              // how far it is rather than the epoch
-    columns -= state_text(state, p, columns) + 1; // a space behind the bar
+    if (columns < 0) head[0] = '\0';              // the epoch is left out rather than the percentage
+    columns -= state_text(state, p, columns) + 1; // 1: the space after the bar
     if (columns > BAR_COLUMNS_MAX) columns = BAR_COLUMNS_MAX;
     if (columns >= BAR_COLUMNS_MIN) {
         int full = (int)(done * columns);
@@ -159,7 +163,8 @@ char *ls_progress_bar(char *dst, const ls_progress *progress, const ls_train_pro
     }
     snprintf(dst, LS_PROGRESS_TEXT_BYTES, "%s%s%s%s%3.0f %%%s", head, head[0] ? "  " : "", bar, bar[0] ? " " : "",
         floor(100 * done), state);
-    if (!bar[0] && (int)strlen(dst) >= progress->style.width) dst[progress->style.width - 1] = '\0'; // ASCII only here
+    // Without a bar the text is ASCII, so bytes are columns.
+    if (!bar[0] && (int)strlen(dst) >= progress->style.width) dst[progress->style.width - 1] = '\0';
     return dst;
 }
 
@@ -184,7 +189,7 @@ int ls_progress_broken(int columns, int width) {
     return columns > width && width > 0 ? (columns - 1) / width : 0;
 }
 
-// Columns of a bar's text on a terminal: characters of UTF-8 outside of escape sequences.
+// Returns the columns that a bar's text takes up on a terminal: its UTF-8 characters without escape sequences.
 static int columns_of(const char *text) {
     int columns = 0;
     for (; *text; text++) {
@@ -198,7 +203,8 @@ static int columns_of(const char *text) {
 
 // ---- display ----
 
-// Looks at the terminal's width before a line comes out. Terminals break the bar's line where they become narrower than it.
+// Call before a line is written. Reads the terminal's width and tells base/log.h how many additional lines the bar
+// takes up: a terminal that has become narrower than the bar breaks it into several lines.
 static void look_at_width(ls_progress *progress) {
     if (progress->style.display != LS_DISPLAY_BAR) return;
     progress->style.width = terminal_columns(&progress->style);

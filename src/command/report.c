@@ -72,7 +72,7 @@ static void report_data(const ls_train_info *info) {
     if (info->train_data->decoder[0]) ls_info("data      JPEG decoded by %s", info->train_data->decoder);
 }
 
-// Ranks that have the same processor on one host: the line about the device says it.
+// Whether all ranks compute on the CPU of the same host: then the one line about the device describes all of them.
 static int ranks_are_alike(const ls_train_info *info) {
     for (int rank = 1; rank < info->comm->world_size; rank++)
         if (strcmp(info->places[rank].host, info->places[0].host) != 0 ||
@@ -92,12 +92,12 @@ static void report_device(const ls_train_info *info) {
         ls_info("%s", line);
     }
     if (info->warning[0]) ls_warn("%s", info->warning);
-    if (info->sums[0] && ls_device_is_gpu(info->device)) // else MPI is the only way
+    if (info->sums[0] && ls_device_is_gpu(info->device)) // on CPUs the sums always go through MPI
         ls_info("sums      of gradients by %s%s%s", info->sums,
             info->why_not_collective[0] ? " through host memory: " : "", info->why_not_collective);
 }
 
-// "batch     128 = 32 x 2 accumulated x 2 ranks; 2345 updates", without factors of 1.
+// Prints "batch     128 = 32 x 2 accumulated x 2 ranks; 2345 updates"; factors of 1 are left out.
 static void report_batch(const ls_train_info *info) {
     const ls_batches *batches = &info->batches;
     const int world_size = info->comm->world_size;
@@ -138,7 +138,7 @@ void ls_report_start(const ls_train_info *info, const char *run_folder) {
         ls_info("run       %s", run_folder);
 }
 
-// "GPUs      93 % busy, 61.2 GiB, 640 W, 68 C at most; slowed by power cap"
+// Prints "GPUs      93 % busy; at most 61.2 GiB, 640 W, 68 C; slowed by power cap".
 static void report_gpus(const ls_gpu_sample *all) {
     char line[256] = "", memory[32], slowed[96];
     size_t used = 0;
@@ -158,7 +158,7 @@ static void report_gpus(const ls_gpu_sample *all) {
     ls_info("GPUs      %s", line);
 }
 
-// "energy    1.23 kJ, 0.0451 J a picture: 2 processor packages (RAPL)"
+// Prints "energy    1.23 kJ, 0.0451 J a picture: 2 processor packages (RAPL)".
 static void report_energy(const ls_run_energy *e, int64_t samples) {
     char line[256] = "", joules[32], source[LS_ENERGY_SOURCE_BYTES];
     ls_text_room room = { line, sizeof line };

@@ -1,5 +1,5 @@
-// completion.c - what a shell offers as the next word of a command line. The scripts for the shells
-// (scripts/completion) ask the program, so there is one list: the list of the installed program.
+// completion.c - the words that a shell offers as the next word of a command line. The scripts for the shells
+// (scripts/completion) ask the program, so the offers always belong to the installed version.
 #include <ctype.h>
 #include <string.h>
 #include "base/text.h"
@@ -10,8 +10,8 @@ enum { WORD_BYTES = 256, WORDS_BYTES = 4096 };
 
 typedef struct {
     FILE *file;
-    const char *prefix;  // what stands before in the same word: "--set="
-    const char *current; // the rest of the word so far
+    const char *prefix;  // first part of the word at the cursor, printed before each offer: "--set="
+    const char *current; // rest of the word at the cursor, as typed so far; only offers that begin with it are printed
 } offers;
 
 static void offer(const offers *o, const char *word, const char *behind, const char *what) {
@@ -19,7 +19,7 @@ static void offer(const offers *o, const char *word, const char *behind, const c
     fprintf(o->file, "%s%s%s%s%s\n", o->prefix, word, behind, what[0] ? "\t" : "", what);
 }
 
-// Words cut by one of `cuts`.
+// Offers each of `words`, which are separated by one of the characters in `cuts`.
 static void offer_words(const offers *o, const char *words, const char *cuts) {
     while (*words) {
         char word[WORD_BYTES];
@@ -46,7 +46,7 @@ static void offer_options(const offers *o, ls_command command) {
     }
 }
 
-// Options of the configuration, each with `behind`; or their sections.
+// Offers the options of the configuration, each followed by the text `behind`; or the sections, if `sections` is 1.
 static void offer_config(const offers *o, const char *behind, int sections) {
     ls_config cfg;
     char value[LS_TEXT_BYTES], section[WORD_BYTES] = "";
@@ -63,7 +63,7 @@ static void offer_config(const offers *o, const char *behind, int sections) {
     }
 }
 
-// section.key=value: names first, then the words that the option takes.
+// Completes section.key=value: before the "=" it offers names, after it the words that the option takes.
 static void offer_setting(const offers *o) {
     const char *equals = strchr(o->current, '='), *name;
     ls_config cfg;
@@ -82,8 +82,8 @@ static void offer_setting(const offers *o) {
             offer_words(&values, ls_config_words(i, words, sizeof words), " ");
 }
 
-// The name of the argument decides: section.key=value, strong|weak, DIR, FILE, CONFIG.ini. Other arguments are numbers,
-// or words that no table has.
+// Offers values for an option, by the name of its argument: section.key=value, strong|weak, DIR, FILE or CONFIG.ini.
+// Other arguments are numbers or free texts, for which nothing is offered.
 static void offer_value(const offers *o, const ls_command_option *option) {
     const char *argument = option->argument, *dot = strchr(argument, '.');
     char suffixes[WORD_BYTES];
@@ -101,7 +101,7 @@ static void offer_value(const offers *o, const ls_command_option *option) {
     }
 }
 
-// After `train help`: commands and topics, then the words that the topic takes.
+// Completes `train help`: at place 0 it offers commands and topics, at place 1 the words that `topic` takes.
 static void offer_topics(const offers *o, const char *topic, int place) {
     int count;
     const ls_help_topic *topics = ls_help_topics(&count);
@@ -143,7 +143,7 @@ void ls_help_complete(FILE *file, const char *const *words, int count) {
     ls_command command = count > 1 ? ls_command_find(words[0]) : LS_COMMAND_TRAIN;
     if (command == LS_COMMAND_COUNT) command = LS_COMMAND_TRAIN;
     const char *current = count > 0 ? words[count - 1] : "", *before = "";
-    const ls_command_option *option = NULL; // whose value comes next
+    const ls_command_option *option = NULL; // the option whose value the next word is; NULL: the next word is no value
     int place = 0;
     for (int i = command != LS_COMMAND_TRAIN; i < count - 1; i++) {
         const int was_value = option != NULL;

@@ -14,7 +14,7 @@ enum { INDENT = 2, OPTION_COLUMNS = 26, COMMAND_COLUMNS = 15, CODE_COLUMNS = 4, 
 
 // ---- parts ----
 
-// The option's help with its default.
+// Writes the option's help, with its default in parentheses, into dst. Returns dst.
 static const char *option_text(const ls_command_option *option, char *dst, size_t bytes) {
     ls_text_room room = { dst, bytes };
     ls_text_put(&room, "%s", option->help);
@@ -25,13 +25,13 @@ static const char *option_text(const ls_command_option *option, char *dst, size_
     return dst;
 }
 
-// The option with its argument.
+// Writes the option and its argument, "--seconds S", into dst. Returns dst.
 static const char *option_left(const ls_command_option *option, char *dst, size_t bytes) {
     snprintf(dst, bytes, "%s%s%s", option->name, option->argument[0] ? " " : "", option->argument);
     return dst;
 }
 
-// A command's purpose as a sentence.
+// Writes a command's purpose as a sentence into dst: with a capital and a full stop. Returns dst.
 static const char *purpose_of(const ls_command_row *row, char *dst, size_t bytes) {
     const size_t length = strlen(row->purpose);
     snprintf(dst, bytes, "%s%s", row->purpose, length && row->purpose[length - 1] == '?' ? "" : ".");
@@ -39,7 +39,8 @@ static const char *purpose_of(const ls_command_row *row, char *dst, size_t bytes
     return dst;
 }
 
-// A text of the tables, which call the program "./train", with `program` instead. dst has NAMED_BYTES.
+// Copies a text of the tables, which call the program "./train", into dst (NAMED_BYTES) with `program` in its place.
+// Returns dst.
 static const char *named_text(const char *text, const char *program, char *dst) {
     static const char own[] = "./train";
     ls_text_room room = { dst, NAMED_BYTES };
@@ -50,7 +51,7 @@ static const char *named_text(const char *text, const char *program, char *dst) 
     return dst;
 }
 
-// The next line of `exits` (commands.def), cut after its code; moves *at on. 0: there is no further line.
+// Splits the next line of `exits` (commands.def) into code and text, and moves *at past it. Returns 0 at the end.
 static int next_exit(const char **at, char code[16], char text[TEXT_BYTES]) {
     if (!**at) return 0;
     const size_t digits = strcspn(*at, " "), length = strcspn(*at, "\n");
@@ -130,7 +131,7 @@ static void print_overview(FILE *file, const char *program) {
 
 // ---- topics ----
 
-// `train help help`: the command and the topics.
+// Prints the list of topics, for `train help help`.
 static void print_topics(FILE *file) {
     int count;
     const ls_help_topic *topics = ls_help_topics(&count);
@@ -166,7 +167,7 @@ static int is_section(const char *word) {
     return 0;
 }
 
-// The kind of layer that a word means, in any spelling and by other programs' words; NULL: none.
+// Returns the kind of layer that a word means, in any spelling or in another program's word; or NULL.
 static const char *find_layer(const char *word) {
     const ls_alias *alias = ls_alias_find(LS_ALIAS_LAYER, "", word);
     for (int k = 0; k < LS_LAYER_COUNT; k++)
@@ -201,7 +202,7 @@ static ls_status too_many(const char *topic, const char *word) {
     return ls_fail(LS_USAGE, "'%s' is one word too many: train help %s", word, topic);
 }
 
-// The words that a topic takes behind its own.
+// Returns how many words a topic takes after its own word; INT_MAX: any number.
 static int words_of(const char *usage) {
     int count = usage[0] != '\0';
     if (strstr(usage, "...")) return INT_MAX;

@@ -1,4 +1,4 @@
-// topics.c - what `train help` is about besides the commands.
+// topics.c - the topics of `train help` that are not commands.
 #include <string.h>
 #include "base/version.h"
 #include "command/help/help.h"
