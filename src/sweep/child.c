@@ -12,19 +12,19 @@
 #include "base/files.h"
 #include "system/signals.h"
 
-static const char program[] = "/proc/self/exe"; // this file, also where its name has been given to another one
+static const char program[] = "/proc/self/exe"; // this program, even if another file has its name by now
 
-// In the new process. Signals are blocked, so none is lost to a handler that exec takes away.
+// Runs in the new process. Signals stay blocked until the parent's handlers, which would lose them, are removed.
 static _Noreturn void become(const ls_child *child, int log, pid_t parent, const sigset_t *mask) {
     ls_signals_ignore();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(LS_INTERNAL); // it died in between
+    if (getppid() != parent) _exit(LS_INTERNAL); // the parent died before prctl
     const int nothing = open("/dev/null", O_RDONLY);
     if (nothing >= 0) dup2(nothing, STDIN_FILENO);
     if (nothing > STDERR_FILENO) close(nothing);
     if (log >= 0) dup2(log, STDOUT_FILENO);
     if (log >= 0) dup2(log, STDERR_FILENO);
-    if (child->cpus) ls_cpu_mask_bind(child->cpus); // refused: the system's scheduler shares the cores
+    if (child->cpus) ls_cpu_mask_bind(child->cpus); // if refused, the kernel's scheduler shares the cores
     if (child->gpus) setenv("CUDA_VISIBLE_DEVICES", child->gpus, 1);
     sigprocmask(SIG_SETMASK, mask, NULL);
     execv(program, child->words);

@@ -1,5 +1,5 @@
-// child.h - processes of this program that another one of it starts. They end with it, whatever ends it: the kernel kills
-// them where it cannot any more.
+// child.h - starts this program again as a child process. A child never outlives its parent: when the parent dies in
+// any way, the kernel kills the child.
 #ifndef LS_SWEEP_CHILD_H
 #define LS_SWEEP_CHILD_H
 
@@ -8,16 +8,17 @@
 #include "base/status.h"
 
 typedef struct {
-    char *const *words;      // the command line up to NULL, argv[0] first; the program is this one in any case
-    const char *log;         // standard output and error are appended to this file; NULL: this process's own
-    const ls_cpu_mask *cpus; // that it may use; NULL: this process's
-    const char *gpus;        // its CUDA_VISIBLE_DEVICES; NULL: this process's
+    char *const *words;      // the child's argv, ends with NULL; words[0] does not choose the program
+    const char *log;         // the child's output and errors are appended to this file; NULL: they go to ours
+    const ls_cpu_mask *cpus; // the processors that the child may use; NULL: the same as this process
+    const char *gpus;        // the child's CUDA_VISIBLE_DEVICES; NULL: the same as this process
 } ls_child;
 
-// From the main thread: a child ends with the thread that started it. LS_STORAGE: the log cannot be written; LS_DEVICE: no
-// process can be made.
+// Call it from the main thread, because the kernel kills a child when the thread that started it ends. LS_STORAGE: the
+// log cannot be written. LS_DEVICE: the system refuses a new process.
 LS_CHECKED ls_status ls_child_start(const ls_child *child, pid_t *pid);
-// Has it ended? Then *exit_code, or *signal (0: none) that killed it. Does not wait.
+// Returns whether the child has ended, without waiting. If so, *signal is the signal that killed it, or 0 after an exit
+// with *exit_code.
 int ls_child_ended(pid_t pid, int *exit_code, int *signal);
 
 #endif

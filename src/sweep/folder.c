@@ -17,7 +17,7 @@
 static const char record_file[] = "sweep.json", format[] = "lockstep sweep";
 enum { VERSION = 1 };
 
-static const double LOCK_SECONDS = 2; // a process that was killed a moment ago may still hold it
+static const double LOCK_SECONDS = 2; // a process that was killed a moment ago may still hold the lock
 
 ls_status ls_sweep_folder_file(const ls_sweep_plan *plan, const char *name, char dst[LS_TEXT_BYTES]) {
     return ls_path_join(dst, LS_TEXT_BYTES, plan->folder, name);
@@ -25,7 +25,7 @@ ls_status ls_sweep_folder_file(const ls_sweep_plan *plan, const char *name, char
 
 // --- the lock ------------------------------------------------------------------------------------
 
-// Where the file system has no locks, nothing is lost but this check: each run locks its own folder, too.
+// A file system without locks is accepted: then two sweeps in one folder are not noticed.
 static ls_status take_lock(const ls_sweep_plan *plan, ls_sweep_lock kind, int *lock) {
     const double start = ls_clock_seconds();
     *lock = open(plan->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -77,7 +77,7 @@ static const cJSON *find_run(const cJSON *runs, const char *folder) {
     return NULL;
 }
 
-// A network that was changed since would make another run of the same name.
+// Refuses a run whose network file has changed since the sweep began: its results would not belong to the other runs.
 static ls_status check_network(const ls_sweep_plan *plan, int run, const cJSON *before, const cJSON *now) {
     const char *a = ls_json_get_text(before, "network"), *b = ls_json_get_text(now, "network");
     ls_config cfg;
@@ -89,7 +89,7 @@ static ls_status check_network(const ls_sweep_plan *plan, int run, const cJSON *
         plan->folder, cfg.model_file);
 }
 
-// Appends the plan's runs that are not there yet; networks: a hash for each setting. *added: how many.
+// Appends the plan's runs that `runs` lacks, and adds their number to *added. networks: a hash for each setting.
 static ls_status add_runs(const ls_sweep_plan *plan, const uint64_t *networks, cJSON *runs, int *added) {
     for (int run = 0; run < plan->runs; run++) {
         cJSON *row = describe_run(plan, run, networks[ls_sweep_setting(plan, run)]);
@@ -118,7 +118,7 @@ static cJSON *new_record(const ls_sweep_plan *plan) {
     return tree;
 }
 
-// Runs are named by the swept options: others would make two kinds of names in one folder.
+// Refuses other swept options: they are part of the runs' names, so one folder would mix two kinds of names.
 static ls_status check_options(const ls_sweep_plan *plan, const char *path, const cJSON *tree) {
     const char *kind = ls_json_get_text(tree, "format");
     const cJSON *options = ls_json_get(tree, "options");
@@ -144,7 +144,7 @@ static ls_status check_options(const ls_sweep_plan *plan, const char *path, cons
     return status;
 }
 
-// What would be replaced, or taken for a sweep's.
+// Refuses a folder without sweep.json that holds files of a run, or files that the sweep would replace.
 static ls_status check_foreign(const ls_sweep_plan *plan) {
     static const char *const names[] = { "run.json", "metrics.jsonl", "results.json", "runs.csv", "settings.csv" };
     char path[LS_TEXT_BYTES];

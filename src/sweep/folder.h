@@ -1,10 +1,12 @@
-// folder.h - the folder of a sweep: the folders of its runs, and sweep.json, which says which runs belong to it.
+// folder.h - the folder of a sweep. It contains a folder for each run, and sweep.json, the list of the runs.
 //
-//   sweep.json     format, version, config; options: the swept ones; runs: folder, setting (option: value), seed, network (the
-//                  hash of the network's file) of each. Later commands add runs to it; none is taken away.
-//   runs.csv, settings.csv, results.json     table.h
+//   sweep.json     format, version, config; options: names of the swept options; runs: folder, setting (option: value),
+//                  seed and network (hash of the network's file) of each run. Later commands add runs, and never remove
+//                  any.
+//   runs.csv, settings.csv, results.json     described in table.h
 //
-// A sweep that starts runs holds the folder alone; its single runs (--task) hold it together.
+// The folder is locked: a sweep that starts all its runs locks it for itself alone (LS_SWEEP_ALONE). Single runs of a
+// sweep (--task) share the lock (LS_SWEEP_TOGETHER), so they may run at the same time.
 #ifndef LS_SWEEP_FOLDER_H
 #define LS_SWEEP_FOLDER_H
 
@@ -13,13 +15,14 @@
 
 typedef enum { LS_SWEEP_ALONE, LS_SWEEP_TOGETHER } ls_sweep_lock;
 
-// Makes the folder if it is missing, locks it until *lock is closed (-1: the file system has no locks), and writes sweep.json
-// where that is to change. LS_USAGE: it is something else's, or of a sweep of other options or networks, or in use;
-// LS_STORAGE: it cannot be made, read or written.
+// Creates the folder if it is missing, locks it until the caller closes *lock, and adds the plan's runs to sweep.json.
+// On failure *lock is -1. A file system without locks is accepted. LS_USAGE: the folder holds something other than a
+// sweep, or a sweep over other options or networks, or is in use. LS_STORAGE: it cannot be made, read or written.
 LS_CHECKED ls_status ls_sweep_folder_open(const ls_sweep_plan *plan, ls_sweep_lock kind, int *lock);
-// sweep.json, or what it is before the first run; cJSON_Delete it. Errors as above.
+// Reads sweep.json, or makes a record without runs if there is no such file yet. The caller frees *record with
+// cJSON_Delete. Fails as ls_sweep_folder_open.
 LS_CHECKED ls_status ls_sweep_folder_read(const ls_sweep_plan *plan, cJSON **record);
-// A file of the folder, into dst.
+// Writes the path of the file `name` in the sweep's folder into dst.
 LS_CHECKED ls_status ls_sweep_folder_file(const ls_sweep_plan *plan, const char *name, char dst[LS_TEXT_BYTES]);
 
 #endif

@@ -22,28 +22,28 @@ enum { FAILURES_MIN = 3, GPU_WORD_BYTES = 64 };
 static const double NAP_S = 0.03;
 
 typedef struct {
-    int run; // -1: nothing runs here
+    int run; // number of the run in this slot; -1: the slot is free
     pid_t pid;
     double started;
-    int64_t oom_kills; // that the kernel had counted by then; -1: unknown
+    int64_t oom_kills; // the kernel's count of out-of-memory kills when the run started; -1: unknown
     char folder[LS_TEXT_BYTES];
-    ls_cpu_mask cpus;          // empty: those of this process
-    char gpus[GPU_WORD_BYTES]; // "": as this process
+    ls_cpu_mask cpus;          // processors for the run; empty: the same as this process
+    char gpus[GPU_WORD_BYTES]; // CUDA_VISIBLE_DEVICES for the run; "": the same as this process
 } slot;
 
 typedef struct {
     const ls_sweep_plan *plan;
     ls_sweep_result *results;
-    int quiet, threads; // threads: of a run; 0: as it chooses itself
+    int quiet, threads; // threads: device.threads of each run; 0: the run chooses
     slot *slots;
     int slot_count, running;
-    int next;              // run that is looked at next
-    int completed, failed; // of those that were started
-    int asked;             // the signal that asked for an end; 0: none
-    int stopped;           // a run ended by itself to go on later: a time limit, which the others would meet, too
-    int first_failed;      // the lowest run that failed
-    ls_status failure;     // its
-    char failure_text[LS_STATUS_TEXT_BYTES / 2];
+    int next;              // lowest run that was not considered yet
+    int completed, failed; // numbers of runs that were started here and have completed or failed
+    int asked;             // the signal that asked us to stop; 0: no signal
+    int stopped;           // 1: a run has stopped early, by a request or a time limit, so no more are started
+    int first_failed;      // lowest number of a run that failed
+    ls_status failure;     // failure of the run `first_failed`
+    char failure_text[LS_STATUS_TEXT_BYTES / 2]; // text of `failure`
     ls_sweep_screen screen;
 } work;
 
@@ -66,7 +66,7 @@ static int count_gpus(void) {
     return 0;
 }
 
-// The GPU number `index` of those that this process sees.
+// Writes the name of the GPU number `index`, among those that this process sees, into dst.
 static void name_gpu(int index, char dst[GPU_WORD_BYTES]) {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
     for (int i = 0; visible && i < index; i++) {
@@ -89,7 +89,7 @@ static ls_status share_gpus(work *w, int gpus) {
     return LS_SUCCESS;
 }
 
-// Whole cores, with all their threads of hardware.
+// Divides the cores among the slots. Each slot gets whole cores, with all their hardware threads.
 static void share_cores(work *w) {
     ls_cpu_mask mask;
     ls_cpus cpus;
@@ -105,7 +105,7 @@ static void share_cores(work *w) {
     free(views);
 }
 
-// One run at a time has all that this process has, as it would by hand.
+// Divides GPUs or cores among the slots. A single slot gets everything, as a run started by hand would.
 static ls_status share_machine(work *w) {
     ls_config cfg;
     int gpus = 0;
@@ -114,7 +114,7 @@ static ls_status share_machine(work *w) {
     if (may_use_gpus(&cfg)) gpus = count_gpus();
     if (gpus > 0) return share_gpus(w, gpus);
     share_cores(w);
-    if (cfg.line[LS_OPTION_device_threads]) w->threads = 0; // set by the user
+    if (cfg.line[LS_OPTION_device_threads]) w->threads = 0; // the configuration sets it
     return LS_SUCCESS;
 }
 
@@ -126,7 +126,7 @@ static int complete_runs(const work *w) {
     return count;
 }
 
-// LOCKSTEP_SYS_ROOT in the environment stands before /proc and /sys, for tests.
+// For tests, the environment variable LOCKSTEP_SYS_ROOT names a folder that is used in place of /.
 static int64_t count_oom_kills(void) {
     const char *root = getenv("LOCKSTEP_SYS_ROOT");
     return ls_cpus_oom_kills(root ? root : "");
@@ -169,15 +169,16 @@ static void end_all(const work *w) {
         if (w->slots[i].run >= 0) kill(w->slots[i].pid, SIGTERM);
 }
 
-// --- their ends ----------------------------------------------------------------------------------
+// --- ends of runs --------------------------------------------------------------------------------
 
-// A run that a signal ended has no exit code. SIGKILL comes from outside: from the kernel, a person or another program.
+// Returns the code of a failed run. A run that a signal ended has no exit code: SIGKILL comes from outside (the kernel,
+// a person, another program), any other signal is a bug of ours.
 static ls_code code_of(int exit_code, int signal) {
     if (signal) return signal == SIGKILL ? LS_DEVICE : LS_INTERNAL;
     return (ls_code)exit_code;
 }
 
-// Who may have sent SIGKILL, as far as it is known.
+// Returns a text about who may have sent SIGKILL to the run, guessed from the kernel's count of out-of-memory kills.
 static const char *killer(const slot *s) {
     const int64_t now = count_oom_kills();
     if (now < 0 || s->oom_kills < 0)
@@ -207,7 +208,7 @@ static void note_failure(work *w, const slot *s, int exit_code, int signal) {
     w->failure = (ls_status){ code_of(exit_code, signal), w->failure_text };
 }
 
-// What a run says of all runs, as of weights that they start from: of the first one that is complete.
+// Prints the warnings of the first complete run from its log. Most warnings would be the same for all runs.
 static void relay_warnings(const slot *s, const char *name) {
     enum { BEGINNING_BYTES = 16384 };
     static const char begins[] = "warning: ";
@@ -234,7 +235,7 @@ static void report_complete(work *w, const slot *s) {
 
 static ls_status take_end(work *w, slot *s, int exit_code, int signal) {
     w->running--;
-    // Before it listens, a request to stop ends it as any process.
+    // If our request to stop arrives before the run handles signals, the signal ends the run.
     const int stopped = exit_code == LS_STOPPED || (signal && w->asked);
     if (exit_code != LS_OK || signal) {
         if (stopped)
@@ -261,7 +262,7 @@ static ls_status look_for_ends(work *w) {
     return LS_SUCCESS;
 }
 
-// --- for people ----------------------------------------------------------------------------------
+// --- status lines --------------------------------------------------------------------------------
 
 static void show(work *w) {
     if (!ls_sweep_screen_is_due(&w->screen)) return;
@@ -286,7 +287,7 @@ static void heed_signals(work *w) {
     end_all(w);
 }
 
-// --- the whole -----------------------------------------------------------------------------------
+// --- the sweep -----------------------------------------------------------------------------------
 
 static ls_status run_all(work *w) {
     for (;;) {
@@ -321,7 +322,7 @@ static ls_status work_in(work *w) {
     ls_sweep_screen_start(&w->screen, w->quiet);
     ls_status status = run_all(w);
     ls_sweep_screen_clear(&w->screen);
-    if (ls_failed(status)) end_all(w); // what does not save in time ends with this process
+    if (ls_failed(status)) end_all(w); // a run that does not save in time ends together with this process
     LS_TRY(status);
     return outcome(w);
 }

@@ -12,13 +12,13 @@
 #include "base/memory.h"
 #include "base/text.h"
 
-enum { NAME_LENGTH = 120 }; // of a setting in a folder's name, without the seed
+enum { NAME_LENGTH = 120 }; // longest part of a run folder's name that the setting takes up; the seed follows it
 
-static const int64_t SEED_MAX = 9007199254740991; // as run.seed
+static const int64_t SEED_MAX = 9007199254740991; // the largest run.seed
 
 // --- reading --set -------------------------------------------------------------------------------
 
-// Options by which the sweep keeps its runs apart.
+// Refuses options that the sweep sets itself to keep its runs apart.
 static ls_status check_own(const char *set, int option) {
     static const struct {
         int option;
@@ -34,7 +34,7 @@ static ls_status check_own(const char *set, int option) {
     return LS_SUCCESS;
 }
 
-// The option of "section.key" and the value as a configuration writes it.
+// Finds the option `key` ("section.key") for axis, and writes the value into text as a configuration file would.
 static ls_status look_up(const char *key, const char *value, ls_sweep_axis *axis, char text[LS_TEXT_BYTES]) {
     char assignment[2 * LS_TEXT_BYTES];
     ls_config cfg;
@@ -59,8 +59,8 @@ static ls_status add_value(const char *set, const char *key, const char *value, 
     return LS_SUCCESS;
 }
 
-// The next value of the list at *at, cut out of it: up to a comma, or in double quotes with whatever is inside. *at moves
-// to the rest; NULL: there is none. *quoted: it stood in quotes.
+// Cuts the next value out of the list at *at: up to a comma, or all that is inside double quotes (*quoted is then 1).
+// Moves *at to the rest of the list; NULL: it was the last value.
 static ls_status next_value(const char *set, char **at, char **value, int *quoted) {
     char *text = *at + strspn(*at, " \t"), *end;
     *quoted = *text == '"';
@@ -80,7 +80,7 @@ static ls_status next_value(const char *set, char **at, char **value, int *quote
     return LS_SUCCESS;
 }
 
-// What may have commas itself is not cut at them.
+// Refuses a list without quotes for an option of type text, because such a value may contain commas itself.
 static ls_status check_text(const char *set, const ls_sweep_axis *axis, const char *value) {
     if (!ls_config_is_text(axis->option)) return LS_SUCCESS;
     return ls_fail(LS_USAGE,
@@ -111,7 +111,7 @@ static ls_status read_set(const char *set, ls_sweep_axis *axis) {
     char copy[2 * LS_TEXT_BYTES];
     const char *equals = strchr(set, '=');
     char unused[LS_TEXT_BYTES];
-    if (!equals || strlen(set) >= sizeof copy) return look_up(set, "", axis, unused); // which fails
+    if (!equals || strlen(set) >= sizeof copy) return look_up(set, "", axis, unused); // fails with a message
     strcpy(copy, set);
     copy[equals - set] = 0;
     LS_TRY(split(set, copy, copy + (equals - set) + 1, axis));
@@ -132,7 +132,7 @@ static ls_status read_sets(const ls_args *args, ls_sweep_plan *plan) {
     return LS_SUCCESS;
 }
 
-// The swept ones first, else in their order.
+// Moves the swept options to the front, without other changes of their order, and gives them labels.
 static ls_status order_axes(ls_sweep_plan *plan) {
     for (int i = 0; i < plan->axis_count; i++) {
         const ls_sweep_axis axis = plan->axes[i];
@@ -162,7 +162,7 @@ static ls_status add_seed(const char *text, int64_t seed, ls_sweep_plan *plan) {
     return LS_SUCCESS;
 }
 
-// A whole number at *at, which moves behind it; -1: there is none.
+// Reads a whole number at *at and moves *at past it. Returns -1 if there is no number or it is too large.
 static int64_t read_seed(const char **at) {
     char *end;
     if (!isdigit((unsigned char)**at)) return -1;
@@ -172,7 +172,7 @@ static int64_t read_seed(const char **at) {
     return errno || value > SEED_MAX ? -1 : value;
 }
 
-// "1-25", "3", "1-5,9,20-22"
+// Reads the text of --seeds, numbers and ranges such as "1-25", "3" or "1-5,9,20-22".
 static ls_status read_seeds(const char *text, ls_sweep_plan *plan) {
     for (const char *at = text;; at++) {
         const int64_t first = read_seed(&at);
@@ -192,9 +192,10 @@ static ls_status read_seeds(const char *text, ls_sweep_plan *plan) {
     }
 }
 
-// --- the whole -----------------------------------------------------------------------------------
+// --- settings ------------------------------------------------------------------------------------
 
-// Counts through the combinations like an odometer, the last option fastest.
+// Returns the index of the value that a swept option has in a setting. Settings are numbered like the digits of an
+// odometer: the last option changes fastest.
 static int pick(const ls_sweep_plan *plan, int axis, int setting) {
     for (int i = plan->swept - 1; i > axis; i--) setting /= plan->axes[i].count;
     return setting % plan->axes[axis].count;
@@ -231,7 +232,7 @@ static int is_listed(const char *list, const char *name) {
     return 0;
 }
 
-// Every setting is possible, and every swept option is read in one of them at least.
+// Refuses impossible settings and swept options that no setting reads. Without --seeds, adds the configuration's seed.
 static ls_status check_settings(ls_sweep_plan *plan) {
     int unread[LS_SWEEP_AXES_MAX] = { 0 };
     char unused[LS_STATUS_TEXT_BYTES / 2] = "";
@@ -328,7 +329,7 @@ char *ls_sweep_run_name(const ls_sweep_plan *plan, int run, char dst[LS_SWEEP_NA
         changed |= !is_plain(whole[i]);
         if (!is_plain(whole[i])) whole[i] = '-';
     }
-    if (changed) // without the last comma
+    if (changed) // length - 1 drops the last comma
         snprintf(dst, LS_SWEEP_NAME_BYTES, "%.*s~%08x,seed=%" PRId64, (int)length - 1, whole, (unsigned)hash,
             ls_sweep_seed(plan, run));
     else

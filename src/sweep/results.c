@@ -34,9 +34,9 @@ const char *ls_sweep_measure_name(ls_sweep_measure measure) {
     return measures[measure].name;
 }
 
-// --- is it the run that belongs here? ------------------------------------------------------------
+// --- does the run belong here? -------------------------------------------------------------------
 
-// What of `there` decides the result and is not as in `wanted`: "train.epochs 2, now 3; ..." into dst; "": nothing.
+// Writes the options that differ and affect the result into dst: "train.epochs 2, now 3; ..."; "": no such option.
 static void describe_differences(const ls_config *there, const ls_config *wanted, char *dst, size_t bytes) {
     char before[LS_TEXT_BYTES], now[LS_TEXT_BYTES];
     const char *name;
@@ -65,7 +65,7 @@ static ls_status check_config(const ls_sweep_plan *plan, int run, const char *fo
         folder, differences);
 }
 
-// --- what came of it -----------------------------------------------------------------------------
+// --- results of a run ----------------------------------------------------------------------------
 
 static double number(const cJSON *summary, const char *name) {
     const cJSON *item = ls_json_get(summary, name);
@@ -105,13 +105,13 @@ ls_status ls_sweep_look(const ls_sweep_plan *plan, int run, ls_sweep_result *out
     *out = (ls_sweep_result){ .state = LS_SWEEP_NEW };
     LS_TRY(ls_sweep_run_folder(plan, run, folder));
     LS_TRY(ls_path_join(path, sizeof path, folder, "config.ini"));
-    if (!ls_path_exists(path)) return LS_SUCCESS; // what else may be there the run itself looks at
+    if (!ls_path_exists(path)) return LS_SUCCESS; // the run itself checks the folder for other files
     LS_TRY(check_config(plan, run, folder, path));
     out->state = LS_SWEEP_BEGUN;
     return read_summary(folder, out);
 }
 
-// --- have all runs the same data? ----------------------------------------------------------------
+// --- do all runs have the same data? -------------------------------------------------------------
 
 static int same_data_options(const ls_sweep_plan *plan, int a, int b) {
     const int x = ls_sweep_setting(plan, a), y = ls_sweep_setting(plan, b);
@@ -129,7 +129,7 @@ static ls_status compare_data(const ls_sweep_plan *plan, const ls_sweep_result *
         const char *x = results[a].data[i], *y = results[b].data[i];
         if (!x[0] || !y[0] || strcmp(x, y) == 0) continue;
         LS_TRY(ls_sweep_config(plan, ls_sweep_setting(plan, b), -1, &cfg));
-        if (cfg.data_dataset == LS_DATASET_SYNTHETIC) return LS_SUCCESS; // they follow from the seed
+        if (cfg.data_dataset == LS_DATASET_SYNTHETIC) return LS_SUCCESS; // each seed makes its own data
         return ls_fail(LS_DATA,
             "sweep folder %s: the %s data of %s and of %s are not the same (%s, %s): they have changed between the two "
             "runs, "
@@ -141,7 +141,7 @@ static ls_status compare_data(const ls_sweep_plan *plan, const ls_sweep_result *
     return LS_SUCCESS;
 }
 
-// Each with the first run before it that should have the same.
+// Compares each complete run with the first complete run before it that should have the same data.
 ls_status ls_sweep_check_data(const ls_sweep_plan *plan, const ls_sweep_result *results) {
     for (int run = 1; run < plan->runs; run++) {
         int first = 0;
@@ -160,9 +160,9 @@ ls_status ls_sweep_look_all(const ls_sweep_plan *plan, ls_sweep_result **results
     return LS_GIVE_OR_FREE(status, all, results, free);
 }
 
-// --- on its way ----------------------------------------------------------------------------------
+// --- progress ------------------------------------------------------------------------------------
 
-// The file's last bytes, as many as there are; free() them. NULL: none.
+// Returns the last TAIL_BYTES bytes of the file (all, if it is shorter), or NULL. The caller frees them.
 static char *read_tail(const char *path) {
     ls_input input;
     char *text = NULL;
@@ -180,14 +180,14 @@ static char *read_tail(const char *path) {
 char *ls_sweep_last_line(const char *path, const char *begins) {
     char *tail = read_tail(path), *last = NULL;
     for (char *rest = tail, *line;
-         rest && (line = strsep(&rest, "\n")) && rest;) // what follows the last end is half a line
+         rest && (line = strsep(&rest, "\n")) && rest;) // the text after the last newline is an unfinished line
         if (strncmp(line, begins, strlen(begins)) == 0) last = line;
     if (last) last = ls_new_text(last);
     free(tail);
     return last;
 }
 
-// Of all the run, by the first line; NAN: it does not say.
+// Returns the number of updates of the whole run, which the first line of metrics.jsonl contains, or NAN.
 static double planned_updates(const char *path) {
     char *text = NULL;
     size_t bytes;

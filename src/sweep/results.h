@@ -1,4 +1,5 @@
-// results.h - what the folders of a sweep's runs hold: nothing yet, a run on its way, a complete one and what came of it.
+// results.h - reads the folders of a sweep's runs: whether a run is new, begun or complete, and the results of a
+// complete run.
 #ifndef LS_SWEEP_RESULTS_H
 #define LS_SWEEP_RESULTS_H
 
@@ -6,35 +7,38 @@
 
 typedef enum { LS_SWEEP_NEW, LS_SWEEP_BEGUN, LS_SWEEP_COMPLETE } ls_sweep_state;
 
-// Accuracies of a summary, in the order in which settings are compared by them: what was held out for validation has seen
-// no choice of a setting before.
+// The accuracies of a summary, in order of preference: settings are compared by the first accuracy that all complete
+// runs have. Validation comes first, because settings that are chosen by test accuracy make that accuracy look too
+// good.
 typedef enum { LS_SWEEP_VALIDATION, LS_SWEEP_TTA, LS_SWEEP_TEST, LS_SWEEP_MEASURES } ls_sweep_measure;
 const char *ls_sweep_measure_key(ls_sweep_measure measure);  // "val_accuracy", as in summary.json
 const char *ls_sweep_measure_name(ls_sweep_measure measure); // "validation accuracy"
 
-enum { LS_SWEEP_SETS = 3 }; // of data: for training, validation, test
+enum { LS_SWEEP_SETS = 3 }; // data sets of a run: training, validation, test
 
 typedef struct {
     ls_sweep_state state;
-    double accuracy[LS_SWEEP_MEASURES]; // 0 to 1; NAN: the run has none
+    double accuracy[LS_SWEEP_MEASURES]; // 0 to 1; NAN: the run has not measured it
     double train_loss, seconds, images_per_second;
     int64_t updates;
     char weights_hash[17];
-    char data[LS_SWEEP_SETS][17]; // identities of the sets, as in summary.json; "": not there
+    char data[LS_SWEEP_SETS][17]; // identities of the data sets, as in summary.json; "": not in the summary
 } ls_sweep_result;
 
-// LS_USAGE: a run with another configuration is in its place, and what differs; LS_STORAGE: a file cannot be read.
+// Reads the state and the results of one run. LS_USAGE: its folder holds a run with another configuration (the message
+// names the differences). LS_STORAGE: a file cannot be read.
 LS_CHECKED ls_status ls_sweep_look(const ls_sweep_plan *plan, int run, ls_sweep_result *out);
-// Were all complete runs trained and tested on the same data, as far as no swept option of [data] asks for others?
-// LS_DATA naming two that were not.
+// Checks that all complete runs with the same swept options of [data] had the same data. LS_DATA: two runs had
+// different data; the message names them.
 LS_CHECKED ls_status ls_sweep_check_data(const ls_sweep_plan *plan, const ls_sweep_result *results);
-// Of all runs, with ls_sweep_check_data; *results to be freed by the caller.
+// Calls ls_sweep_look for all runs, then ls_sweep_check_data. The caller frees *results.
 LS_CHECKED ls_status ls_sweep_look_all(const ls_sweep_plan *plan, ls_sweep_result **results);
-// How far a run is by the end of its metrics: "update 130 of 469  loss 1.2314  3201 images/s" into dst; "" where nothing is
-// known. Returns dst.
+// Writes the progress of a run, "update 130 of 469  loss 1.2314  3201 images/s", into dst; "" if it is not known. Reads
+// it from the end of the run's metrics.jsonl. Returns dst.
 char *ls_sweep_progress_text(const char *folder, char *dst, size_t bytes);
 
-// The last line near the end of a file that begins so, to be freed by the caller; NULL: none.
+// Returns the last line of a file that begins with `begins`, or NULL. Searches only the last 16 KiB of the file. The
+// caller frees the line.
 char *ls_sweep_last_line(const char *path, const char *begins);
 
 #endif

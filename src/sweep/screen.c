@@ -21,14 +21,14 @@ int ls_sweep_screen_is_due(const ls_sweep_screen *screen) {
 }
 
 void ls_sweep_screen_clear(ls_sweep_screen *screen) {
-    for (; screen->lines > 0; screen->lines--) dprintf(STDERR_FILENO, "\033[1A\033[2K"); // one up, and empty
+    for (; screen->lines > 0; screen->lines--) dprintf(STDERR_FILENO, "\033[1A\033[2K"); // go up a line, erase it
     screen->drawn = 0;
 }
 
 void ls_sweep_screen_line(ls_sweep_screen *screen, const char *format, ...) {
     struct winsize size = { 0 };
     char line[COLUMNS_MAX];
-    ioctl(STDERR_FILENO, TIOCGWINSZ, &size); // now: a terminal may get another size at any time
+    ioctl(STDERR_FILENO, TIOCGWINSZ, &size); // asked each time, because the user may resize the terminal
     const int rows = size.ws_row ? size.ws_row : ROWS_UNKNOWN, columns = size.ws_col ? size.ws_col : COLUMNS_UNKNOWN;
     if (screen->lines + 1 >= rows) return;
     va_list args;

@@ -1,18 +1,19 @@
-// screen.h - a few lines at the bottom of a terminal (standard error) that are written anew; nothing where there is none.
+// screen.h - a few status lines at the bottom of the terminal, which are redrawn in place. Nothing is printed if
+// standard error is not a terminal.
 #ifndef LS_SWEEP_SCREEN_H
 #define LS_SWEEP_SCREEN_H
 
 #include "base/status.h"
 
 typedef struct {
-    int on, lines; // lines: shown now
-    double drawn;  // clock
+    int on, lines; // on: 0 prints nothing; lines: number of lines on the terminal now
+    double drawn;  // time of the last drawing (ls_clock_seconds); 0: cleared since then
 } ls_sweep_screen;
 
 void ls_sweep_screen_start(ls_sweep_screen *screen, int quiet);
-int ls_sweep_screen_is_due(const ls_sweep_screen *screen); // twice a second
-void ls_sweep_screen_clear(ls_sweep_screen *screen);       // before anything else is printed
-// One more line, cut to the terminal's width; none where there is no room for it.
+int ls_sweep_screen_is_due(const ls_sweep_screen *screen); // half a second after the last drawing, or after clear
+void ls_sweep_screen_clear(ls_sweep_screen *screen);       // call before anything else is printed
+// Prints one more line, cut to the terminal's width, if a row is left. Call it only if the screen is due.
 void ls_sweep_screen_line(ls_sweep_screen *screen, const char *format, ...) LS_PRINTF(2, 3);
 
 #endif

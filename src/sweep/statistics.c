@@ -5,7 +5,8 @@
 
 enum { FRACTION_STEPS = 10000, HALVINGS = 200 };
 
-// The continued fraction of the incomplete beta function, by Lentz's method; converges fast for x < (a + 1)/(a + b + 2).
+// Returns the continued fraction of the incomplete beta function, by Lentz's method. It converges fast for
+// x < (a + 1)/(a + b + 2).
 static double beta_fraction(double a, double b, double x) {
     const double tiny = DBL_MIN / DBL_EPSILON;
     double c = 1, d = 1 - (a + b) * x / (a + 1);
@@ -27,7 +28,7 @@ static double beta_fraction(double a, double b, double x) {
     return result;
 }
 
-// I_x(a, b), given x and 1 - x, of which the smaller one has lost no digits.
+// Returns I_x(a, b). rest: 1 - x; the caller computes it separately, so that the smaller of the two has full precision.
 static double incomplete_beta(double a, double b, double x, double rest) {
     if (x <= 0) return 0;
     if (rest <= 0) return 1;
@@ -65,7 +66,7 @@ ls_statistics ls_statistics_of(const double *values, int count) {
         sum += values[i];
         alike = alike && values[i] == values[0];
     }
-    s.mean = alike ? values[0] : sum / count; // no rounding makes a difference where there is none
+    s.mean = alike ? values[0] : sum / count; // equal values have exactly this mean: rounding must not add spread
     for (int i = 0; i < count; i++) squares += (values[i] - s.mean) * (values[i] - s.mean);
     if (count < 2) return s;
     s.deviation = sqrt(squares / (count - 1));
@@ -77,21 +78,21 @@ ls_paired_test ls_paired_test_of(const double *differences, int count) {
     ls_paired_test test = { .difference = ls_statistics_of(differences, count), .t = NAN, .p = NAN };
     const ls_statistics *d = &test.difference;
     if (count < 2) return test;
-    test.t = d->mean == 0 ? 0 : d->mean / (d->deviation / sqrt(count)); // infinite where all are the same
+    test.t = d->mean == 0 ? 0 : d->mean / (d->deviation / sqrt(count)); // infinite if all are equal
     test.p = ls_student_two_sided(test.t, count - 1);
     return test;
 }
 
 void ls_holm(double *p, int count) {
     int left = 0;
-    double highest = 0; // adjusted so far
+    double highest = 0; // largest corrected value so far: corrected values never decrease
     for (int i = 0; i < count; i++) left += !isnan(p[i]);
     for (; left > 0; left--) {
         int next = -1;
         for (int i = 0; i < count; i++)
             if (!isnan(p[i]) && !signbit(p[i]) && (next < 0 || p[i] < p[next])) next = i;
         highest = fmax(highest, fmin(1, left * p[next]));
-        p[next] = -highest; // by its sign, of those that are done
+        p[next] = -highest; // the sign marks a value that is done
     }
     for (int i = 0; i < count; i++) p[i] = fabs(p[i]);
 }

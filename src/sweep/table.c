@@ -14,8 +14,8 @@
 #include "sweep/folder.h"
 #include "config/values.h"
 
-enum { COMPARED_MAX = 64 };       // settings; more make more pairs than anybody reads
-static const double LEVEL = 0.05; // of p, below which a difference is called one
+enum { COMPARED_MAX = 64 };       // most settings that are compared; more would give more pairs than anybody reads
+static const double LEVEL = 0.05; // level of significance: a difference is reported if its corrected p is below it
 
 // --- numbers -------------------------------------------------------------------------------------
 
@@ -41,7 +41,7 @@ static void choose_measure(ls_sweep_table *t) {
     t->measure = (ls_sweep_measure)measure;
 }
 
-// values: room for a number a seed.
+// Fills in the row of a setting. values: working memory for one number per seed.
 static void sum_up(const ls_sweep_table *t, int setting, double *values, ls_sweep_row *row) {
     int count = 0;
     for (int run = setting; run < t->plan->runs; run += t->plan->settings) {
@@ -58,7 +58,7 @@ static void sum_up(const ls_sweep_table *t, int setting, double *values, ls_swee
     row->images_per_second /= count;
 }
 
-// Setting a - setting b over the seeds that both have.
+// Tests the difference setting a - setting b over the seeds that both have completed. values: as in sum_up.
 static ls_paired_test compare(const ls_sweep_table *t, int a, int b, double *values) {
     int count = 0;
     for (int first = 0; first < t->plan->runs; first += t->plan->settings)
@@ -67,7 +67,7 @@ static ls_paired_test compare(const ls_sweep_table *t, int a, int b, double *val
     return ls_paired_test_of(values, count);
 }
 
-// values: room for a number a pair, too.
+// Compares all pairs of settings. values: working memory for one number per seed, and for one per pair.
 static void compare_all(ls_sweep_table *t, double *values) {
     for (int a = 0; a < t->plan->settings; a++)
         for (int b = a + 1; b < t->plan->settings; b++) {
@@ -104,7 +104,7 @@ void ls_sweep_table_free(ls_sweep_table *table) {
     *table = (ls_sweep_table){ 0 };
 }
 
-// --- in words ------------------------------------------------------------------------------------
+// --- comparisons as text -------------------------------------------------------------------------
 
 static int tests_made(const ls_sweep_table *t) {
     int count = 0;
@@ -112,7 +112,7 @@ static int tests_made(const ls_sweep_table *t) {
     return count;
 }
 
-// "p = 0.012", "p < 0.0001"
+// Appends "p = 0.012" or "p < 0.0001".
 static void put_p(ls_text_room *room, double p) {
     if (p < 1e-4)
         ls_text_put(room, "p < 0.0001");
@@ -153,7 +153,7 @@ char *ls_sweep_comparison_text(const ls_sweep_table *t, const ls_sweep_compariso
     return dst;
 }
 
-// The setting with the highest mean; -1: none has one.
+// Returns the setting with the highest mean accuracy, or -1 if no run is complete.
 static int best_setting(const ls_sweep_table *t) {
     int best = -1;
     for (int s = 0; s < t->plan->settings; s++)
@@ -224,7 +224,7 @@ ls_status ls_sweep_table_print(const ls_sweep_table *t, FILE *file) {
 
 // --- files ---------------------------------------------------------------------------------------
 
-// RFC 4180: in quotes where it has to be.
+// Writes a field of a CSV file, in quotes if RFC 4180 requires it.
 static void put_field(FILE *file, const char *text) {
     if (!strpbrk(text, ",\"\n\r")) {
         fputs(text, file);

@@ -1,48 +1,50 @@
-// table.h - what came of a sweep, for people and in files: a row by setting, and settings compared.
+// table.h - the results of a sweep, printed and as files: a row for each setting, and comparisons of settings.
 //
-//   runs.csv       a line a run: its number as --task takes it, folder, swept options, seed, state, and what its summary says
-//   settings.csv   a line a setting: n, mean, deviation, 95 % interval, time, images/s; accuracies from 0 to 1
-//   results.json   the settings and the comparisons of all pairs of them
+//   runs.csv       a line for each run: its number as --task takes it, folder, swept options, seed, state, results
+//   settings.csv   a line for each setting: n, mean, deviation, 95 % interval, time, images/s; accuracies from 0 to 1
+//   results.json   the settings and the comparisons of all pairs of settings
 //
-// Two settings are compared over the seeds that both have completed: a paired test (sweep/statistics.h). There are as many
-// tests as pairs of settings, and p is corrected for that by Holm's method. Printed are those of the best setting with the
-// others; it was chosen by looking at all pairs, so it is all pairs that count.
+// Two settings are compared by a paired test (sweep/statistics.h) over the seeds that both have completed. The p values
+// are corrected by Holm's method for the number of tests. Only the comparisons with the best setting are printed; but
+// since the best setting was found by looking at all pairs, the correction counts all pairs.
 #ifndef LS_SWEEP_TABLE_H
 #define LS_SWEEP_TABLE_H
 
 #include "sweep/statistics.h"
 #include "sweep/results.h"
 
+// The complete runs of one setting.
 typedef struct {
-    ls_statistics accuracy; // 0 to 1
-    double seconds, images_per_second, means[LS_SWEEP_MEASURES];
+    ls_statistics accuracy;                                      // accuracies (0 to 1) by the table's measure
+    double seconds, images_per_second, means[LS_SWEEP_MEASURES]; // means over the runs
 } ls_sweep_row;
 
 typedef struct {
-    int better, other;   // settings; of equal means the first one is `better`
-    ls_paired_test test; // of better - other, in shares of 1
-    double p_holm;
+    int better, other;   // two settings; if their means are equal, the first setting is `better`
+    ls_paired_test test; // of the differences accuracy of `better` - accuracy of `other`, 0 to 1
+    double p_holm;       // test.p, corrected for the number of tests
 } ls_sweep_comparison;
 
 typedef struct {
     const ls_sweep_plan *plan;
     const ls_sweep_result *results;
-    ls_sweep_measure measure; // the first that every complete run has
-    int complete;
-    ls_sweep_row *rows; // a setting each
+    ls_sweep_measure measure; // settings are compared by it: the first measure that every complete run has
+    int complete;             // number of complete runs
+    ls_sweep_row *rows;       // [settings]
     ls_sweep_comparison *comparisons;
-    int comparison_count; // all pairs
+    int comparison_count; // number of pairs of settings; 0: there are too many settings to compare
 } ls_sweep_table;
 
-// plan and results are borrowed. The caller frees the table by ls_sweep_table_free.
+// plan and results are borrowed. The caller frees the table with ls_sweep_table_free.
 ls_sweep_table ls_sweep_table_new(const ls_sweep_plan *plan, const ls_sweep_result *results);
 void ls_sweep_table_free(ls_sweep_table *table);
 LS_CHECKED ls_status ls_sweep_table_print(const ls_sweep_table *table, FILE *file);
-// "lr = 0.05 is better than lr = 0.01 by 0.42 points, 95 % interval 0.10 to 0.74, p = 0.01, 25 pairs" into dst; returns dst.
+// Writes a comparison as a sentence into dst, such as "lr = 0.05 is better than lr = 0.01 by 0.42 points, 95 % interval
+// 0.10 to 0.74, p = 0.01, 25 pairs". Returns dst.
 enum { LS_SWEEP_TEXT_BYTES = 1024 };
 char *ls_sweep_comparison_text(
     const ls_sweep_table *table, const ls_sweep_comparison *comparison, char dst[LS_SWEEP_TEXT_BYTES]);
-// The three files, into the sweep's folder.
+// Writes the three files into the sweep's folder.
 LS_CHECKED ls_status ls_sweep_table_write(const ls_sweep_table *table);
 
 #endif
