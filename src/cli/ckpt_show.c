@@ -1,4 +1,4 @@
-// ckpt_show.c - `train ckpt show PATH...`: everything of one checkpoint, or a table of a run's.
+// ckpt_show.c - `train ckpt show PATH...`: everything about one checkpoint, or a table of a run's checkpoints.
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -10,7 +10,7 @@
 #include "command/report.h"
 #include "run/manifest.h"
 
-// --- one -----------------------------------------------------------------------------------------
+// --- one checkpoint ------------------------------------------------------------------------------
 
 static void print_value(const cJSON *item) {
     if (cJSON_IsString(item))
@@ -21,7 +21,7 @@ static void print_value(const cJSON *item) {
         fputs(cJSON_IsNull(item) ? "not finite" : "?", stdout);
 }
 
-// "cursor      epoch 1, window 1, update 6, samples 251"
+// Prints a section of the manifest: "cursor      epoch 1, window 1, update 6, samples 251".
 static void print_section(const cJSON *manifest, const char *name) {
     const cJSON *item;
     int count = 0;
@@ -64,7 +64,8 @@ static void print_config(const cJSON *manifest) {
     }
 }
 
-// "  after_update 100, world_size 2, micro_batch 32, device cpu, version 0.1.0; optimizer.lr 0.05, now 0.01"
+// Prints a line for each part of the run:
+// "  after_update 100, world_size 2, micro_batch 32, device cpu, version 0.1.0; optimizer.lr 0.05, now 0.01".
 static void print_parts(const cJSON *manifest) {
     static const char *const names[] = { "after_update", "world_size", "micro_batch", "device", "version" };
     const cJSON *part, *change;
@@ -105,7 +106,7 @@ static void print_manifest(const cJSON *manifest) {
     print_config(manifest);
 }
 
-// "  c1.weight      fp32  (8, 3, 3, 3)  f33abfcf2c10d0fe"
+// Prints size and hash of a file, and a line for each tensor: "  c1.weight      fp32  (8, 3, 3, 3)  f33abfcf2c10d0fe".
 static void print_tensors(const cJSON *manifest, const char *name, const ls_safetensors *file) {
     ls_safetensors_digest digest = ls_safetensors_digest_of(file);
     char bytes[32];
@@ -117,7 +118,7 @@ static void print_tensors(const cJSON *manifest, const char *name, const ls_safe
     printf("%s  %s, hash %016llx\n", name, ls_text_bytes(bytes, digest.bytes), (unsigned long long)digest.hash);
     for (int i = 0; i < ls_safetensors_count(file); i++) {
         ls_safetensors_tensor tensor;
-        if (!ls_safetensors_get(file, i, &tensor)) continue; // of no checkpoint
+        if (!ls_safetensors_get(file, i, &tensor)) continue; // checkpoints have no other types
         char shape[200] = "";
         for (int d = 0; d < tensor.rank; d++) {
             size_t used = strlen(shape);
@@ -128,7 +129,7 @@ static void print_tensors(const cJSON *manifest, const char *name, const ls_safe
     }
 }
 
-// What can be read of a damaged one is shown.
+// Prints one checkpoint; if it is damaged, the parts that can be read.
 static ls_status show_one(const char *path) {
     cJSON *manifest = NULL;
     ls_train_counters counters;
@@ -148,15 +149,16 @@ static ls_status show_one(const char *path) {
     return status;
 }
 
-// --- several -------------------------------------------------------------------------------------
+// --- several checkpoints -------------------------------------------------------------------------
 
 typedef struct {
     ls_status status;
-    ls_train_counters counters; // of a good one
-    int64_t bytes;
+    ls_train_counters counters; // known if status is LS_OK
+    int64_t bytes;              // size of both tensor files; known if status is LS_OK
 } row;
 
-static double accuracy_of(const row *r) { // below 0: none
+// Returns the accuracy after the checkpoint's last update, or -1 if it was not evaluated.
+static double accuracy_of(const row *r) {
     const ls_train_evaluation *e = &r->counters.evaluation;
     return !ls_failed(r->status) && e->update == r->counters.update ? ls_train_evaluation_accuracy(e) : -1;
 }

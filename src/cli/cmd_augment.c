@@ -1,4 +1,5 @@
-// cmd_augment.c - `train augment CONFIG.ini --out SHEET.png`: a contact sheet of what the network sees (train/contact_sheet.h).
+// cmd_augment.c - `train augment CONFIG.ini --out SHEET.png`: a contact sheet of the augmented training pictures that
+// the network sees (train/contact_sheet.h).
 
 #include "base/log.h"
 #include "command/commands.h"

@@ -1,5 +1,5 @@
-// cmd_bench.c - `train bench CONFIG.ini`: training throughput of one rank and of all, of the CPU and of GPUs, of swept
-// values, in turns.
+// cmd_bench.c - `train bench CONFIG.ini`: measures training throughput, in turns, of one rank and of all ranks, of the
+// CPU and of GPUs, and of each value of --sweep.
 
 #include <errno.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "tools/bench/report.h"
 #include "command/commands.h"
 
-// Before minutes of measuring, not after.
+// Checks the folder of the report before minutes of measuring, not after.
 static ls_status check_folder(const char *folder, int rank) {
     if (rank != 0) return LS_SUCCESS;
     LS_TRY(ls_make_folders(folder));
@@ -34,7 +34,7 @@ static ls_status measure_all(const ls_args *args, ls_bench *bench) {
 
 static ls_status report(const ls_bench *bench, const ls_config *cfg, const char *folder) {
     if (bench->rank != 0) return LS_SUCCESS;
-    // The tables are printed even where the files cannot be written.
+    // Print the tables even if the files could not be written.
     ls_status status = ls_bench_write(bench, cfg, folder);
     int written = !ls_failed(status);
     ls_keep_first(&status, ls_bench_print(bench, stdout));
@@ -46,7 +46,7 @@ ls_status ls_cmd_bench(const ls_args *args, ls_comm *comm) {
     const char *folder = args->run_dir ? args->run_dir : args->layers ? NULL : ".";
     ls_config cfg;
     LS_TRY(ls_command_agree(comm, ls_command_configure(args, comm, &cfg)));
-    cfg.train_resolution[strcspn(cfg.train_resolution, ",")] = '\0'; // one alone is measured: that of epoch 0
+    cfg.train_resolution[strcspn(cfg.train_resolution, ",")] = '\0'; // only the resolution of epoch 0 is measured
     if (folder) LS_TRY(ls_command_agree(comm, check_folder(folder, ls_comm_get_info(comm)->rank)));
     if (args->layers) return ls_command_agree(comm, ls_bench_layers(&cfg, comm, args->seconds / 30, folder));
     ls_bench_request request = { .cfg = &cfg,

@@ -10,7 +10,8 @@
 
 // --- verify --------------------------------------------------------------------------------------
 
-// A damaged one is counted; no memory is a failure of ours.
+// Prints the state of one checkpoint. A damaged one is counted in *damaged; only other failures, such as too little
+// memory, are returned.
 static ls_status verify_one(const char *path, int *damaged) {
     ls_checkpoint *checkpoint = NULL;
     ls_status status = ls_checkpoint_read(path, &checkpoint);

@@ -1,5 +1,5 @@
-// cmd_compare.c - `train compare A B [--json]`: what differs first between two runs, checkpoints or weights files, on
-// rank 0 alone.
+// cmd_compare.c - `train compare A B [--json]`: rank 0 prints the first difference between two runs, checkpoints or
+// weights files.
 #include <stdio.h>
 #include "base/memory.h"
 #include "command/commands.h"

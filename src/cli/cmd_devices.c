@@ -1,4 +1,4 @@
-// cmd_devices.c - `train devices [--json]`: the part of `train doctor` about devices, of rank 0's host; to stdout.
+// cmd_devices.c - `train devices [--json]`: prints the part of `train doctor` about devices, for rank 0's host.
 #include "base/memory.h"
 #include "command/commands.h"
 #include "tools/doctor/devices.h"

@@ -1,5 +1,6 @@
-// cmd_doctor.c - `train doctor [--quick] [--json] [--run-dir DIR]`: prints what these ranks and hosts have, what must
-// be mended, how a run is started here, and a self-test. Exit code 4 if something must be mended.
+// cmd_doctor.c - `train doctor [--quick] [--json] [--run-dir DIR]`: prints the equipment of these ranks and hosts, the
+// problems that must be mended, the command lines for a run here, and a self-test. Exit code 4 if something must be
+// mended.
 #include <string.h>
 #include "base/memory.h"
 #include "command/commands.h"
@@ -7,9 +8,9 @@
 #include "dist/device_assignment.h"
 
 enum { TESTS_MAX = 8 };
-static const double timeout_s = 60; // no exchange here takes long
+static const double timeout_s = 60; // timeout of an exchange between ranks; all exchanges of this command are short
 
-static struct { // of this process, from before the communicator
+static struct { // facts about this process, collected before the communicator starts
     ls_devices devices;
     ls_facts facts;
 } own;
@@ -22,11 +23,11 @@ void ls_doctor_look(const ls_args *args) {
 typedef struct {
     const ls_args *args;
     ls_comm *comm;
-    const char *no_device; // why none opens
-    const char *not_joined;
+    const char *no_device;  // why no device opens; NULL: a device is open
+    const char *not_joined; // why the ranks could not be joined; NULL: they are joined
     ls_device_assignment *assignment;
     ls_device *device;
-    ls_facts *all; // [ranks]
+    ls_facts *all; // [ranks], facts of each rank
     ls_findings *findings;
     ls_test_bed bed;
     ls_test tests[TESTS_MAX];
@@ -70,7 +71,8 @@ ls_status ls_doctor_alone(const ls_args *args, ls_status failure) {
     return ls_failed(status) ? status : failure;
 }
 
-// As a run with the defaults would. That none opens is a finding, not a failure.
+// Opens the device that a run with the default options would use. A device that does not open is a finding, not a
+// failure.
 static ls_status open_device(doctor *d) {
     ls_config *cfg = ls_new(1, sizeof *cfg, "configuration");
     ls_config_defaults(cfg);
@@ -103,14 +105,14 @@ static ls_status try_all(doctor *d, int prints) {
     for (int i = 0; i < ls_test_count && i < TESTS_MAX; i++) {
         LS_TRY(ls_command_agree_or_abort(d->comm, ls_test_run(&d->bed, i, &d->tests[d->test_count])));
         if (prints) ls_doctor_print_test(&d->tests[d->test_count], stdout);
-        if (prints) fflush(stdout); // a test may take a second
+        if (prints) fflush(stdout); // show each test at once: the next one may take a second
         d->test_count++;
     }
     if (prints) fputc('\n', stdout);
     return LS_SUCCESS;
 }
 
-// Rank 0.
+// Rank 0: prints the end of the report. LS_DEVICE: something must be mended.
 static ls_status conclude(doctor *d, int ranks) {
     ls_doctor_report report = report_of(d, ranks);
     const char *first;

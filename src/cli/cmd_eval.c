@@ -1,6 +1,7 @@
-// cmd_eval.c - `train eval CONFIG.ini [WEIGHTS]`: exact accuracy and loss of saved weights on the test split, or by eval.split on
-// what is held out for validation, to stdout, with details (eval_report.h); of the test split with eval.tta those of test-time
-// augmentation, too. `train eval RUN`: its config.ini and its weights. `train eval WEIGHTS FOLDER`: on a folder of pictures.
+// cmd_eval.c - `train eval CONFIG.ini [WEIGHTS]`: prints exact accuracy and loss of saved weights, with details
+// (eval_report.h). The pictures are the test split, or by eval.split the pictures held out for validation. On the test
+// split, eval.tta also evaluates with test-time augmentation.
+// `train eval RUN` takes config.ini and weights of a run. `train eval WEIGHTS FOLDER` evaluates a folder of pictures.
 
 #include <stdio.h>
 #include <string.h>
@@ -96,7 +97,7 @@ static ls_status print_folder(const ls_args *args, ls_config *cfg, const char *f
     return status;
 }
 
-// Rank 0 works.
+// All ranks call it; rank 0 alone evaluates.
 static ls_status evaluate_folder(const ls_args *args, ls_comm *comm, const char *folder) {
     ls_config cfg;
     LS_TRY(ls_command_agree(comm, ls_command_configure(args, comm, &cfg)));
@@ -104,7 +105,7 @@ static ls_status evaluate_folder(const ls_args *args, ls_comm *comm, const char 
     return ls_command_agree(comm, works ? print_folder(args, &cfg, folder) : LS_SUCCESS);
 }
 
-// --- which of them ---------------------------------------------------------------------------------
+// --- the command -----------------------------------------------------------------------------------
 
 static int is_weights(const char *word) {
     static const char ending[] = ".safetensors";
@@ -114,7 +115,7 @@ static int is_weights(const char *word) {
     return stat(word, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-// config: of the run whose folder `weights` is.
+// Writes the path of config.ini in the run's folder `weights` into config. LS_USAGE: there is no such file.
 static ls_status find_config(const char *weights, char *config, size_t bytes) {
     LS_TRY(ls_path_join(config, bytes, weights, "config.ini"));
     if (ls_path_exists(config)) return LS_SUCCESS;
@@ -127,7 +128,7 @@ static ls_status find_config(const char *weights, char *config, size_t bytes) {
 ls_status ls_cmd_eval(const ls_args *args, ls_comm *comm) {
     ls_args own = *args;
     char config[2 * LS_TEXT_BYTES];
-    int begins_with_weights = is_weights(args->config); // rank 0's: the others may not see the file
+    int begins_with_weights = is_weights(args->config); // rank 0 decides: the others may not see the file
     LS_TRY(ls_command_agree(comm, ls_comm_broadcast(comm, &begins_with_weights, sizeof begins_with_weights, 0)));
     if (!begins_with_weights) return evaluate_configured(args, comm);
     own.weights = args->config;

@@ -1,4 +1,4 @@
-// cmd_export.c - `train export WEIGHTS OUT.onnx`: the network with its weights as an ONNX model.
+// cmd_export.c - `train export WEIGHTS OUT.onnx`: writes the network with its weights as an ONNX model.
 
 #include "base/log.h"
 #include "command/commands.h"

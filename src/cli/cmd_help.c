@@ -1,10 +1,11 @@
-// cmd_help.c - `train help [TOPIC...]`, --help, --list and --version: on rank 0, from the tables.
+// cmd_help.c - `train help [TOPIC...]`, --help, --list and --version, printed by rank 0.
 
 #include <string.h>
 #include "command/commands.h"
 #include "command/help/help.h"
 
-// As a person calls the program here: installed it is on the PATH, by another name.
+// Returns the program's name as the user calls it: "./train" in the build folder; an installed program has another name
+// and is on the PATH.
 static const char *program(const ls_args *args) {
     const char *path = args->argc ? args->argv[0] : "train", *slash = strrchr(path, '/');
     const char *name = slash ? slash + 1 : path;

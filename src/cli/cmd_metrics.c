@@ -1,4 +1,4 @@
-// cmd_metrics.c - `train metrics RUN [--event KIND]`: a run's metrics.jsonl as CSV.
+// cmd_metrics.c - `train metrics RUN [--event KIND]`: writes a run's metrics.jsonl as CSV.
 #include <stdio.h>
 #include <string.h>
 #include "base/atomic_file.h"
@@ -13,7 +13,7 @@ static ls_status write_to(const ls_args *args, ls_metrics_reader *reader, FILE *
 }
 
 static ssize_t pass_on(void *file, const char *data, size_t bytes) {
-    ls_atomic_file_write(file, data, bytes); // commit says whether it could be written
+    ls_atomic_file_write(file, data, bytes); // ls_atomic_file_commit reports a failure
     return (ssize_t)bytes;
 }
 
@@ -34,7 +34,7 @@ static ls_status write_stdout(const ls_args *args, ls_metrics_reader *reader) {
     return ls_command_flush(stdout);
 }
 
-// Names the lines that were left out. A last line without its end is no error: the run may be writing it.
+// Reports the lines that were left out. A last line without a newline is no error, because the run may be writing it.
 static ls_status check_lines(const ls_metrics_reader *reader) {
     const ls_metrics_state *state = ls_metrics_reader_state(reader);
     const char *path = ls_metrics_reader_path(reader);

@@ -1,9 +1,13 @@
-// cmd_predict.c - `train predict WEIGHTS IMAGE...`: a line a picture to stdout, in the order of the command line, those of
-// a folder by name, then those that --files-from names, cut by tabs: the path as given ("-": standard input), then up to five times a
-// class and its probability, the likeliest first; with --logits the network's output for each class instead, with digits that read
-// back to the same floats. With --json the same as JSON, a line each.
+// cmd_predict.c - `train predict WEIGHTS IMAGE...`: prints a line for each picture. First come the pictures of the
+// command line in its order (pictures of a folder sorted by name), then the pictures that --files-from names.
 //
-// A picture that cannot be read has a message instead of a line; the others keep theirs, and the exit code is 3.
+// A line has fields separated by tabs: the path as given ("-": standard input), then up to five pairs of a class and
+// its probability, the likeliest class first. With --logits the network's output for each class follows the path
+// instead, with enough digits to read back the same floats. With --json each line is a JSON object with the same
+// contents.
+//
+// For a picture that cannot be read, a message is printed instead of a line. The other pictures keep their lines, and
+// the exit code is 3.
 
 #include <math.h>
 #include <stdio.h>
@@ -24,7 +28,8 @@ typedef struct {
     double probability;
 } likely;
 
-// The lower number wins a tie, as in evaluation.
+// Finds the likeliest classes, the best first, and returns their number. Of equal classes the lower number wins, as in
+// an evaluation.
 static int find_likeliest(const float *logits, int classes, likely best[SHOWN]) {
     int count = 0;
     for (int k = 0; k < classes; k++) {
@@ -99,7 +104,7 @@ static ls_status print_one(const ls_args *args, const ls_prediction *prediction,
     return LS_SUCCESS;
 }
 
-// unread: of the first picture that could not be read; its message and those of others are printed in their turn.
+// Prints all pictures in order, or the message of a picture that could not be read. *unread: the first such failure.
 static ls_status print_all(
     const ls_args *args, int64_t count, const ls_weights_info *info, ls_predictor *p, ls_status *unread) {
     for (int64_t i = 0; i < count; i++) {
@@ -135,7 +140,7 @@ static ls_status predict_pictures(
     return status;
 }
 
-// Standard input is one picture, or one list of names, and is not typed.
+// Refuses to use standard input twice (it is one picture or one list of names), or from a terminal.
 static ls_status check_stdin(const ls_args *args, const ls_picture_list *pictures) {
     int uses = args->files_from && strcmp(args->files_from, "-") == 0;
     for (int64_t i = 0; i < pictures->count; i++) uses += strcmp(pictures->paths[i], "-") == 0;
@@ -170,5 +175,5 @@ ls_status ls_cmd_predict(const ls_args *args, ls_comm *comm) {
     LS_TRY(ls_command_agree(comm, ls_command_configure(args, comm, &cfg)));
     const int works = ls_comm_get_info(comm)->rank == 0;
     LS_TRY(ls_command_agree(comm, works ? predict(args, &cfg, &unread) : LS_SUCCESS));
-    return ls_comm_agree(comm, unread, NULL); // its message is printed already
+    return ls_comm_agree(comm, unread, NULL); // the message of `unread` is already printed
 }

@@ -1,5 +1,6 @@
-// cmd_replay.c - `train replay FOLDER`: the micro-batch of a folder that a run left behind (train/diagnose/nonfinite_dump.h)
-// once more, instruction by instruction, as a table on stdout. By the folder's config.ini; --set changes it.
+// cmd_replay.c - `train replay FOLDER`: computes the micro-batch that a run saved because its numbers were not finite
+// (train/diagnose/nonfinite_dump.h) again, and prints a table with a line for each instruction. The folder's config.ini
+// applies; --set changes it.
 
 #include "base/atomic_file.h"
 #include "command/commands.h"

@@ -1,4 +1,4 @@
-// cmd_report.c - `train report RUN... [-o report.html]`: one page that shows runs and benchmarks.
+// cmd_report.c - `train report RUN... [-o report.html]`: writes one page that shows runs and benchmarks.
 
 #include "base/log.h"
 #include "command/commands.h"

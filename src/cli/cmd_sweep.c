@@ -1,7 +1,8 @@
-// cmd_sweep.c - `train sweep CONFIG.ini --seeds 1-25 --set key=value,value`: many runs of one kind, and what came of them.
+// cmd_sweep.c - `train sweep CONFIG.ini --seeds 1-25 --set key=value,value`: many runs of one kind, and a table of
+// their results.
 //
-// Without --task the process starts its runs as processes of one rank each (sweep/jobs.h). With it, it is one of these runs, on
-// all ranks started: as `train` with that run's command line.
+// Without --task this process starts each run as a process of one rank (sweep/jobs.h). With --task this process is
+// itself one of the runs, on all ranks that were started, like `train` with that run's command line.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 
 // --- --dry-run -----------------------------------------------------------------------------------
 
-// For a shell, in quotes where it has to be.
+// Prints a word of a command line, in quotes if a shell requires them.
 static void print_word(const char *word) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=,:+@%~";
     if (word[0] && word[0] != '~' && strspn(word, plain) == strlen(word)) {
@@ -27,7 +28,8 @@ static void print_word(const char *word) {
     putchar('\'');
 }
 
-// "3	new	train c.ini --set optimizer.lr=0.05 ..."
+// Prints a line for each run, with tabs between its number, its state and its command line:
+// "3	new	train c.ini --set optimizer.lr=0.05 ...".
 static ls_status list_runs(const ls_sweep_plan *plan, const ls_sweep_result *results) {
     static const char *const states[] = { "new", "begun", "complete" };
     for (int run = 0; run < plan->runs; run++) {
@@ -65,7 +67,7 @@ static ls_status report(const ls_sweep_plan *plan, const ls_sweep_result *result
     return status;
 }
 
-// --- what is to be done --------------------------------------------------------------------------
+// --- the command ---------------------------------------------------------------------------------
 
 static int has_complete(const ls_sweep_plan *plan, const ls_sweep_result *results) {
     for (int run = 0; run < plan->runs; run++)
@@ -111,14 +113,15 @@ static ls_status check_task(const ls_args *args, const ls_sweep_plan *plan) {
         plan->runs, plan->runs == 1 ? "" : "s");
 }
 
-// On rank 0: the folder is this sweep's, and the run's place free or its own.
+// Rank 0: checks that the folder belongs to this sweep and that the run's own folder is free or holds this run; locks
+// the sweep's folder.
 static ls_status prepare_task(const ls_sweep_plan *plan, int run, int *lock) {
     ls_sweep_result result;
     LS_TRY(ls_sweep_look(plan, run, &result));
     return ls_sweep_folder_open(plan, LS_SWEEP_TOGETHER, lock);
 }
 
-// All ranks.
+// Collective. Trains one run by its command line.
 static ls_status train_words(char **words, ls_comm *comm) {
     int count = 0;
     ls_args args;

@@ -15,12 +15,12 @@
 #include "run/trace_file.h"
 #include "train/trainer.h"
 
-// The folder of this run, and its metrics; on rank 0 only.
+// The open folder and files of this run, on rank 0. On other ranks only folder.path is filled in, at the end.
 typedef struct {
     ls_run_folder folder;
-    ls_metrics *metrics;
-    ls_tensorboard *tensorboard; // NULL: log.tensorboard is off
-    char checkpoints[LS_TEXT_BYTES];
+    ls_metrics *metrics;             // NULL: not open
+    ls_tensorboard *tensorboard;     // NULL: log.tensorboard is off
+    char checkpoints[LS_TEXT_BYTES]; // path of the folder of checkpoints
 } run_files;
 
 static ls_status open_folder(const ls_args *args, ls_trainer *trainer, run_files *files) {
@@ -32,7 +32,7 @@ static ls_status open_folder(const ls_args *args, ls_trainer *trainer, run_files
     return ls_run_folder_file(&files->folder, "checkpoints", files->checkpoints, sizeof files->checkpoints);
 }
 
-// Everything is accepted: from here on the folder is written.
+// Opens the run's files. Called when nothing can be refused any more: before, nothing is written into the folder.
 static ls_status begin(const ls_train_info *info, run_files *files) {
     char path[LS_TEXT_BYTES];
     if (info->comm->rank != 0) return LS_SUCCESS;
@@ -65,7 +65,8 @@ static ls_status refuse_shorter(const run_files *files, const ls_train_info *inf
         (long long)at);
 }
 
-// Rank 0: does what was found fit what the run has left behind? *complete: there is nothing left to do.
+// Rank 0: compares the checkpoint that was found (resumed: whether there is one) with the record of the run so far, and
+// refuses a run that has lost its checkpoints. *complete: 1 if nothing is left to do.
 static ls_status check_record(const run_files *files, const ls_train_info *info, int resumed, int *complete) {
     ls_run_record record;
     LS_TRY(ls_run_folder_record(&files->folder, &record));
@@ -97,7 +98,7 @@ static ls_status resume(ls_comm *comm, ls_trainer *trainer, run_files *files, in
     return ls_comm_broadcast(comm, complete, sizeof *complete, 0);
 }
 
-// Only rank 0 reports progress.
+// Runs the training. Only rank 0 has observers, which write the metrics and show progress.
 static ls_status run_observed(
     ls_trainer *trainer, const run_files *files, ls_progress_style style, ls_train_summary *summary) {
     const ls_train_info *info = ls_trainer_get_info(trainer);
@@ -123,7 +124,7 @@ static void put_nonfinite(ls_metrics *metrics, const ls_nonfinite *report) {
     ls_metrics_put(metrics, event);
 }
 
-// The summary comes last: it says that the run is complete.
+// Writes evaluation.json, and then summary.json, which marks the run as complete.
 static ls_status write_results(ls_trainer *trainer, const run_files *files, const ls_train_summary *summary) {
     char path[LS_TEXT_BYTES];
     LS_TRY(ls_run_folder_file(&files->folder, "evaluation.json", path, sizeof path));
@@ -132,7 +133,7 @@ static ls_status write_results(ls_trainer *trainer, const run_files *files, cons
     return ls_summary_write(path, ls_trainer_get_info(trainer), summary);
 }
 
-// Ends the metrics with the outcome so far, and writes the results of a run that has come this far without failure.
+// Ends the metrics with the outcome so far. Also writes the results, unless the run has failed.
 static ls_status close_files(
     ls_trainer *trainer, run_files *files, const ls_train_summary *summary, ls_status outcome) {
     if (!files->metrics) return outcome;
@@ -148,7 +149,7 @@ static ls_status close_files(
     return ls_run_folder_check(&files->folder);
 }
 
-// What comes after the last update: weights and summary.
+// Called after the last update: writes the weights and the results.
 static ls_status finish(ls_comm *comm, ls_trainer *trainer, run_files *files, ls_train_summary *summary) {
     const ls_train_info *info = ls_trainer_get_info(trainer);
     LS_TRY(ls_command_agree(comm, ls_comm_broadcast(comm, files->folder.path, sizeof files->folder.path, 0)));
@@ -159,7 +160,8 @@ static ls_status finish(ls_comm *comm, ls_trainer *trainer, run_files *files, ls
     return LS_SUCCESS;
 }
 
-// Before hours of training, not after; and when all that the run begins with has been read.
+// Checks that --trace can be written, before hours of training. It is called twice, at the start and when the run has
+// read its inputs, because ls_check_output protects only files that were read before.
 static ls_status check_trace(const ls_args *args, const ls_config *cfg, int rank) {
     if (!args->trace || rank != 0) return LS_SUCCESS;
     LS_TRY(ls_command_check_output(cfg, "--trace", args->trace));
@@ -171,13 +173,14 @@ static ls_status start_trace(const ls_args *args, ls_comm *comm, ls_trainer *tra
     return ls_command_agree(comm, ls_trainer_trace(trainer, args->trace_from, args->trace_to));
 }
 
-// Only rank 0 has opened the folder; what it holds decides for all.
+// Tells all ranks whether the folder, which only rank 0 has opened, holds a run to go on with.
 static ls_status share_folder(ls_comm *comm, run_files *files, int *holds_run) {
     *holds_run = files->folder.holds_run;
     return ls_comm_broadcast(comm, holds_run, sizeof *holds_run, 0);
 }
 
-// What comes now, for a person. Lines of other ranks come out where rank 0 has its bar.
+// Prints the start of the run for people and returns the style of the progress display. If rank 0 shows a bar, the
+// lines of the other ranks appear on the same terminal, so these ranks prepare for it (ls_log_beside_bar).
 static ls_progress_style announce(const ls_args *args, const ls_train_info *info, const run_files *files) {
     const ls_progress_style style = ls_progress_choose(info->cfg, info->comm, args->quiet);
     const int has_bar = style.display == LS_DISPLAY_BAR;
@@ -203,10 +206,10 @@ static ls_status train_into(const ls_args *args, ls_comm *comm, ls_trainer *trai
     if (resumes) LS_TRY(ls_command_agree(comm, resume(comm, trainer, files, &resumed, &complete)));
     if (complete) return LS_SUCCESS;
     if (!resumed) LS_TRY(ls_command_agree(comm, ls_trainer_init_from_file(trainer)));
-    if (info->cfg->run_resume != LS_RESUME_OFF) LS_TRY(start_trace(args, comm, trainer)); // from where it goes on
+    if (info->cfg->run_resume != LS_RESUME_OFF) LS_TRY(start_trace(args, comm, trainer)); // the first update is known
     LS_TRY(ls_command_agree(comm, check_trace(args, info->cfg, info->comm->rank)));
     LS_TRY(ls_command_agree(comm, ls_trainer_save_into(trainer, files->checkpoints)));
-    ls_status status = ls_trainer_read_ahead(trainer); // while files are written, and reach the disk
+    ls_status status = ls_trainer_read_ahead(trainer); // reads pictures while the files are written
     LS_THEN(status, begin(info, files));
     if (ls_failed(status)) status = close_files(trainer, files, NULL, status);
     LS_TRY(ls_command_agree(comm, status));
@@ -220,11 +223,12 @@ static ls_status train_into(const ls_args *args, ls_comm *comm, ls_trainer *trai
     LS_TRY(status);
     ls_status traced = args->trace ? ls_trainer_write_trace(trainer, args->trace) : LS_SUCCESS;
     LS_TRY(finish(comm, trainer, files, &summary));
-    return ls_command_agree(comm, traced); // the run is whole in any case
+    return ls_command_agree(comm, traced); // the run is complete even if its trace is not
 }
 
 static ls_status train(const ls_args *args, ls_comm *comm, ls_trainer *trainer, run_files *files) {
-    // Before anything is created, if its updates are fixed by now.
+    // A new run checks --trace-updates before anything is created. Other runs check it when their first update is
+    // known.
     if (ls_trainer_get_info(trainer)->cfg->run_resume == LS_RESUME_OFF) LS_TRY(start_trace(args, comm, trainer));
     LS_TRY(ls_command_agree(comm, open_folder(args, trainer, files)));
     return train_into(args, comm, trainer, files);
@@ -248,12 +252,12 @@ ls_status ls_cmd_train(const ls_args *args, ls_comm *comm) {
     if (args->print_config) return ls_command_agree(comm, print_config(&cfg, ls_comm_get_info(comm)->rank));
 
     ls_trainer *trainer = NULL;
-    LS_TRY(ls_command_agree(comm, check_trace(args, &cfg, ls_comm_get_info(comm)->rank))); // early, as far as is known
+    LS_TRY(ls_command_agree(comm, check_trace(args, &cfg, ls_comm_get_info(comm)->rank))); // again in train_into
     LS_TRY(ls_command_agree(comm, ls_trainer_new(&cfg, comm, &trainer)));
     run_files files = { .folder.lock = -1 };
     ls_status status = ls_command_agree(comm, ls_trainer_verify_pictures(trainer));
     LS_THEN(status, args->dry_run ? ls_command_agree(comm, print_plan(trainer)) : train(args, comm, trainer, &files));
-    ls_trainer_free(trainer); // a checkpoint may still be written
+    ls_trainer_free(trainer); // before the folder is closed: a checkpoint may still be on its way into it
     ls_run_folder_close(&files.folder);
     return status;
 }

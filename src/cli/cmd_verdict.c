@@ -1,4 +1,5 @@
-// cmd_verdict.c - `train verdict RUN... [--json]`: where the time of runs went and what they waited for, from their files; to stdout.
+// cmd_verdict.c - `train verdict RUN... [--json]`: reads the files of runs and prints where their time went and what
+// they waited for.
 #include <stdio.h>
 #include "base/text.h"
 #include "command/commands.h"

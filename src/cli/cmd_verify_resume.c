@@ -21,16 +21,17 @@
 typedef struct {
     const ls_config *cfg;
     ls_comm *comm;
-    int64_t updates;                         // K
-    char folder[LS_TEXT_BYTES];              // of the checkpoint; rank 0's
-    ls_snapshot *straight, *resumed, *again; // rank 0's
+    int64_t updates;            // K: updates before the checkpoint, and after it
+    char folder[LS_TEXT_BYTES]; // rank 0: temporary folder for the checkpoint
+    // Rank 0: states after 2K updates of the uninterrupted, the resumed and the repeated uninterrupted training.
+    ls_snapshot *straight, *resumed, *again;
 } verification;
 
 static int is_first(const verification *v) {
     return ls_comm_get_info(v->comm)->rank == 0;
 }
 
-// Rank 0's *out; the other ranks take part.
+// Collective. Copies the state of the training into *out on rank 0.
 static ls_status take(const verification *v, ls_trainer *trainer, ls_snapshot **out) {
     ls_status status = is_first(v) ? ls_trainer_snapshot_new(trainer, out) : LS_SUCCESS;
     LS_TRY(ls_command_agree(v->comm, status));
@@ -83,7 +84,7 @@ static ls_status with_new_trainer(verification *v,
     return status;
 }
 
-// The text of the first tensor that differs, or else of the first counter.
+// Describes the first tensor that differs, or if all tensors agree the first counter that differs.
 typedef struct {
     int is_tensor;
     char text[LS_STATUS_TEXT_BYTES / 2]; // "": nothing differs
@@ -106,7 +107,7 @@ static first_difference find_first(const ls_snapshot *a, const ls_snapshot *b) {
     return first;
 }
 
-// Rank 0. `first`: the first difference between the resumed and the uninterrupted run.
+// Rank 0: reports the outcome. first: the first difference between the resumed and the uninterrupted run.
 static ls_status report(const verification *v, const first_difference *first) {
     long long k = (long long)v->updates;
     if (!first->text[0]) {

@@ -7,7 +7,8 @@
 #include "base/files.h"
 #include "base/log.h"
 
-// A file in the folder of the weights; NULL: there is none, or it cannot be read. cJSON_Delete it.
+// Reads the file `name` in the folder of the weights. Returns NULL if it does not exist or cannot be read. The caller
+// frees the tree with cJSON_Delete.
 static cJSON *read_beside(const char *weights, const char *name) {
     char path[2 * LS_TEXT_BYTES];
     cJSON *tree = NULL;
@@ -22,7 +23,7 @@ static uint64_t hash_from(const char *text) {
     return text ? strtoull(text, NULL, 16) : 0;
 }
 
-// 0: not recorded.
+// Returns the recorded identity of the data set, or 0 if it is not recorded.
 static uint64_t find_recorded(const char *weights, int validation) {
     cJSON *summary = read_beside(weights, "summary.json"), *manifest = read_beside(weights, "manifest.json");
     const cJSON *set = ls_json_get(manifest, validation ? "validation_data" : "test_data");
@@ -38,7 +39,7 @@ static uint64_t find_recorded(const char *weights, int validation) {
 void ls_eval_compare_data(const char *weights, const ls_train_info *info) {
     const int validation = info->cfg->eval_split != LS_EVAL_TEST;
     const ls_dataset_info *facts = validation ? info->val_data : info->test_data;
-    if (!facts) return; // refused later
+    if (!facts) return; // eval.split = validation without such pictures: refused later
     const uint64_t recorded = find_recorded(weights, validation), now = ls_dataset_identity(facts);
     if (!recorded || recorded == now) return;
     ls_alert("%s: these %s data (%016" PRIx64 ") are not those of its run (%016" PRIx64

@@ -6,14 +6,14 @@
 #include "train/picture_results.h"
 #include "train/predict.h"
 
-enum { NAMED = 20 }; // pictures that cannot be read
+enum { NAMED = 20 }; // most unreadable pictures that are named in warnings
 
 typedef struct {
     const ls_config *cfg;
     const ls_weights_info *info;
     const ls_picture_list *pictures;
     const char *folder;
-    double *logits; // of one picture
+    double *logits; // [classes] of the current picture
     ls_picture_results *outcomes;
     int64_t unread;
 } folder_run;

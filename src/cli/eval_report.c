@@ -15,7 +15,8 @@ static double recall(const ls_evaluation *e, int k) {
     return (double)e->per_class[k].correct / (double)e->per_class[k].samples;
 }
 
-// Classes that have pictures; of equals the lower number first.
+// Finds the classes with the lowest recall, the worst first, and returns their number. Classes without pictures are
+// left out; of equal classes the lower number comes first.
 static int find_worst(const ls_evaluation *e, int worst[SHOWN]) {
     int count = 0;
     for (int k = 0; k < e->classes; k++) {
@@ -28,7 +29,7 @@ static int find_worst(const ls_evaluation *e, int worst[SHOWN]) {
     return count;
 }
 
-// What the class is most often taken for; NULL: for nothing else.
+// Returns the class that pictures of class k are most often taken for, or NULL if all are recognised.
 static const ls_confusion *find_rival(const ls_evaluation *e, int k) {
     const ls_confusion *rival = NULL;
     for (int64_t i = 0; i < e->confusion_count; i++) {

@@ -1,15 +1,15 @@
-// eval_report.h - what `train eval` says of an evaluation in detail, to stdout.
+// eval_report.h - prints the details of an evaluation for `train eval`.
 #ifndef LS_CLI_EVAL_REPORT_H
 #define LS_CLI_EVAL_REPORT_H
 
 #include "run/evaluation.h"
 
-// Lines "test_top5 0.9930" and "test_calibration_error 0.0131" (tta_, val_ or folder_, of what it is), then the classes that are
-// recognised worst, with what they are most often taken for.
+// Prints "test_top5 0.9930" (with more than 5 classes) and "test_calibration_error 0.0131", then the classes that are
+// recognised worst, each with the class that it is most often taken for. "test" stands for the prefix below.
 void ls_eval_print(const ls_evaluation *evaluation);
-// All of it but the pictures, as one line of JSON. LS_STORAGE: it cannot be printed.
+// Prints the evaluation without its pictures as one line of JSON. LS_STORAGE: it cannot be printed.
 LS_CHECKED ls_status ls_eval_print_json(const ls_evaluation *evaluation);
-// "test", "tta", "val" or "folder".
+// Returns the prefix of the printed names: "test", "tta", "val" or "folder".
 const char *ls_eval_prefix(const ls_evaluation *evaluation);
 
 #endif

@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "command/launcher.h"
 
-// A word, a space before it, in quotes where a shell would make something else of it.
+// Appends a word, in quotes if a shell requires them, and a space before it unless it is the first.
 static void put_word(ls_text_room *room, const char *word, int first) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
     ls_text_put(room, "%s", first ? "" : " ");
@@ -20,7 +20,7 @@ static void put_word(ls_text_room *room, const char *word, int first) {
     ls_text_put(room, "'");
 }
 
-// The words of mpirun's command line that stand before the program's. 0: there are none of it.
+// Appends the words of mpirun's command line that come before the program. Returns 0 if they are not known.
 static int put_launcher(ls_text_room *room, const char *program) {
     char words[LS_LAUNCHER_BYTES], *end = words + ls_launcher_command(words);
     const char *at = words;
@@ -31,7 +31,7 @@ static int put_launcher(ls_text_room *room, const char *program) {
     return 1;
 }
 
-// This process's words, without those that say which run it is.
+// Appends the words of this process's command line, without --resume and --run-dir.
 static void put_words(ls_text_room *room, const ls_args *args, int first) {
     for (int i = 0; i < args->argc; i++) {
         const char *word = args->argv[i];
@@ -60,9 +60,9 @@ char *ls_go_on_command(const ls_args *args, int world_size, const char *folder, 
 }
 
 void ls_go_on_announce(const ls_args *args, int world_size, const char *folder, int has_bar) {
-    static char first[256], second[LS_GO_ON_BYTES + 256]; // for a signal, at any time
+    static char first[256], second[LS_GO_ON_BYTES + 256]; // static: a signal handler prints them later
     char command[LS_GO_ON_BYTES];
-    // behind the "^C" of a terminal, or in place of the bar and that
+    // The message starts on a new line after the "^C" of the terminal, or replaces the bar together with the "^C".
     const char *before = has_bar ? "\r\033[K" : isatty(STDERR_FILENO) ? "\n" : "";
     snprintf(first, sizeof first,
         "%sstopping: a checkpoint is written after this update; another Ctrl-C ends at once\n", before);

@@ -1,4 +1,4 @@
-// go_on.h - how a run that was stopped goes on: the command for it, whole, and what Ctrl-C says at once.
+// go_on.h - the command line that continues a stopped run, and the messages that Ctrl-C prints at once.
 #ifndef LS_CLI_GO_ON_H
 #define LS_CLI_GO_ON_H
 
@@ -6,11 +6,13 @@
 
 enum { LS_GO_ON_BYTES = 4096 };
 
-// "mpirun -np 2 ./train x.ini --set a.b=c --run-dir runs/x-001 --resume" into dst of LS_GO_ON_BYTES, as a shell reads it: this process's
-// command line, and mpirun's where that started it on this host, for the run in `folder`. Another launcher's is not known: then "the same
-// command with --run-dir runs/x-001 --resume". Returns dst.
+// Writes the command that continues the run in `folder` into dst (LS_GO_ON_BYTES), quoted for a shell: "mpirun -np 2
+// ./train x.ini --set a.b=c --run-dir runs/x-001 --resume". It consists of mpirun's command line, if mpirun is this
+// process's parent, and our own. The command line of another launcher is unknown: then "the same command with --run-dir
+// runs/x-001 --resume". Returns dst.
 char *ls_go_on_command(const ls_args *args, int world_size, const char *folder, char *dst);
-// Sets what a first and a second SIGINT say (system/signals.h). has_bar: a progress bar stands in the terminal's last line.
+// Sets the messages of a first and a second SIGINT (system/signals.h). has_bar: whether the last line of the terminal
+// shows a progress bar.
 void ls_go_on_announce(const ls_args *args, int world_size, const char *folder, int has_bar);
 
 #endif

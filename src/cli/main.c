@@ -1,4 +1,4 @@
-// main.c - reads the command line, starts the communicator, calls a command, ends all ranks with its exit code.
+// main.c - reads the command line, starts the communicator, calls the command and ends all ranks with its exit code.
 
 #include "base/json.h"
 #include "base/log.h"
@@ -20,7 +20,8 @@ static int trains(const ls_args *args) {
     return args->command == LS_COMMAND_TRAIN && !args->dry_run && !args->print_config;
 }
 
-// A command that works for files or for other ranks goes on when its lines are read no more.
+// Whether the command continues when nobody reads its output any more, because it works for files or other ranks.
+// `train` that only prints (--dry-run, --print-config) does not.
 static int keeps_on(const ls_args *args) {
     return ls_command_at(args->command)->keeps_on && (args->command != LS_COMMAND_TRAIN || trains(args));
 }
@@ -31,7 +32,8 @@ int main(int argc, char **argv) {
     ls_args args;
     ls_status parsed = ls_args_parse(argc, argv, &args);
     if (!ls_failed(parsed)) ls_streams_fail_quietly(keeps_on(&args));
-    // From here on, heeded from the first update on: a launcher's signal may meet ranks that have only just started.
+    // Listen before the communicator starts: a launcher's signal may reach ranks that have only just started. The run
+    // heeds the signal from its first update on.
     if (!ls_failed(parsed) && trains(&args)) parsed = ls_signals_listen();
     const int is_doctor = !ls_failed(parsed) && args.command == LS_COMMAND_DOCTOR;
     if (is_doctor) ls_doctor_look(&args);
@@ -48,7 +50,7 @@ int main(int argc, char **argv) {
 
     status = ls_command_agree(comm, parsed);
     LS_THEN(status, ls_command_agree(comm, self->rank == 0 ? ls_paths_check(&args) : LS_SUCCESS));
-    ls_comm_set_timeout(comm, 0); // of the start; a command's own comes with its configuration
+    ls_comm_set_timeout(comm, 0); // the start is over; the command sets its own timeout
     LS_THEN(status, run[args.command](&args, comm));
     ls_comm_finish(comm);
     ls_args_free(&args);

@@ -13,7 +13,8 @@ static int whole(const cJSON *object, const char *name, int64_t least, int64_t m
     return ls_json_whole(ls_json_get(object, name), most, out) && *out >= least;
 }
 
-// One number of each rank, into the same member of each rank's times.
+// Copies one number for each rank from the list `name` into the member at `offset` of each rank's times. Returns 0 if
+// the list is missing or damaged.
 static int take_numbers(const cJSON *ranks, const char *name, size_t offset, ls_rank_time *each, int count) {
     const cJSON *list = ls_json_get(ranks, name), *item;
     int r = 0;
@@ -65,7 +66,7 @@ int ls_run_verdict_take(ls_run_verdict *run, const cJSON *start, const cJSON *tr
 
 // --- from files ----------------------------------------------------------------------------------
 
-// Of the last part of a run.
+// The events of the last part of a run that the verdict needs: its start and its last train event.
 typedef struct {
     cJSON *start, *train;
     int64_t part, update;
@@ -98,7 +99,7 @@ static ls_status read_metrics(const char *path, events *e) {
     return status;
 }
 
-// The configuration that the run had, whose paths need not lead anywhere any more.
+// Reads the run's configuration. Its files are not opened, because they may have been moved since.
 static ls_status read_config(const char *path, ls_config *cfg) {
     char file[2 * LS_TEXT_BYTES];
     LS_TRY(ls_path_join(file, sizeof file, path, "config.ini"));
@@ -107,7 +108,7 @@ static ls_status read_config(const char *path, ls_config *cfg) {
     return ls_config_check(cfg);
 }
 
-// Of a run that is complete; NULL of others. It may be gone any moment: what can be read counts.
+// Reads summary.json of a complete run. Returns NULL for other runs, or if the file cannot be read.
 static cJSON *read_summary(const char *path) {
     char file[2 * LS_TEXT_BYTES];
     cJSON *summary = NULL;

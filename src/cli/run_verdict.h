@@ -1,5 +1,5 @@
-// run_verdict.h - where the time of a run went and the verdict on it, read from its files. The run may be complete,
-// stopped or still running.
+// run_verdict.h - reads from the files of a run where its time went, and finds the verdict (train/diagnose/verdict.h).
+// The run may be complete, stopped or still running.
 #ifndef LS_CLI_RUN_VERDICT_H
 #define LS_CLI_RUN_VERDICT_H
 
@@ -7,7 +7,7 @@
 
 typedef struct {
     ls_config cfg;
-    ls_rank_time *each; // facts.each
+    ls_rank_time *each; // [ranks], owned; facts.each points to it. NULL: one rank
     ls_verdict_facts facts;
     int64_t part, update, planned; // number of the last part, from 1; updates done at its last record; updates planned
     ls_verdict verdict;
