@@ -10,11 +10,12 @@
 #include "command/commands.h"
 
 static const double PEAK_SECONDS = 0.2;
-static const double WARM_UP_SHARE = 0.25;   // warming up takes at least this share of a measurement's seconds
-static const double MEMORY_HEADROOM = 1.25; // host memory that is needed, over the bytes of the plans
+static const double WARM_UP_SHARE = 0.25;   // the warm-up takes at least this share of a measurement's time
+static const double MEMORY_HEADROOM = 1.25; // free host memory that an arrangement must find, over its planned bytes
 
 // --- setting up ----------------------------------------------------------------------------------
 
+// Finds the word of device.type for GPUs, if device.type is auto and every rank has a GPU. Otherwise *type is NULL.
 static ls_status find_gpus(const ls_config *cfg, ls_comm *comm, const char **type) {
     ls_device_gpu first;
     int32_t count = 0;
@@ -26,8 +27,8 @@ static ls_status find_gpus(const ls_config *cfg, ls_comm *comm, const char **typ
     return LS_SUCCESS;
 }
 
-// A rank has the same number of threads in every arrangement. Otherwise it would take its neighbours' cores, too, when
-// it is alone on its host.
+// Gives each rank the same number of threads in every arrangement. Otherwise a rank that is alone on its host would
+// also use the cores that its neighbours have in other arrangements.
 static ls_status agree_on_threads(ls_bench *bench) {
     ls_cpus cpus;
     ls_cpus_detect(&cpus);
@@ -45,7 +46,7 @@ static ls_status look_at_places(ls_bench *bench) {
     return ls_comm_allgather(bench->comm, &mine, bench->place, sizeof mine);
 }
 
-// One communicator for each number of ranks.
+// Makes one communicator for each number of ranks.
 static ls_status make_subsets(ls_bench *bench) {
     LS_TRY(ls_comm_self(&bench->self));
     bench->subset[bench->world_size] = bench->comm;
@@ -87,7 +88,7 @@ ls_status ls_bench_open(ls_bench *bench, ls_bench_request request, ls_comm *comm
     return ls_command_agree(comm, status);
 }
 
-// --- one arrangement, open or not ----------------------------------------------------------------
+// --- opening and closing an arrangement ----------------------------------------------------------
 
 static void close_arrangement(ls_bench_arrangement *a) {
     ls_bench_peak_free(a->peak);
@@ -114,7 +115,7 @@ void ls_bench_close(ls_bench *bench) {
     ls_bench_plan_free(&bench->plan);
 }
 
-// Opens this rank's share by itself. A GPU needs none: it is not shared, and its neighbours do not slow it down.
+// Opens a trainer of this rank's share alone. GPU ranks need no such trainer: neighbours do not slow a GPU down.
 static ls_status open_alone(ls_bench *bench, ls_bench_arrangement *a, const ls_train_info *info) {
     if (info->comm->world_size == 1 || info->memory->own_memory) return LS_SUCCESS;
     a->alone_cfg = *info->cfg;
@@ -132,17 +133,17 @@ static ls_status open_arrangement(ls_bench *bench, int index) {
     return ls_bench_peak_new(ls_trainer_device(a->trainer), ls_config_storage(info->cfg), &a->peak);
 }
 
-// Bytes of this rank's memory, of whatever kind.
+// Returns the bytes that this rank holds, in device memory or host memory.
 static size_t bytes_of(const ls_bench_arrangement *a) {
     return (a->trainer ? ls_trainer_device_bytes(a->trainer) : 0) + (a->alone ? ls_trainer_device_bytes(a->alone) : 0);
 }
 
 // --- failures ------------------------------------------------------------------------------------
 
-// Agrees on the status of a step of arrangement `index`. The ranks that take no part sleep until then. If a rank fails
-// during training, other ranks of the arrangement still wait for it, so they cannot agree: the job ends. This does not
-// apply to numerical failures, which all ranks see alike, to a rank that runs alone, and to failures at opening, which
-// the trainer has agreed on (`agreed`).
+// Agrees on the status of a step of arrangement `index`. Ranks outside the arrangement sleep until then. If one rank
+// fails during training, the other ranks of the arrangement still wait for it and cannot agree, so the job ends. Three
+// kinds of failure are agreed on instead: numerical ones, which all ranks see; those of a rank that trains alone; and
+// those at opening, on which the trainer has already agreed (`agreed`).
 static ls_status settle(ls_bench *bench, int index, ls_status status, int agreed) {
     const char *name = bench->plan.row[index].name;
     if (ls_failed(status)) status = ls_fail(status.code, "arrangement %s: %s", name, status.text);
@@ -153,7 +154,7 @@ static ls_status settle(ls_bench *bench, int index, ls_status status, int agreed
     return ls_comm_agree(bench->comm, status, &failed_rank);
 }
 
-// Leaves an arrangement out after a failure, if other arrangements may succeed. Otherwise the failure is returned.
+// Leaves an arrangement out after a failure. Returns success if other arrangements may still work, else the failure.
 static ls_status leave_out(ls_bench *bench, int index, ls_status status) {
     if (bench->rank == 0) ls_log_status(status);
     close_arrangement(&bench->arrangement[index]);
@@ -172,7 +173,7 @@ ls_status ls_bench_outcome(const ls_bench *bench) {
 
 // --- measuring -----------------------------------------------------------------------------------
 
-// Seconds that the slowest rank needs for `updates`.
+// Measures the seconds that the slowest rank needs for `updates` updates.
 static ls_status time_updates(ls_trainer *trainer, ls_comm *comm, int64_t updates, double *seconds) {
     LS_TRY(ls_comm_barrier(comm));
     double start = ls_clock_seconds();
@@ -181,7 +182,8 @@ static ls_status time_updates(ls_trainer *trainer, ls_comm *comm, int64_t update
     return ls_comm_allreduce(comm, seconds, 1, LS_F64, LS_REDUCE_MAX);
 }
 
-// Doubles until the time is worth measuring. All ranks see the same seconds, so they decide alike.
+// Decides how many updates fill a measurement: doubles their number until they take long enough to be timed. All ranks
+// see the same seconds, so they decide the same.
 static ls_status find_length(ls_bench_arrangement *a, double seconds) {
     double took = 0;
     int64_t updates = 1;
@@ -194,7 +196,7 @@ static ls_status find_length(ls_bench_arrangement *a, double seconds) {
     return LS_SUCCESS;
 }
 
-// How many cores or GPUs the ranks of an arrangement have, and whether they share them.
+// Counts the cores or GPUs that the ranks of an arrangement have, and whether the ranks share them.
 static void count_units(const ls_bench *bench, const ls_train_info *info, ls_bench_result *r) {
     r->units = ls_bench_place_cores(bench->place, r->ranks, r->threads, &r->shared);
     if (!info->memory->own_memory) return;
@@ -221,7 +223,7 @@ static void take_facts(const ls_bench *bench, int index, ls_bench_result *r) {
     count_units(bench, info, r);
 }
 
-// The first updates of a newly opened arrangement. opened: seconds that opening took on this rank.
+// Does the first updates of a newly opened arrangement. opened: seconds that opening took on this rank.
 static ls_status warm_up(ls_bench *bench, int index, double opened) {
     ls_bench_arrangement *a = &bench->arrangement[index];
     ls_bench_result *r = &bench->result[index];
@@ -238,7 +240,7 @@ static ls_status warm_up(ls_bench *bench, int index, double opened) {
     return a->alone ? ls_trainer_updates(a->alone, 1, NULL) : LS_SUCCESS;
 }
 
-// Communication and waiting so far.
+// Adds sign times the seconds so far to the counters: waiting for the loader, exposed communication, all communication.
 static void read_counters(const ls_trainer *trainer, double sign, double counters[3]) {
     counters[0] += sign * ls_trainer_loader_wait_seconds(trainer);
     ls_reducer_counts sums = ls_trainer_comm_counts(trainer);
@@ -246,8 +248,8 @@ static void read_counters(const ls_trainer *trainer, double sign, double counter
     counters[2] += sign * sums.busy_seconds;
 }
 
-// One update goes before the measurement, unless the measurement itself is a single update: it fills the caches, which
-// the previous arrangement has used, and the ring of batches.
+// Measures an arrangement once. One update precedes the measurement, unless the measurement itself is a single update.
+// It refills the caches, which the previous arrangement used, and the ring of batches.
 static ls_status measure(const ls_bench *bench, const ls_bench_arrangement *a, ls_bench_sample *s) {
     const int ranks = ls_comm_get_info(a->comm)->world_size;
     double unused, counters[3] = { 0 };
@@ -269,7 +271,7 @@ static ls_status measure(const ls_bench *bench, const ls_bench_arrangement *a, l
     return LS_SUCCESS;
 }
 
-// --- all of them ---------------------------------------------------------------------------------
+// --- all arrangements ----------------------------------------------------------------------------
 
 static ls_status open_and_settle(ls_bench *bench, int index, double *opened) {
     double start = ls_clock_seconds();
@@ -290,13 +292,13 @@ static int close_all(ls_bench *bench) {
     return closed;
 }
 
-// Opens arrangements in turns from now on if memory does not hold another one of this size.
+// Opens arrangements in turns from now on if memory cannot hold another arrangement as large as this one.
 static ls_status look_at_memory(ls_bench *bench, int index) {
     const ls_bench_arrangement *a = &bench->arrangement[index];
     const ls_train_info *info = a->trainer ? ls_trainer_get_info(a->trainer) : NULL;
     int32_t full = 0;
     if (info && info->memory->own_memory) {
-        full = info->cfg->train_micro_batch == LS_AUTO; // chosen by free memory, which must be alike for all
+        full = info->cfg->train_micro_batch == LS_AUTO; // chosen by free memory: all must find the same
     } else if (info) {
         double wanted = (double)bytes_of(a) * info->comm->local_size * MEMORY_HEADROOM;
         size_t unused = ls_bench_place_free_bytes();
@@ -307,7 +309,7 @@ static ls_status look_at_memory(ls_bench *bench, int index) {
     return LS_SUCCESS;
 }
 
-// Opens it beside the others, or alone if the device's memory does not hold them together.
+// Opens an arrangement beside the open ones. If the device's memory cannot hold them together, closes the others first.
 static ls_status open_or_make_room(ls_bench *bench, int index, double *opened) {
     ls_status status = open_and_settle(bench, index, opened);
     if (status.code != LS_DEVICE || close_all(bench) == 0) return status;
@@ -363,7 +365,7 @@ ls_status ls_bench_links(ls_bench *bench) {
         for (int i = 0; i < bench->plan.count && !r; i++) {
             const ls_bench_case *row = &bench->plan.row[i];
             if (row->ranks == ranks && !ls_device_is_gpu(ls_config_choice("device.type", row->cfg.device_type)))
-                r = &bench->result[i]; // complete on rank 0; that there is one is the same on all ranks
+                r = &bench->result[i]; // all ranks find a result; only rank 0's is complete
         }
         if (!r) continue;
         ls_bench_link *link = &bench->link[bench->link_count++];

@@ -11,10 +11,11 @@ static int compare_reals(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-// The largest k for which the k-th lowest and the k-th highest of n values hold the median between them with 95 %:
-// each lies on its wrong side with probability P(fewer than k of n coin tosses are heads). 0: there is none.
+// Returns the largest k for which the k-th lowest and the k-th highest of n values enclose the true median with at
+// least 95 % probability, or 0 if no k does. Each of the two lies on the wrong side of the median with the probability
+// that fewer than k of n coin tosses are heads.
 static int order_of_95(int n) {
-    double probability = exp2(-n), below = 0; // of exactly k heads, and of fewer
+    double probability = exp2(-n), below = 0; // probability of exactly k heads; of fewer than k
     int k = 0;
     while (2 * (below + probability) <= 0.05) {
         below += probability;
@@ -42,7 +43,7 @@ ls_bench_spread ls_bench_spread_of(const double *values, int count) {
     return s;
 }
 
-// Of the field at `offset` in all samples.
+// Returns the spread of the samples' double field at `offset`.
 static ls_bench_spread spread_of(const ls_bench_result *r, size_t offset) {
     double *values = r->count > 0 ? malloc(sizeof *values * (size_t)r->count) : NULL;
     for (int i = 0; values && i < r->count; i++)
@@ -64,7 +65,8 @@ static double median_rate(const ls_bench_result *r) {
     return r->failure[0] ? NAN : spread_of(r, offsetof(ls_bench_sample, images_per_second)).median;
 }
 
-// Compares updates without communication with those of the same round, at the same load of the machine.
+// Compares the updates without communication with the full updates. Both were measured in the same rounds, under the
+// same load of the machine.
 static void add_alone(const ls_bench_result *r, ls_bench_figures *f) {
     f->alone_s = f->comm_cost = NAN;
     double alone = sum_of(r, offsetof(ls_bench_sample, alone_s));

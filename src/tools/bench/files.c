@@ -1,4 +1,4 @@
-// files.c - bench.json, and bench.html, which draws it. docs/benchmarks.md explains the fields.
+// files.c - writes bench.json, and bench.html, which draws its content. docs/benchmarks.md explains the fields.
 #include <math.h>
 #include "base/atomic_file.h"
 #include "base/clock.h"
@@ -129,7 +129,7 @@ static cJSON *json_of(const ls_bench *bench, const ls_config *cfg) {
     return tree;
 }
 
-// Takes tree.
+// Frees tree.
 static ls_status write_page(const char *path, const char *folder, cJSON *tree) {
     cJSON *data = ls_page_data();
     cJSON *one = ls_json_append(ls_json_add_array(data, "benches"), cJSON_CreateObject());

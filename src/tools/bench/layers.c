@@ -18,11 +18,11 @@ typedef struct {
     const ls_train_info *info;
     ls_layer_time *rows;
     int count;
-    double total; // seconds of all instructions
+    double total; // seconds of all instructions together
     ls_bench_limits limits;
-    double update_s;           // of a whole update, the median
-    double times[STEP_ROUNDS]; // its rate over that of the matrix product beside it, in rising order
-    double flops;              // of the convolutions and linear layers in an update
+    double update_s;           // median seconds of a whole update
+    double times[STEP_ROUNDS]; // GFLOP/s of an update over GFLOP/s of the matrix product in the same round; sorted
+    double flops;              // operations of the convolutions and linear layers in an update
 } layers;
 
 static double floor_of(const layers *l, const ls_layer_time *row) {
@@ -118,7 +118,7 @@ static int compare_reals(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-// Measures updates and the matrix product in turns: on a machine whose speed changes, only their ratio is certain.
+// Measures updates and the matrix product in turns. On a machine whose speed changes, only their ratio is reliable.
 static ls_status measure_updates(layers *l, ls_trainer *trainer, ls_bench_peak *peak) {
     double seconds[STEP_ROUNDS];
     l->flops = 0;
@@ -156,7 +156,7 @@ ls_status ls_bench_layers(const ls_config *cfg, ls_comm *comm, double seconds, c
     if (!ls_failed(status)) status = ls_trainer_layer_times(trainer, seconds, &l.rows, &l.count);
     for (int i = 0; !ls_failed(status) && i < l.count; i++) l.total += l.rows[i].seconds;
     if (!ls_failed(status)) status = measure_updates(&l, trainer, peak);
-    if (!ls_failed(status)) { // the table is printed even where the file cannot be written
+    if (!ls_failed(status)) { // the table is printed even if the file cannot be written
         status = folder ? write_json(&l, folder) : LS_SUCCESS;
         ls_keep_first(&status, print_table(&l, stdout));
     }

@@ -5,8 +5,8 @@
 #include "base/memory.h"
 
 enum { SIZE_FIRST = 128, SIZE = 1024, SIZE_GPU = 8192, BURST = 4 };
-static const double LONGEST_SECONDS = 0.2; // of one product
-// The arrays that are added: 64 MiB of fp32 each.
+static const double LONGEST_SECONDS = 0.2; // longest time for one matrix product
+// Shape of the arrays that the bandwidth test adds: 64 MiB of fp32 each.
 static const ls_nchw array_shape = { 64, 64, 64, 64 };
 enum { SRC, WEIGHT, DST, WORKSPACE, BUFFERS };
 
@@ -25,9 +25,9 @@ static ls_status new_buffer(ls_bench_peak *peak, int which, size_t bytes, const 
     return LS_SUCCESS;
 }
 
-// Fills in numbers in [-1, 1): on a GPU, ones and zeros take less power and run faster than the numbers of training.
-// Weights in 16 bits have no import function. On a GPU the layouts of a square matrix are the same, so the import of an
-// activation serves.
+// Fills source and weight with random numbers in [-1, 1): on a GPU, ones and zeros take less power and run faster than
+// the numbers of real training. There is no import function for 16-bit weights. On a GPU a square weight has the layout
+// of an activation, so the import of activations is used.
 static ls_status fill(ls_bench_peak *peak, ls_nchw shape, const ls_param_shape *weight, ls_dtype storage) {
     const ls_device_api *api = peak->device->api;
     int64_t count = ls_nchw_count(shape);
@@ -64,15 +64,15 @@ static ls_status plan(ls_bench_peak *peak, ls_dtype storage, int size) {
     return fill(peak, shape, &weight, storage);
 }
 
-// rate: runs of the plan per second.
+// Runs a plan for about `seconds`. *rate: runs per second.
 static ls_status rate_of(ls_bench_peak *peak, const ls_plan *plan, const ls_buffer *args, ls_buffer workspace,
     double seconds, double *rate) {
     const ls_device_api *api = peak->device->api;
-    ls_plan_run(plan, args, workspace, peak->queue); // threads awake, caches filled
+    ls_plan_run(plan, args, workspace, peak->queue); // wakes the threads, fills the caches
     LS_TRY(api->queue_sync(peak->queue));
     double start = ls_clock_seconds(), elapsed = 0;
     int64_t runs = 0;
-    for (int64_t burst = BURST; elapsed < seconds; burst *= 2) { // longer bursts wait less often for the device
+    for (int64_t burst = BURST; elapsed < seconds; burst *= 2) { // longer bursts wait for the device less often
         for (int64_t i = 0; i < burst; i++) ls_plan_run(plan, args, workspace, peak->queue);
         LS_TRY(api->queue_sync(peak->queue));
         runs += burst;
@@ -93,7 +93,7 @@ static void drop_plan(ls_bench_peak *peak) {
     peak->workspace = (ls_buffer){ 0 };
 }
 
-// Takes the largest product that is not too slow. The plain loops of ref and an emulated GPU get a small one.
+// Plans the largest matrix product that is not too slow. The plain loops of ref and an emulated GPU get a small one.
 static ls_status choose_size(ls_bench_peak *peak, ls_dtype storage) {
     const ls_device_api *api = peak->device->api;
     const int largest = api->memory ? SIZE_GPU : SIZE;
@@ -102,7 +102,7 @@ static ls_status choose_size(ls_bench_peak *peak, ls_dtype storage) {
         LS_TRY(plan(peak, storage, size));
         if (size == largest) return LS_SUCCESS;
         double start = ls_clock_seconds();
-        for (int run = 0; run < 2; run++) { // the first one wakes threads up
+        for (int run = 0; run < 2; run++) { // the first run wakes the threads
             if (run == 1) start = ls_clock_seconds();
             ls_plan_run(peak->plan, peak->args, peak->workspace, peak->queue);
             LS_TRY(api->queue_sync(peak->queue));

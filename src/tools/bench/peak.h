@@ -1,5 +1,5 @@
-// peak.h - the most that this rank's device can do, measured: the rate of matrix multiplication and the bandwidth of
-// its memory. Training is compared with them.
+// peak.h - measures the limits of this rank's device: its rate of matrix multiplication and the bandwidth of its
+// memory. Benchmarks compare training with these limits.
 #ifndef LS_TOOLS_BENCH_PEAK_H
 #define LS_TOOLS_BENCH_PEAK_H
 
@@ -7,21 +7,22 @@
 
 typedef struct ls_bench_peak ls_bench_peak;
 
-// Plans a linear layer of 1024 inputs and outputs on a batch of 1024 (a GPU: 8192; less if that would take seconds), on
-// its own queue. device: borrowed until free.
+// Plans a linear layer of 1024 inputs and 1024 outputs on a batch of 1024, with its own queue. A GPU gets 8192 instead
+// of 1024. A device on which that would take too long gets a smaller layer. device: borrowed until free.
 LS_CHECKED ls_status ls_bench_peak_new(ls_device *device, ls_dtype storage, ls_bench_peak **out);
 void ls_bench_peak_free(ls_bench_peak *peak); // NULL is allowed
-// GFLOP/s over about `seconds`.
+// Measures the GFLOP/s of the planned layer for about `seconds`.
 LS_CHECKED ls_status ls_bench_peak_measure(ls_bench_peak *peak, double seconds, double *gflops);
-// GB/s, read and written, of adding two arrays that no cache holds, over about `seconds`.
+// Adds two arrays that are larger than the caches for about `seconds`. *gbytes: GB/s that were read and written.
 LS_CHECKED ls_status ls_bench_peak_bandwidth(ls_bench_peak *peak, double seconds, double *gbytes);
 
-// The two measured limits of a device.
+// The measured limits of a device.
 typedef struct {
-    double gflops, gbytes; // a second
+    double gflops, gbytes; // GFLOP/s; GB/s
 } ls_bench_limits;
-// The least seconds that so many operations and bytes take within the limits: the larger of the two quotients. An
-// operator can be faster: Winograd needs fewer operations than are counted, and a cache is faster than memory.
+// Returns the least seconds that `flops` operations and `bytes` bytes take within the limits: the larger of the two
+// quotients. An operator can be faster: Winograd needs fewer operations than are counted, and a cache is faster than
+// memory.
 double ls_bench_floor_s(const ls_bench_limits *limits, double flops, double bytes);
 
 #endif

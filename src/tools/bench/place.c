@@ -4,7 +4,7 @@
 #include <string.h>
 #include "system/cpus.h"
 
-// Names the machine by the kernel's boot id, or by the host if there is none.
+// Names the machine by the kernel's boot id, or by the host if the id cannot be read.
 static void name_machine(ls_bench_place *place) {
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
     if (!file || fscanf(file, "%63s", place->machine) != 1)
@@ -23,8 +23,8 @@ void ls_bench_place_look(const char *host, ls_bench_place *place) {
     (void)ls_cpu_mask_of_thread(&place->mask); // empty if the system does not say
 }
 
-// The cores in the masks of all ranks on the machine of rank `first`, which is the lowest rank there. *here: how many
-// ranks that are.
+// Returns the cores that all ranks on one machine may use together, within the quota. first: the machine's lowest rank.
+// *here: the number of ranks on the machine.
 static double cores_of_machine(const ls_bench_place *places, int ranks, int first, int *here) {
     ls_cpu_mask mask = { 0 };
     *here = 0;

@@ -10,11 +10,11 @@
 
 enum { AXES_MAX = 10, VALUES_MAX = 32, TEXT_BYTES = 64, SAMPLES_WITHOUT_END = 1 << 30, EPOCHS_WITHOUT_END = 1000000 };
 
-// A swept option, its full name and its values' texts.
+// A swept option: its full name and its values as texts.
 typedef struct {
     char name[TEXT_BYTES];
-    const char *short_name; // behind the dot
-    const char *sweep;      // as set; NULL: not by the user
+    const char *short_name; // the part of name after the dot
+    const char *sweep;      // argument of --sweep; NULL: the user did not sweep this option
     int count;
     char value[VALUES_MAX][TEXT_BYTES];
 } axis;
@@ -50,7 +50,7 @@ static ls_status split_values(const char *sweep, axis *a) {
     }
 }
 
-// Full name of an option from "section.key", or from "key" where one section alone has it.
+// Finds the full name of an option from "section.key", or from "key" if only one section has that key.
 static ls_status find_option(const char *sweep, char name[TEXT_BYTES]) {
     char word[TEXT_BYTES], unused[LS_TEXT_BYTES];
     const char *full, *found = NULL;
@@ -138,7 +138,7 @@ static ls_status read_request(planning *p) {
 
 // --- combining -----------------------------------------------------------------------------------
 
-// One value of every axis.
+// One value of every axis: pick[i] is an index into axes[i].value.
 typedef struct {
     int pick[AXES_MAX];
     int weak, ranks;
@@ -161,7 +161,7 @@ static ls_status set_value(const axis *a, int pick, ls_config *cfg) {
     return ls_failed(status) && a->sweep ? ls_fail(status.code, "--sweep %s: %s", a->sweep, status.text) : status;
 }
 
-// The batch must divide: better refused now than after minutes of measuring.
+// Checks that the batch divides and the options fit together: better now than after minutes of measuring.
 static ls_status check_case(const ls_bench_case *row) {
     ls_batches unused;
     ls_status status = ls_config_check(&row->cfg);
@@ -187,7 +187,7 @@ static ls_status add_case(planning *p, const combination *c, int setting) {
     row->cfg = *p->request->cfg;
     name_case(p, c, row);
     for (int i = 0; i < p->axis_count; i++) LS_TRY(set_value(&p->axes[i], c->pick[i], &row->cfg));
-    // The CPU beside GPUs: it has no fp16.
+    // The CPU has no fp16. If it is measured only as a companion of GPUs, it uses fp32.
     if (!p->axes[0].sweep && p->axes[0].count > 1 && row->cfg.device_type == LS_DEVICE_TYPE_CPU &&
         row->cfg.train_precision == LS_PRECISION_FP16)
         row->cfg.train_precision = LS_PRECISION_FP32;
@@ -203,7 +203,7 @@ static ls_status add_setting(planning *p, combination *c, int setting) {
     for (c->weak = !request->strong; c->weak <= request->weak; c->weak++)
         for (int r = 0; r < p->rank_count; r++) {
             c->ranks = p->ranks[r];
-            if (c->weak && request->strong && c->ranks == 1) continue; // it is the strong one
+            if (c->weak && request->strong && c->ranks == 1) continue; // the same as the strong case
             LS_TRY(add_case(p, c, setting));
         }
     return LS_SUCCESS;
@@ -221,7 +221,7 @@ static void find_bases(ls_bench_plan *plan) {
     }
 }
 
-// Counts through all combinations like an odometer, the last axis fastest.
+// Steps to the next combination like an odometer, with the last axis fastest. Returns 0 after the last combination.
 static int next_combination(const planning *p, combination *c) {
     for (int i = p->axis_count - 1; i >= 0; i--) {
         if (++c->pick[i] < p->axes[i].count) return 1;

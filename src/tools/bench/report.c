@@ -6,7 +6,7 @@
 #include "command/commands.h"
 #include "command/report.h"
 
-// --- cells: the head's word in row 0, the value in its row ---------------------------------------
+// --- cells of a column: its heading in row 0, the value in row l->row ----------------------------
 
 typedef struct {
     ls_table *table;
@@ -45,7 +45,7 @@ static void put_range(line *l, const char *head, double low, double high) {
         put_text(l, head, "-");
 }
 
-// --- lines of the tables -------------------------------------------------------------------------
+// --- rows of the tables --------------------------------------------------------------------------
 
 enum { THROUGHPUT_COLUMNS = 10, TIME_COLUMNS = 11, LINK_COLUMNS = 4 };
 

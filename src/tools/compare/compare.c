@@ -11,13 +11,13 @@ enum { VALUE_BYTES = 256, PRINTED_MAX = 12 };
 
 typedef struct {
     ls_side *a, *b;
-    int are_runs;                            // both
-    cJSON *sections, *section, *differences; // the section that is being made, and its list
-    int decides;                             // the section does
-    int known, different, counting;          // its items: compared; differing; differing and not merely told
-    int computed, computed_different;        // over the sections that decide
-    int64_t differs_at;                      // first update whose checkpoints have different weights; -1: unknown
-    int in_tensors;                          // of a state
+    int are_runs;                            // whether both sides are runs
+    cJSON *sections, *section, *differences; // all sections; the current section and its list
+    int decides;                             // whether the current section decides if the sides are the same
+    int known, different, counting;          // items of the section: compared; differing; differing and counted
+    int computed, computed_different;        // sums of known and of counting over the sections that decide
+    int64_t differs_at;                      // first update whose checkpoints have different weights; -1: not found
+    int in_tensors;                          // whether section "tensors" has begun
     char first[VALUE_BYTES];                 // "configuration: optimizer.lr"
 } comparison;
 
@@ -40,7 +40,7 @@ static void end(comparison *c, const char *text) {
     if (c->decides) c->computed_different += c->counting;
 }
 
-// counts: 0 for what may differ between two that computed the same.
+// counts: 0 for a difference that is possible between two sides with the same computation.
 static void add_difference(
     comparison *c, int counts, const char *what, const char *a, const char *b, const char *note) {
     cJSON *difference = ls_json_append(c->differences, cJSON_CreateObject());
@@ -54,7 +54,7 @@ static void add_difference(
         ls_text_cut(c->first, sizeof c->first, "%s: %s", ls_json_get_text(c->section, "name"), what);
 }
 
-// Compares members of two objects. A member that neither object has is not counted.
+// Compares the named members of two objects. A member that both objects lack is skipped.
 static void compare_members(comparison *c, const cJSON *a, const cJSON *b, const char *const *names, int count) {
     char x[VALUE_BYTES], y[VALUE_BYTES];
     for (int i = 0; i < count && names[i]; i++) {
@@ -68,9 +68,10 @@ static void compare_members(comparison *c, const cJSON *a, const cJSON *b, const
 
 #define MEMBERS(c, a, b, names) compare_members(c, a, b, names, (int)(sizeof(names) / sizeof(names)[0]))
 
-// --- why -----------------------------------------------------------------------------------------
+// --- causes: version, configuration, data, device ------------------------------------------------
 
-// What a side says of itself: two runs are compared by their files, other pairs by the manifests of their states.
+// Returns the manifest that describes a side: of the run's newest checkpoint if both sides are runs, otherwise of the
+// open checkpoint; NULL if there is no manifest.
 static const cJSON *manifest_of(const comparison *c, const ls_side *side) {
     if (c->are_runs) return side->manifest;
     return side->checkpoint ? side->checkpoint->manifest : NULL;
@@ -91,7 +92,7 @@ static void compare_network(comparison *c) {
     add_difference(c, 1, "network.ini", where, where, NULL);
 }
 
-// The value of an option; 0: the side does not say.
+// Writes the value of an option into dst. Returns 0 if the side does not have it.
 static int option_of(const comparison *c, const ls_side *side, int option, const char *name, char *dst, size_t bytes) {
     if (c->are_runs) return side->config && ls_config_value(side->config, option, NULL, dst, bytes);
     const char *text = ls_json_get_text(ls_json_get(manifest_of(c, side), "config"), name);
@@ -101,7 +102,7 @@ static int option_of(const comparison *c, const ls_side *side, int option, const
 
 static void compare_options(comparison *c, int deciding) {
     char x[LS_TEXT_BYTES], y[LS_TEXT_BYTES];
-    ls_config defaults; // for the names
+    ls_config defaults; // only for the names of the options
     const char *name;
     ls_config_defaults(&defaults);
     for (int i = 0; ls_config_value(&defaults, i, &name, x, sizeof x); i++) {
@@ -127,8 +128,8 @@ enum { OF_RUNS = 1, OF_STATES = 2 };
 
 static const struct {
     const char *section;
-    int of; // pairs that the row is for: of OF_STATES alone it is read in manifests, of OF_RUNS alone in starts
-    const char *object; // "": the whole
+    int of;             // pairs that use the row: OF_RUNS alone reads start events, every other value reads manifests
+    const char *object; // member that holds the names; "": the names are at the top
     const char *names[9];
 } whys[] = {
     { "version", OF_RUNS, "", { "version" } },
@@ -177,7 +178,7 @@ static const char *version_of(const comparison *c, char text[VALUE_BYTES]) {
 
 // --- the history of two runs ---------------------------------------------------------------------
 
-// Moves *i and *j on to the next events of one update; 0: there are none.
+// Moves *i and *j forward to the next pair of events with the same update. Returns 0 if there is no further pair.
 static int next_common(const ls_event_list *a, const ls_event_list *b, int *i, int *j) {
     while (*i < a->count && *j < b->count) {
         const int64_t x = ls_event_update(a->event[*i]), y = ls_event_update(b->event[*j]);
@@ -187,7 +188,7 @@ static int next_common(const ls_event_list *a, const ls_event_list *b, int *i, i
     return 0;
 }
 
-// Compares up to the first event that differs; what: "checkpoint".
+// Compares the events of one kind, up to the first pair that differs. what: the kind in words, "checkpoint".
 static void compare_events(comparison *c, ls_event_kind kind, const char *what, const char *const *names, int count) {
     const ls_event_list *a = &c->a->events[kind], *b = &c->b->events[kind];
     char text[VALUE_BYTES] = "";
@@ -222,7 +223,8 @@ static void compare_evaluations(comparison *c) {
     compare_events(c, LS_EVENT_EVAL, "evaluation", names, (int)(sizeof names / sizeof names[0]));
 }
 
-// A loss is the mean since the event before: of both runs it covers the same updates if these events are of one update.
+// A loss is the mean since the previous event. It covers the same updates in both runs if the previous events have the
+// same update.
 static int same_window(const ls_event_list *lists[2], const int at[2]) {
     if (at[0] == 0 || at[1] == 0) return at[0] == at[1];
     return ls_event_update(lists[0]->event[at[0] - 1]) == ls_event_update(lists[1]->event[at[1] - 1]);
@@ -281,8 +283,8 @@ static int is_open(const ls_side *side) {
     return side->checkpoint || side->weights;
 }
 
-// The first update, from that of differing weights on, at which both runs have a checkpoint, or else the last one; -1:
-// there is none.
+// Returns an update at which both runs have a checkpoint: the first one at or after differs_at, or else the last one.
+// Returns -1 if the runs have no such update.
 static int64_t common_update(const comparison *c) {
     int64_t found = -1;
     for (int i = 0, j = 0; i < c->a->saved_count && j < c->b->saved_count;) {
@@ -307,7 +309,8 @@ static ls_status open_runs(comparison *c, int64_t *update) {
     return ls_side_open_weights(c->b);
 }
 
-// Opens a run's state beside a checkpoint, at its update if the run has that, or beside a weights file.
+// Opens the state of a run that is compared with a checkpoint or a weights file. Prefers the checkpoint of the same
+// update, and then the newest one; against a weights file the final weights, and then the newest checkpoint.
 static ls_status open_beside(ls_side *run, const ls_side *other) {
     if (other->checkpoint) {
         LS_TRY(ls_side_open_checkpoint(run, other->checkpoint->counters.update));
@@ -344,11 +347,11 @@ static void end_tensors(comparison *c, const ls_state *a, int64_t update) {
 
 static void compare_states(comparison *c, int64_t update) {
     const ls_checkpoint *x = c->a->checkpoint, *y = c->b->checkpoint;
-    const int whole = x && y; // else weights alone are compared
+    const int whole = x && y; // otherwise only weights are compared
     ls_state a = ls_state_of_files(x ? x->weights : c->a->weights, whole ? x->state : NULL, whole ? x->manifest : NULL);
     ls_state b = ls_state_of_files(y ? y->weights : c->b->weights, whole ? y->state : NULL, whole ? y->manifest : NULL);
     c->section = NULL;
-    if (whole) begin(c, "counters", !c->are_runs); // of runs the history decides: log.every alone changes some counters
+    if (whole) begin(c, "counters", !c->are_runs); // log.every changes some counters, so they do not decide for runs
     c->known = whole;
     ls_state_diff(&a, &b, take_difference, c);
     begin_tensors(c);

@@ -1,27 +1,30 @@
-// compare.h - two runs, checkpoints or weights files, section by section, in the order in which one difference leads to
-// the next.
+// compare.h - compares two runs, checkpoints or weights files, section by section. Sections are in the order of cause
+// and effect: a difference in one section can explain those in later sections.
 //
-// The report is a JSON object: a and b (paths), of (what is compared: "weights and losses" of two runs, else "state" or
-// "weights"), same (nothing that decides differs), first (the section and name of the first difference; null: none),
-// sections: a list of
-//   name, verdict ("same", "different"; "unknown": a side does not say), text, differences: a list of
-//     what, a, b, and perhaps note
-// version, configuration, data and device say why two differ. What was computed decides: of runs weights (their hashes
-// at checkpoints), losses, evaluations, results and tensors; else counters and tensors. Counters are those of the
-// state, with the identity of network, data and seed. Two runs have their states compared at the first update, from
-// that of differing weights on, at which both have a checkpoint, or else at the last one, or else by their final
-// weights.
+// The report is a JSON object:
+//   a, b      the paths
+//   of        the thing compared: "weights and losses" for two runs, otherwise "state" or "weights"
+//   same      whether all computed values that were compared are the same
+//   first     section and name of the first difference ("configuration: optimizer.lr"); null: no difference that counts
+//   sections  a list of objects: name, text; verdict ("same", "different", or "unknown" if a side lacks the values);
+//             differences, a list of objects: what, a, b, and sometimes note
+// The sections version, configuration, data and device only explain why two sides differ. `same` depends on the
+// sections of computed values. For two runs these are weights (hashes at checkpoints), losses, evaluations, results
+// and tensors; for other pairs they are counters and tensors. The counters are those of the training state, with the
+// identity of network, data and seed. The states of two runs are read from checkpoints of the same update: the first
+// such update at or after the first weights that differ, or else the last such update. If the two runs have no such
+// checkpoints, their final weights are compared.
 #ifndef LS_TOOLS_COMPARE_COMPARE_H
 #define LS_TOOLS_COMPARE_COMPARE_H
 
 #include <stdio.h>
 #include "tools/compare/side.h"
 
-// Opens and closes states of the sides. LS_STORAGE: there is nothing computed to compare.
-// cJSON_Delete the report.
+// Opens and closes states of the two sides. LS_STORAGE: the sides share no computed value to compare, or a file cannot
+// be read. The caller frees *report by cJSON_Delete.
 LS_CHECKED ls_status ls_compare(ls_side *a, ls_side *b, cJSON **report);
 void ls_compare_print(const cJSON *report, FILE *file);
-// LS_NUMERIC, in words, unless the report says `same`.
+// Returns success if the report says `same`, else LS_NUMERIC with a text that names the first difference.
 LS_CHECKED ls_status ls_compare_outcome(const cJSON *report);
 
 #endif

@@ -39,7 +39,8 @@ static int by_update(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-// An update may have two events, such as an evaluation at the end of an epoch and one at the end of the run: one stays.
+// Sorts events by update and keeps one per update. An update can have two, such as an evaluation at the end of an epoch
+// and one at the end of the run.
 static void order(ls_event_list *list) {
     int kept = 0;
     if (list->count > 1) qsort(list->event, (size_t)list->count, sizeof *list->event, by_update);
@@ -85,7 +86,7 @@ static ls_status read_manifest(const char *folder, ls_side *s) {
         ls_train_counters counters;
         LS_TRY(ls_checkpoint_path(folder, s->saved[i], path, sizeof path));
         ls_status status = ls_checkpoint_read_manifest(path, &s->manifest, &counters);
-        if (status.code != LS_STORAGE) LS_TRY(status); // `train ckpt verify` reports the damaged ones
+        if (status.code != LS_STORAGE) LS_TRY(status); // skips a damaged checkpoint; `train ckpt verify` reports it
     }
     return LS_SUCCESS;
 }
@@ -107,7 +108,7 @@ static ls_status read_run(ls_side *s) {
         "%s: holds no run (no metrics.jsonl with a start in it), and is no checkpoint or weights file", s->path);
 }
 
-// --- the state -----------------------------------------------------------------------------------
+// --- the open state ------------------------------------------------------------------------------
 
 static void close_state(ls_side *s) {
     ls_checkpoint_free(s->checkpoint);

@@ -1,4 +1,4 @@
-// collect.c - the facts of a rank and its host. Nothing here fails: what cannot be found out stays empty.
+// collect.c - collects the facts of a rank and its host. Nothing here fails: a fact that cannot be found stays empty.
 #include "tools/doctor/facts.h"
 
 #include <ctype.h>
@@ -30,7 +30,7 @@
 enum { ANSWER_BYTES = 4096, ANSWER_S = 3 };
 extern char **environ;
 
-// Reads to the end of the file; what does not fit is dropped.
+// Reads a file until its end or until text is full.
 static void read_up(int fd, char *text, size_t bytes) {
     size_t used = 0;
     for (ssize_t got = 1; got != 0 && used < bytes - 1; used += (size_t)(got > 0 ? got : 0)) {
@@ -40,7 +40,7 @@ static void read_up(int fd, char *text, size_t bytes) {
     text[used] = 0;
 }
 
-// Returns the beginning of a file, or "" if it cannot be read.
+// Reads the beginning of a file into text, or "" if the file cannot be read. Returns text.
 static const char *read_some(const char *path, char *text, size_t bytes) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     text[0] = 0;
@@ -76,10 +76,10 @@ static pid_t start(char *const *command, int out) {
     return pid;
 }
 
-// Runs a program and returns what it printed to both streams. A program that takes longer than ANSWER_S seconds is
-// killed, and its text is "".
+// Runs a program and reads its output and error streams into text. A program that takes longer than ANSWER_S seconds
+// is killed, and its text is "".
 static void answer(char *const *command, char text[ANSWER_BYTES]) {
-    int out = memfd_create("answer", MFD_CLOEXEC); // no pipe, which its children may hold open
+    int out = memfd_create("answer", MFD_CLOEXEC); // not a pipe: the program's children could keep that open
     int status, ended = 0;
     text[0] = 0;
     if (out < 0) return;
@@ -109,7 +109,7 @@ void ls_facts_read_version(const char *text, char *name, size_t bytes) {
     }
 }
 
-// A launcher that is installed under two names counts once.
+// Whether the launcher at `path` is in the list already, perhaps under another name.
 static int is_known(const ls_facts *facts, int count, const char *path) {
     int same = 0;
     for (int i = 0; i < count && !same; i++)
@@ -168,7 +168,7 @@ static void look_at_nodes(ls_facts *facts) {
     for (size_t i = 0; i < found.gl_pathc; i++) {
         char text[512];
         read_some(found.gl_pathv[i], text, sizeof text);
-        facts->numa_nodes += text[0] && text[0] != '\n'; // else memory without processors
+        facts->numa_nodes += text[0] && text[0] != '\n'; // an empty list: a node of memory without processors
     }
     globfree(&found);
 }
@@ -210,7 +210,7 @@ static void look_at_memory(ls_facts *facts) {
     facts->shm_free = (int64_t)unused;
 }
 
-// Source: statfs(2).
+// The types of file systems that statfs(2) returns, with their names.
 static const struct {
     unsigned long type;
     const char *name;
@@ -220,10 +220,10 @@ static const struct {
 
 static void look_at_disk(const char *folder, ls_facts *facts) {
     struct statfs system;
-    // The folder of a run that is not there yet will lie in the nearest one that is.
+    // If the folder does not exist yet, takes the nearest parent that exists: the folder will be made in it.
     ls_text_cut(facts->folder, sizeof facts->folder, "%s", folder ? folder : ".");
-    while (
-        !ls_path_exists(facts->folder) && strcmp(facts->folder, ".") != 0) { // the current folder may be gone or closed
+    while (!ls_path_exists(facts->folder) &&
+           strcmp(facts->folder, ".") != 0) { // "." can be missing: removed, or not accessible
         char *slash = strrchr(facts->folder, '/');
         if (slash == facts->folder || !slash)
             ls_text_cut(facts->folder, sizeof facts->folder, slash ? "/" : ".");
@@ -253,7 +253,7 @@ static void look_at_limits(ls_facts *facts) {
         if (getrlimit(resources[i], &limit) != 0) continue;
         facts->limit[i] = limit.rlim_cur == RLIM_INFINITY ? LS_FACTS_UNLIMITED : (int64_t)limit.rlim_cur;
     }
-    // A container's filter of system calls refuses it even of the process's own memory.
+    // Tries the call on the process's own memory. A container's filter of system calls refuses even that.
     char from = 1, to = 0;
     struct iovec local = { &to, 1 }, remote = { &from, 1 };
     facts->reads_peers = process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == 1;
@@ -276,7 +276,8 @@ typedef struct {
     int count;
 } loaded;
 
-// The version is what the file's own name ends with, libdnnl.so.2.6, where that is not the interface's.
+// Notes a loaded library, if it is in the table. is_versioned: the end of the file's name (libdnnl.so.2.6) is the
+// version of the library; for other libraries it is only the version of the interface.
 static int take_loaded(struct dl_phdr_info *info, size_t bytes, void *context) {
     static const struct {
         const char *file, *name;

@@ -166,7 +166,7 @@ void ls_devices_json(const ls_devices *f, cJSON *tree) {
     for (int p = 0; p < LS_GPU_PLUGIN_COUNT; p++) {
         const ls_gpu_plugin_row *plugin = &ls_gpu_plugins[p];
         for (int i = 0; i < f->machine[p].card_count; i++) add_card(devices, plugin, &f->machine[p], i);
-        // the first plugin's are at the top, those of others under their name
+        // the first plugin's libraries are members of tree itself, those of other plugins are below the plugin's name
         if (plugin->vendor->fill)
             add_libraries(p == 0 ? tree : ls_json_add_object(tree, plugin->type), plugin, &f->machine[p]);
     }

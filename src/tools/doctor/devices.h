@@ -1,5 +1,5 @@
-// devices.h - this host's devices, the GPUs' libraries, what is missing or does not fit together and the fix, and what
-// device.type = auto takes: `train devices`, and a part of `train doctor`.
+// devices.h - this host's devices, the libraries for GPUs, each missing or unsuitable part with its fix, and the device
+// that device.type = auto takes. `train devices` prints it, and `train doctor` as a part of its report.
 #ifndef LS_TOOLS_DOCTOR_DEVICES_H
 #define LS_TOOLS_DOCTOR_DEVICES_H
 
@@ -12,20 +12,21 @@ enum { LS_DEVICES_FEATURES_MAX = 4 };
 
 typedef struct {
     ls_cpus cpus;
-    int threads; // of a rank
+    int threads; // number of threads of a rank
     size_t memory_bytes;
-    const char *features[LS_DEVICES_FEATURES_MAX]; // up to NULL
+    const char *features[LS_DEVICES_FEATURES_MAX]; // instruction sets of the processor, "AVX2"; NULL after the last
     ls_gpu_machine machine[LS_GPU_PLUGIN_COUNT];
-    // device.type = auto; "" until one of the two below is called
-    const char *chosen; // "cpu"; NULL: none opens
+    // The result for device.type = auto, after ls_devices_try or ls_devices_take:
+    const char *chosen; // the device that is taken, "cpu"; NULL: no device can be opened
     ls_device_info info;
-    const char *why; // "": nothing is missing
+    const char *why; // one line: why no GPU is used, or why no device can be opened; "": nothing is missing
 } ls_devices;
 
 void ls_devices_look(ls_devices *devices);
-// Not a guess: opens the device as a run of one rank would, and closes it.
+// Finds the device that device.type = auto takes: really opens it, as a run of one rank would, and closes it.
 void ls_devices_try(ls_devices *devices);
-// The same of one that is open already; NULL: none opens. why: as ls_device_open says it, or NULL.
+// The same with a device that is open already; NULL: no device can be opened. why: the reason of ls_device_open, or
+// NULL.
 void ls_devices_take(ls_devices *devices, const ls_device *device, const char *why);
 void ls_devices_print(const ls_devices *devices, FILE *file);
 void ls_devices_json(const ls_devices *devices, cJSON *tree);

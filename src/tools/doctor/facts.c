@@ -1,4 +1,4 @@
-// facts.c - the facts of a rank as JSON, and in words. The report, its JSON and the table of differences between
+// facts.c - the facts of a rank as JSON and in words. The printed report, its JSON and the table of differences between
 // ranks all use this list.
 #include "tools/doctor/facts.h"
 
@@ -76,7 +76,7 @@ void ls_facts_launchers_json(const ls_facts *f, cJSON *object) {
 
 // --- in words ------------------------------------------------------------------------------------
 
-// "memory_free_bytes" is a size, and named "memory free".
+// Passes one fact to `take`. A name that ends in _bytes is a size: "memory_free_bytes" is passed as "memory free".
 static void take_value(const char *name, const cJSON *item, ls_facts_take take, void *context) {
     char words[64], value[LS_FACTS_PATH_BYTES];
     const size_t length = strlen(name);
@@ -91,7 +91,7 @@ static void take_value(const char *name, const cJSON *item, ls_facts_take take, 
     take(context, words, value, "");
 }
 
-// A library or launcher; or a variable, which is its own text.
+// Passes one item of a list to `take`: a library or launcher, which has a name, or an environment variable.
 static void take_item(const char *list, const cJSON *item, ls_facts_take take, void *context) {
     const char *name = ls_json_get_text(item, "name"), *version = ls_json_get_text(item, "version");
     const char *path = ls_json_get_text(item, "path");

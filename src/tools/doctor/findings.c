@@ -13,12 +13,12 @@ static const int64_t MiB = 1 << 20, GiB = 1 << 30;
 // Open MPI 4.1 needs this much of /dev/shm for each rank.
 static const int64_t shm_a_rank = 4 << 20;
 
-// What a rule reads and writes: it adds findings about the rank or host of `f`.
+// The input and output of a rule, which adds findings about the rank or host of `f`.
 typedef struct {
     const ls_doctor_view *view;
-    const ls_facts *f;                // for rules about hosts: of the lowest rank of the host
-    int ranks_of_host;                // 1: the rule is about hosts
-    int added;                        // findings that the rule has added for f
+    const ls_facts *f;                // facts of the rank; for rules about hosts, of the lowest rank of the host
+    int ranks_of_host;                // 1: findings hold for all ranks of f's host; 0: for f's rank alone
+    int added;                        // number of findings that the rule has added for f
     uint64_t *holds[LS_FINDINGS_MAX]; // [ranks]: 1 for each rank that the finding is about
     ls_findings *out;
 } look;
@@ -70,7 +70,8 @@ static void look_at_processor(look *l) {
             f->model);
 }
 
-// Cores that all ranks of the host may use together: each counted once, whoever is bound to it.
+// Returns how many cores all ranks of the host may use together. A core counts once, even if several ranks are bound
+// to it.
 static int cores_of_host(const ls_facts *f) {
     return f->mask_cpus > 0 ? (int)((double)f->host_cpus * f->mask_cores / f->mask_cpus + 0.5) : f->host_cpus;
 }
@@ -88,7 +89,7 @@ static int processors_in_use(const look *l) {
 static void look_at_cores(look *l) {
     const ls_facts *f = l->f;
     int cores = cores_of_host(f), used = processors_in_use(l);
-    int cut = strstr(f->mask, "...") != NULL; // a mask too long to be exchanged whole
+    int cut = strstr(f->mask, "...") != NULL; // the text of the mask was too long and was cut
     if (f->started_by[0] && used > 0 && !cut && 2 * used <= f->host_cpus && (f->quota == 0 || f->quota > used))
         PROBLEM("cores",
             "%s has bound %d rank%s to %d of %d processors; the others stay idle: start with --bind-to none (mpirun) "
@@ -219,8 +220,8 @@ static void look_at_gpus(look *l) {
 
 // --- MPI -----------------------------------------------------------------------------------------
 
-// "Open MPI v4.1.4" and "Open MPI 4.1.4" are of one family, and the first `parts` numbers of their versions are the
-// same.
+// Whether MPI and launcher ("Open MPI v4.1.4", "Open MPI 4.1.4") are of one family and the first `parts` numbers of
+// their versions are the same.
 static int fits(const char *mpi, const char *launcher, int parts) {
     size_t family = strcspn(launcher, "0123456789");
     if (!family || launcher[0] == 0) return 0;
@@ -243,7 +244,7 @@ int ls_facts_fitting_launcher(const ls_facts *f) {
     return -1;
 }
 
-// Ranks that were started as different programs have one.
+// Whether a failure's text has a table. It has one if the ranks were started as different programs.
 static int is_table(const char *text) {
     return strchr(text, '\n') != NULL;
 }
@@ -335,11 +336,12 @@ static void apply(look *l, int rule) {
         l->added = 0;
         l->ranks_of_host = rules[rule].of != RANK;
         if (rules[rule].of == RANK || is_first_of_host(l->view, r)) rules[rule].look(l);
-        if (rules[rule].of == JOB) return; // as rank 0 has it
+        if (rules[rule].of == JOB) return; // only rank 0's facts are looked at
     }
 }
 
-// "": it holds for all; "host b" where it holds for all of one.
+// Writes where a finding holds into row->where: nothing for all ranks, "host b" for all ranks of one host, or a list of
+// ranks.
 static void say_where(const look *l, const uint64_t *holds, int is_of_job, ls_finding *row) {
     const ls_doctor_view *view = l->view;
     int count = ls_rank_groups_size(holds, view->ranks, 1), first = 0;
@@ -366,13 +368,14 @@ typedef struct {
 } fingerprint;
 
 static void add_fact(void *context, const char *name, const char *value, const char *path) {
-    // What differs between ranks anyway; MPI has told its version itself.
+    // These facts differ between ranks anyway. "MPI" is the loaded library file; "mpi" below compares its version.
     static const char *const own[] = { "rank", "host", "ranks of host", "mask", "started by", "memory available",
         "shm free", "folder", "file system", "folder free", "variables", "MPI" };
     static const char *const must[] = { "program", "build", "mpi", "oneDNN" };
     const fingerprint *f = context;
     if (IS_ONE_OF(name, own)) return;
-    const int is_of_run = path[0] && f->has_gpus && strcmp(name, "NVML") != 0; // a library that the run may use
+    const int is_of_run =
+        path[0] && f->has_gpus && strcmp(name, "NVML") != 0; // a library that training on GPUs may use
     (is_of_run || IS_ONE_OF(name, must) ? ls_fingerprint_add : ls_fingerprint_note)(f->out, name, "%s", value);
 }
 
@@ -398,7 +401,7 @@ static void compare(const ls_doctor_view *view, ls_findings *out) {
     free(all);
 }
 
-// --- all of it -----------------------------------------------------------------------------------
+// --- all findings --------------------------------------------------------------------------------
 
 ls_findings *ls_findings_new(const ls_doctor_view *view) {
     ls_findings *out = ls_new(1, sizeof *out, "findings");

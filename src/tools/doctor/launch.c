@@ -4,13 +4,13 @@
 #include "base/text.h"
 #include "tools/doctor/findings.h"
 
-enum { RANKS_OF_A_NODE = 4 }; // of a host with one memory node: more ranks than that gain little on a CPU
+enum { RANKS_OF_A_NODE = 4 }; // most ranks on a host with one memory node: more ranks gain little on a CPU
 
 typedef struct {
     const ls_facts *all;
     int ranks, hosts;
-    int each, every; // ranks of a host, of all
-    int cores;       // processors of a rank of the first host
+    int each, every; // ranks to start on the first host, on all hosts
+    int cores;       // cores of each rank on the first host
     int by_node;     // each rank has a memory node of its own
     ls_text_room *out;
 } plan;
@@ -21,7 +21,8 @@ static int cores_of(const ls_facts *f) {
     return cores > 0 ? cores : 1;
 }
 
-// One rank for each GPU; else for each memory node, which makes no difference where the quota or the mask cuts nodes.
+// Returns how many ranks a host should run. With GPUs: one for each GPU. Otherwise one for each memory node, if neither
+// quota nor mask keeps the ranks from whole nodes. Otherwise one for each core, up to RANKS_OF_A_NODE.
 static int ranks_of(const ls_facts *f, int *by_node) {
     const int cores = cores_of(f);
     *by_node = !f->gpus && f->numa_nodes > 1 && f->mask_cpus == f->online_cpus && f->quota == 0;
@@ -30,7 +31,7 @@ static int ranks_of(const ls_facts *f, int *by_node) {
     return cores < RANKS_OF_A_NODE ? cores : RANKS_OF_A_NODE;
 }
 
-// The first rank of each host, in turn: its number, from `from` on; -1: there is no further host.
+// Returns the next rank, at or after `from`, that is the lowest rank of its host; -1: there is no further host.
 static int next_host(const plan *p, int from) {
     for (int r = from; r < p->ranks; r++) {
         int seen = 0;

@@ -1,4 +1,4 @@
-// print.c - what `train doctor` found, as text and as JSON. Texts from elsewhere (paths, variables) are escaped.
+// print.c - the report of `train doctor` as text and as JSON. Texts from elsewhere (paths, variables) are escaped.
 #include <string.h>
 #include "base/text.h"
 #include "tools/doctor/doctor.h"
@@ -43,7 +43,7 @@ static void print_line(FILE *file, const char *kind, const char *topic, const ch
     fputc('\n', file);
 }
 
-// The worst first.
+// Prints problems first, then notes.
 static void print_findings(const ls_findings *f, FILE *file) {
     fprintf(file, "findings%s\n", f->count ? "" : ": none");
     for (int severity = LS_FINDING_PROBLEM; severity >= LS_FINDING_NOTE; severity--)

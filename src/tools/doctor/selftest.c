@@ -20,7 +20,8 @@ static ls_status agreed(const ls_test_bed *bed, ls_status mine) {
 
 // --- update --------------------------------------------------------------------------------------
 
-// Every layer has a true gradient: a bias before a batch norm has none, only rounding.
+// A convolution before a batch norm has no bias: the true gradient of such a bias is 0, so that only rounding errors
+// would be compared.
 static const char network[] = "[network]\ninput = 3x16x16\n"
                               "[conv1]\nlayer = conv2d\nout_channels = 24\nkernel = 3\npadding = 1\nbias = false\n"
                               "[norm1]\nlayer = batchnorm2d\n[relu1]\nlayer = relu\n"
@@ -28,8 +29,8 @@ static const char network[] = "[network]\ninput = 3x16x16\n"
                               "[conv2]\nlayer = conv2d\nout_channels = 16\nkernel = 5\nstride = 2\npadding = 2\n"
                               "[relu2]\nlayer = relu\n[flat]\nlayer = flatten\n"
                               "[fc1]\nlayer = linear\nout_features = 10\n";
-enum { MICRO = 16 };              // pictures of a rank
-static const double bound = 1e-4; // of the largest error in a tensor, as a share of the tensor's largest value
+enum { MICRO = 16 };              // pictures per rank
+static const double bound = 1e-4; // largest allowed error in a tensor, as a share of the tensor's largest value
 
 static ls_status prepare(ls_test_bed *bed) {
     const int ranks = ls_comm_get_info(bed->comm)->world_size;
@@ -45,13 +46,13 @@ static ls_status prepare(ls_test_bed *bed) {
     cfg->train_micro_batch = MICRO;
     cfg->train_global_batch = MICRO * ranks;
     cfg->train_epochs = 1;
-    cfg->optimizer_lr = 1; // so that the step shows in the weights
+    cfg->optimizer_lr = 1; // large, so that the step is visible in the weights
     cfg->device_tf32 = 0;
     cfg->dist_timeout = 60;
     return LS_SUCCESS;
 }
 
-// Collective: one update on a device of that type (LS_DEVICE_TYPE_*), and this rank's state after it.
+// Does one update on a device of `type` (LS_DEVICE_TYPE_*). *state: this rank's state after it. All ranks call it.
 static ls_status update_on(ls_test_bed *bed, int type, ls_trainer **trainer, ls_snapshot **state) {
     bed->cfg.device_type = type;
     LS_TRY(agreed(bed, ls_trainer_new(&bed->cfg, bed->comm, trainer)));
@@ -60,7 +61,8 @@ static ls_status update_on(ls_test_bed *bed, int type, ls_trainer **trainer, ls_
     return agreed(bed, ls_trainer_snapshot(*trainer, *state));
 }
 
-// *largest: the largest error of all tensors, as a share of the tensor's largest value.
+// Compares the state after the update with the expected one. *largest: the largest error over all tensors, as a share
+// of the largest value in the tensor.
 static ls_status check_update(const char *device, const ls_snapshot *is, const ls_snapshot *expected, double *largest) {
     *largest = 0;
     for (int i = 0; i < is->count; i++) {
@@ -115,7 +117,7 @@ static ls_status try_update(ls_test_bed *bed, ls_test *out) {
 
 enum { SUM_BYTES = 1 << 20, SUM_COUNT = SUM_BYTES / 4, REPEATS = 20 };
 
-// Whole numbers: fp32 holds their sums exactly, in any order.
+// Returns a whole number, so that sums in fp32 are exact in any order.
 static float addend(int rank, int i) {
     return (float)((rank + 1) * (i % 3 + 1));
 }
@@ -136,7 +138,7 @@ static ls_status sum_and_check(ls_comm *comm, float *data) {
     return LS_SUCCESS;
 }
 
-// The slowest rank's time counts.
+// Measures the time of a sum on the slowest rank.
 static ls_status time_sums(ls_comm *comm, float *data, ls_test *out) {
     const ls_comm_info *info = ls_comm_get_info(comm);
     const double n = info->world_size, since = ls_clock_seconds();
@@ -144,7 +146,7 @@ static ls_status time_sums(ls_comm *comm, float *data, ls_test *out) {
     for (int i = 0; i < REPEATS; i++) LS_TRY(ls_comm_allreduce(comm, data, SUM_COUNT, LS_F32, LS_REDUCE_SUM));
     double took = (ls_clock_seconds() - since) / REPEATS;
     LS_TRY(ls_comm_allreduce(comm, &took, 1, LS_F64, LS_REDUCE_MAX));
-    const double bandwidth = 2 * (n - 1) / n * SUM_BYTES / took; // what each link of a ring carries
+    const double bandwidth = 2 * (n - 1) / n * SUM_BYTES / took; // bytes per second over each link of a ring
     ls_text_cut(out->text, sizeof out->text, "1 MiB over %d ranks on %d host%s: exact; %.2f ms each, %sB/s over a link",
         info->world_size, info->hosts, info->hosts == 1 ? "" : "s", took * 1e3, ls_text_si(text, bandwidth));
     out->figure[0].name = "seconds";
@@ -154,7 +156,7 @@ static ls_status time_sums(ls_comm *comm, float *data, ls_test *out) {
     return LS_SUCCESS;
 }
 
-// Through MPI. What sums the gradients on GPUs is tried by the update.
+// Tests sums through MPI. The update test tries the library that sums gradients on GPUs.
 static ls_status try_allreduce(ls_test_bed *bed, ls_test *out) {
     if (ls_comm_get_info(bed->comm)->world_size == 1) {
         out->result = LS_TEST_SKIPPED;
@@ -228,7 +230,7 @@ static ls_status with_folder(const ls_test_bed *bed, ls_test *out) {
     return status;
 }
 
-static ls_status try_checkpoint(ls_test_bed *bed, ls_test *out) { // as in a run, rank 0 writes
+static ls_status try_checkpoint(ls_test_bed *bed, ls_test *out) { // rank 0 writes it, as in a run
     if (!bed->expected) {
         out->result = LS_TEST_SKIPPED;
         ls_text_cut(out->text, sizeof out->text, "there is no state to write: the update failed on ref");
@@ -237,7 +239,7 @@ static ls_status try_checkpoint(ls_test_bed *bed, ls_test *out) { // as in a run
     return agreed(bed, ls_comm_get_info(bed->comm)->rank == 0 ? with_folder(bed, out) : LS_SUCCESS);
 }
 
-// --- all of it -----------------------------------------------------------------------------------
+// --- all tests -----------------------------------------------------------------------------------
 
 static const struct {
     const char *name;
@@ -251,7 +253,7 @@ ls_status ls_test_run(ls_test_bed *bed, int number, ls_test *out) {
     if (!ls_failed(status)) return LS_SUCCESS;
     if (ls_comm_broken(bed->comm)) return status;
     int failed_rank = 0;
-    ls_status everywhere = ls_comm_agree(bed->comm, status, &failed_rank); // with the rank where it happened
+    ls_status everywhere = ls_comm_agree(bed->comm, status, &failed_rank); // finds the rank where it failed
     if (ls_comm_get_info(bed->comm)->world_size > 1)
         ls_text_cut(out->text, sizeof out->text, "rank %d: %s", failed_rank, everywhere.text);
     else

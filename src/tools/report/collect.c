@@ -14,9 +14,9 @@
 #include "run/run_identity.h"
 
 enum { PATH_BYTES = 2 * LS_TEXT_BYTES };
-enum { ROWS_MAX = 2000, ROWS_MIN = 200, ROWS_OF_ALL = 24000 }; // of a series: of one run, of many, together
+enum { ROWS_MAX = 2000, ROWS_MIN = 200, ROWS_OF_ALL = 24000 }; // rows of a series: most and least of a run; of all runs
 
-// --- which folders -------------------------------------------------------------------------------
+// --- finding the folders -------------------------------------------------------------------------
 
 static ls_status file_of(const char *folder, const char *name, char path[PATH_BYTES], int *there) {
     LS_TRY(ls_path_join(path, PATH_BYTES, folder, name));
@@ -35,7 +35,8 @@ static int is_option(const char *section, const char *key) {
     return 0;
 }
 
-// An INI file that begins with an option of ours: of a run that has not come further.
+// Whether the file is a configuration: an INI file whose first entry is one of the program's options. A run that ended
+// early may have no other file.
 static int is_configuration(const char *path) {
     ls_ini *ini = NULL;
     if (ls_failed(ls_ini_read(path, &ini))) return 0;
@@ -50,7 +51,7 @@ static ls_status is_run(const char *folder, int *is) {
     int there;
     LS_TRY(file_of(folder, "run.json", path, &there));
     if (there && (ls_failed(ls_run_identity_read(path, &run, is)) || *is)) {
-        *is = 1; // a later version's or a damaged one is a run's, too
+        *is = 1; // even a damaged run.json, or one of a later version, shows that this is a run
         return LS_SUCCESS;
     }
     LS_TRY(file_of(folder, "metrics.jsonl", path, &there));
@@ -96,7 +97,7 @@ static ls_status add_inner(const char *folder, ls_collected_folders *out) {
 }
 
 static ls_status find(const char *named, ls_collected_folders *out) {
-    char path[PATH_BYTES]; // without the "/" that a shell puts behind a folder's name
+    char path[PATH_BYTES]; // without the "/" that a shell's completion appends
     const int before = out->count;
     int is;
     size_t length = strlen(named);
@@ -130,9 +131,10 @@ void ls_collect_free(ls_collected_folders *folders) {
     *folders = (ls_collected_folders){ 0 };
 }
 
-// --- what is in them -----------------------------------------------------------------------------
+// --- reading their files -------------------------------------------------------------------------
 
-// A file that cannot be read leaves a gap in the report, and no more. No memory is a failure of ours.
+// Turns the failure to read a file into a note and a warning: the report is then made without the file. LS_DEVICE (out
+// of memory) stays a failure.
 static ls_status note(cJSON *object, ls_status status) {
     if (!ls_failed(status) || status.code == LS_DEVICE) return status;
     cJSON *notes = ls_json_get(object, "notes");

@@ -9,11 +9,11 @@
 #include "base/version.h"
 #include "config/config.h"
 
-extern const unsigned char ls_page_html[], ls_page_css[], ls_page_js[]; // cmake/embed.cmake
+extern const unsigned char ls_page_html[], ls_page_css[], ls_page_js[]; // made by cmake/embed.cmake
 extern const size_t ls_page_html_bytes, ls_page_css_bytes, ls_page_js_bytes;
 
 static const char generator[] = "<meta name=\"generator\" content=\"Lockstep\">";
-enum { BEGINNING_BYTES = 512 }; // the generator stands in them
+enum { BEGINNING_BYTES = 512 }; // the page has the generator line within its first 512 bytes
 
 cJSON *ls_page_data(void) {
     ls_config cfg;
@@ -28,8 +28,8 @@ cJSON *ls_page_data(void) {
     return data;
 }
 
-// Inside of a script element nothing ends it but "</script", and "<!--" changes how it is read: no '<' is left. It stands in
-// texts alone, so that the JSON is the same.
+// Writes the JSON with every '<' escaped: in a script element "</script" would end it, and "<!--" would change how it
+// is parsed. A '<' occurs only inside JSON strings, so the escape does not change the data.
 static void put_json(ls_atomic_file *file, const char *text) {
     while (*text) {
         size_t length = strcspn(text, "<");
@@ -41,19 +41,19 @@ static void put_json(ls_atomic_file *file, const char *text) {
     }
 }
 
-// The template, each of its marks replaced by what it names.
+// Writes the template and replaces each mark in it by the text that the mark names.
 static void put_page(ls_atomic_file *file, const char *json) {
     static const struct {
         const char *mark;
         const unsigned char *text;
         const size_t *bytes;
     } marks[] = { { "{{page.css}}", ls_page_css, &ls_page_css_bytes }, { "{{data}}", NULL, NULL },
-        { "{{page.js}}", ls_page_js, &ls_page_js_bytes } }; // in their order
+        { "{{page.js}}", ls_page_js, &ls_page_js_bytes } }; // in the order of the template
     const unsigned char *at = ls_page_html, *end = at + ls_page_html_bytes;
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
         const size_t length = strlen(marks[i].mark);
         const unsigned char *mark = memmem(at, (size_t)(end - at), marks[i].mark, length);
-        if (!mark) abort(); // the template lacks it
+        if (!mark) abort(); // a bug in page.html: the mark is missing
         ls_atomic_file_write(file, at, (size_t)(mark - at));
         if (marks[i].text)
             ls_atomic_file_write(file, marks[i].text, *marks[i].bytes);

@@ -1,23 +1,24 @@
-// page.h - one HTML page that draws what it is given: the report of runs and of benchmarks.
+// page.h - writes the report of runs and benchmarks: one HTML page that draws the data embedded in it.
 //
-// page.html is the template, page.css and page.js beside it are its style and its script; the build makes all three a part of
-// the program (cmake/embed.cmake). The page refers to nothing outside of itself, and its policy allows nothing from there.
+// page.html is the template, page.css is its style and page.js is its script. The build embeds all three in the program
+// (cmake/embed.cmake). The page loads nothing from outside, and its content security policy forbids that as well.
 #ifndef LS_TOOLS_REPORT_PAGE_H
 #define LS_TOOLS_REPORT_PAGE_H
 
 #include "base/json.h"
 #include "base/status.h"
 
-// data is embedded as JSON, whatever its texts hold; it stays the caller's. Its members:
-//   version, made   of the program; seconds since 1970
+// Writes the page with data embedded as JSON. The texts in data may hold anything. The caller keeps data. Its members:
+//   version, made   version of the program; when the page was made, in seconds since 1970
 //   defaults        option -> its default
 //   runs            as ls_collect_data adds them (collect.h); may be missing
-//   benches         of each name, path and bench, which is bench.json (docs/benchmarks.md); may be missing
-// Whole or not at all; LS_STORAGE.
+//   benches         a list of objects: name, path and bench, the content of bench.json (docs/benchmarks.md); may be
+//                   missing
+// LS_STORAGE: the page cannot be written; no part of it is then left at `path`.
 LS_CHECKED ls_status ls_page_write(const char *path, const cJSON *data);
-// The members that every page has.
+// Returns data with the members that every page has: version, made and defaults.
 cJSON *ls_page_data(void);
-// Does `path` hold one of our pages, or nothing that could be lost (no file, an empty one, a pipe)?
+// Whether a page may be written to `path` without loss: it is one of our pages, an empty file, a pipe, or missing.
 int ls_page_may_replace(const char *path);
 
 #endif

@@ -1,12 +1,12 @@
-// page.js - draws the page from the JSON that is embedded in it. No library and no request; what comes from files goes in as
-// text, never as markup. page.h says what the data is.
+// page.js - draws the page from the JSON embedded in it, without libraries and without requests. Texts from files are
+// inserted as text, never as markup. page.h describes the data.
 (function () {
 'use strict';
 
 const data = JSON.parse(document.getElementById('data').textContent);
 const page = document.getElementById('page');
 
-// --- small things --------------------------------------------------------------------------------
+// --- helpers -------------------------------------------------------------------------------------
 
 const known = v => typeof v === 'number' && isFinite(v);
 const list = v => Array.isArray(v) ? v : [];
@@ -15,7 +15,8 @@ const sum = v => v.reduce((a, b) => a + b, 0);
 const clamp = (v, low, high) => Math.min(Math.max(v, low), high);
 const unique = v => [...new Set(v)];
 
-// el('td', { class: 'x', onclick: f }, child, 'text', [more]): what is null or false is left out.
+// el('td', { class: 'x', onclick: f }, child, 'text', [more]) makes an element. Attributes and children that are null,
+// undefined or false are left out.
 function fill(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes || {})) {
     if (value === null || value === undefined || value === false) continue;
@@ -29,7 +30,7 @@ const el = (name, attributes, ...children) => fill(document.createElement(name),
 const svg = (name, attributes, ...children) => fill(document.createElementNS('http://www.w3.org/2000/svg', name), attributes, children);
 
 const DASH = '–', THIN = '\u202f', TIMES = '×';
-// Thousands are grouped before the decimal point alone.
+// Groups the thousands of the digits before the decimal point.
 const group = text => text.replace(/^-?\d+/, whole => whole.replace(/\B(?=(\d{3})+(?!\d))/g, THIN));
 const count = v => known(v) ? group(v.toFixed(0)) : DASH;
 const percent = (v, digits = 2) => known(v) ? `${(100 * v).toFixed(digits)}${THIN}%` : DASH;
@@ -58,7 +59,8 @@ function bytes(v) {
 }
 const date = unix => known(unix) && Math.abs(unix) < 8e12 ? new Date(1000 * unix).toISOString().slice(0, 16).replace('T', ' ') + ' UTC' : DASH;
 
-// Told apart also without colours: each has its dashes, too. Blue, vermilion, green, purple (after Okabe and Ito).
+// Lines also differ in their dashes, for readers who cannot tell the colours apart. Blue, vermilion, green and purple
+// follow Okabe and Ito.
 const COLORS = ['--blue', '--red', '--green', '--purple', '--amber', '--sky', '--olive', '--grey'].map(name => `var(${name})`);
 const DASHES = ['', '7 3', '2 3', '9 3 2 3'];
 const color_of = i => COLORS[i % COLORS.length];
@@ -69,12 +71,13 @@ function mean_of(values) {
   const sd = values.length > 1 ? Math.sqrt(sum(values.map(v => (v - mean) ** 2)) / (values.length - 1)) : NaN;
   return { n: values.length, mean, sd };
 }
-// Half of the 95 % interval of a mean, by Student's t.
+// Half the width of the 95 % interval of a mean, by Student's t.
 const T_95 = [NaN, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
   2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042];
 const half_interval = m => (T_95[m.n - 1] || 1.96 + 2.5 / (m.n - 1)) * m.sd / Math.sqrt(m.n);
 
-// rows: arrays of cells (text, a node, or { text, class, sort }); head: [text or { text, left }].
+// rows: arrays of cells; head: an array of cells. A cell is a text, a node, an array of these, or
+// { text, class, title, key, value }.
 function table(caption, head, rows, more) {
   const cell = (name, c, scope) => {
     const is = c !== null && typeof c === 'object' && !(c instanceof Node) && !Array.isArray(c) ? c : { text: c };
@@ -92,7 +95,8 @@ function section(id, title, ...children) {
   page.append(node);
   return node;
 }
-// One of several, by mouse and arrow keys; change(value).
+// Lets the user choose one of several values by mouse or arrow keys. choices: [value, text, title]. Calls change(value)
+// for the initial value as well.
 function choose(node, label, choices, value, change) {
   const buttons = choices.map(([of, text, title]) => el('button', { type: 'button', role: 'radio', title, onclick: () => take(of) }, text));
   function take(now, focus) {
@@ -160,8 +164,9 @@ const FORMATS = {
 
 // --- a chart -------------------------------------------------------------------------------------
 
-// spec: title, lines, marks, x and y: { label, format (of FORMATS), log, min, max, ticks, show (value -> text) }, note, height.
-// A line: name, color, dash, points [[x, y, sd, n]], thin, dots, plain (no curve), quiet (not in the tip).
+// spec: title, lines, marks, note, height, logs (the reader may switch to a logarithmic axis), cohort (charts with a
+// common cross), and x and y: { label, format (of FORMATS), log, min, max, most, ticks, show (value -> text) }.
+// A line: name, color, dash, points [[x, y, sd, n]], thin, dots, quiet (absent from the key and the tip).
 const charts = [];
 function chart(spec) {
   const state = { log: !!spec.y.log || spans_decades(spec), x: null };
@@ -260,7 +265,7 @@ function chart(spec) {
     if (dots && points.length <= 60) parts.push(points.map(p => dot(l, X(p[0]), Y(p[1]))));
     return parts;
   }
-  // The nearest point of each line, told beside the crossing.
+  // Returns the point of a line that is nearest to x.
   function nearest(l, x) {
     let low = 0, high = l.points.length - 1;
     while (high - low > 1) {
@@ -321,7 +326,8 @@ function save_file(name, type, text) {
   el('a', { href: address, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(address), 1000);
 }
-// All points of a chart, a row each. Text of a spreadsheet that would be a formula begins with an apostrophe.
+// Returns all points of a chart as CSV, one row each. An apostrophe is put before a text that a spreadsheet would take
+// for a formula.
 function csv_of(spec) {
   const cell = v => {
     const text = known(v) ? String(v) : String(v ?? '').replace(/^[=+@-]/, "'$&");
@@ -331,7 +337,7 @@ function csv_of(spec) {
   return [['line', spec.x.label, spec.title, 'standard deviation', 'runs'], ...rows].map(row => row.map(cell).join(',')).join('\r\n') + '\r\n';
 }
 const KEPT = ['fill', 'stroke', 'stroke-width', 'stroke-dasharray', 'stroke-linejoin', 'stroke-linecap', 'opacity', 'font-size', 'font-family', 'font-weight', 'visibility'];
-// The drawing with its title and key, and with the styles that the page gives it, as a file of its own.
+// Returns the drawing as an SVG file with its title and key. The styles that the page gives to its elements are copied.
 function svg_of(drawing, spec) {
   const copy = drawing.cloneNode(true), from = [drawing, ...drawing.querySelectorAll('*')], style = getComputedStyle(drawing.closest('figure'));
   [copy, ...copy.querySelectorAll('*')].forEach((node, i) => {
@@ -350,15 +356,15 @@ function svg_of(drawing, spec) {
   return new XMLSerializer().serializeToString(root);
 }
 
-// Where most of a linear axis would be empty.
+// Whether a logarithmic axis is better, because most of a linear axis would be empty.
 function spans_decades(spec) {
   const values = spec.logs ? spec.lines.filter(l => !l.thin).flatMap(l => l.points.map(p => p[1])).filter(known) : [];
   if (!values.length || values.some(v => v <= 0)) return false;
   const high = values.reduce((a, b) => Math.max(a, b)), middle = values.sort((a, b) => a - b)[values.length >> 1];
   return high > 12 * middle;
 }
-// Draws node's content by its width: when it is a part of the page (settle), and again on another size, in the next frame, for
-// what is drawn changes sizes.
+// Draws the content of node to fit its width: first when node is in the page (settle), then whenever its width changes.
+// The redrawing waits for the next frame, because drawing changes sizes itself.
 let unsettled = [];
 function on_width(node, draw) {
   let width = -Infinity;
@@ -375,7 +381,7 @@ function settle() {
   unsettled = [];
   of.forEach(look => look());
 }
-// Beside a place of the holder, and inside of it as far as it can be.
+// Puts the tip beside position x of the holder. The tip stays inside the holder if there is room.
 function put_tip(tip, holder, x) {
   const width = tip.offsetWidth, free = holder.clientWidth - width;
   tip.style.left = `${clamp(x > holder.clientWidth / 2 ? x - 12 - width : x + 12, Math.min(0, free), Math.max(0, free))}px`;
@@ -390,7 +396,7 @@ const swatch = l => svg('svg', { width: 22, height: 10, viewBox: '0 0 22 10', 'a
   l.dots ? dot(l, 11, 5) : null);
 const key_of = lines => el('div', { class: 'key' }, lines.slice(0, 24).map(l => el('span', {}, swatch(l), l.name)));
 
-// What happened, by shape and colour.
+// The symbols of events: shape, colour and name.
 const KINDS = {
   resume: { color: 'var(--blue)', d: 'M-4 -4.5L5 0L-4 4.5Z', name: 'went on' },
   warning: { color: 'var(--amber)', d: 'M0 -5L5 4L-5 4Z', name: 'warning' },
@@ -406,7 +412,7 @@ function symbol(kind, x, y, text) {
 
 // --- runs and their groups -----------------------------------------------------------------------
 
-// What decides nothing about the training, or differs between the seeds of one experiment.
+// Options that do not affect training, or that differ between the seeds of one experiment.
 const OF_THE_RUN = ['run.name', 'run.seed', 'run.resume', 'run.adopt', 'run.max_minutes', 'run.max_restarts', 'model.file', 'data.workers',
   'log.progress'];
 
@@ -424,7 +430,7 @@ function status_of(run) {
   if (starts.length || run.train.length) return ['under way, or cut off', 'warn'];
   return ['not started', 'warn'];
 }
-// A run as the sections need it; whatever is missing is empty.
+// Returns a run in the form that the sections need. Missing members become empty.
 function view(raw, index) {
   const run = { index, name: String(raw.name), path: raw.path, options: raw.options || {}, network: raw.network || '', summary: raw.summary || {},
     evaluation: raw.evaluation, notes: list(raw.notes).slice(), events: list(raw.events), train: rows_of(raw.train), epochs: rows_of(raw.epochs),
@@ -453,7 +459,7 @@ const runs = list(data.runs).map(view);
 const option_names = unique(runs.flatMap(r => Object.keys(r.options)));
 const differs = (of, get) => unique(of.map(r => String(get(r) ?? ''))).length > 1;
 
-// What the runs of a group differ in: "seed", or "run" where a seed was run again.
+// The word for the runs of a group: "seed" if their seeds differ, or "run" if a seed occurs twice.
 const repeats = of => of.every(g => unique(g.runs.map(r => String(r.seed))).length === g.runs.length) ? 'seed' : 'run';
 function make_groups() {
   const groups = unique(runs.map(r => r.kind)).map(kind => ({ runs: runs.filter(r => r.kind === kind) }));
@@ -541,7 +547,7 @@ const RESULTS = [['test_accuracy', 'test accuracy', v => percent(v)], ['test_los
   ['train_images_per_second', 'images/s', v => number(v, 4)], ['wall_seconds', 'time', duration]];
 function show_results() {
   const cells = run => RESULTS.map(([name, , show]) => ({ text: show(run.value(name)), key: name, value: known(run.value(name)) ? String(run.value(name)) : null }));
-  // Runs that are not complete would shift a mean; where none is, it is of all, so far.
+  // Incomplete runs would shift a mean, so it is over the complete runs. If no run is complete, it is over all runs.
   const counted = g => g.runs.some(r => r.summary.status) ? g.runs.filter(r => r.summary.status) : g.runs;
   const spread = (g, name, show) => {
     const values = counted(g).map(r => r.value(name)).filter(known), m = mean_of(values);
@@ -585,7 +591,8 @@ function points_of(run, from, name, axis) {
   const points = run[from].map(r => [axis.of(run, r), r[name]]).filter(p => known(p[0]) && known(p[1]));
   return points.sort((a, b) => a[0] - b[0]);
 }
-// The mean of several lines where they all are, on the places of the finest one, and their standard deviation.
+// Returns the mean and standard deviation of several lines, at the positions of the line with the most points. A
+// position that only one of several lines covers is left out.
 function mean_line(lines) {
   const some = lines.filter(l => l.length), finest = some.reduce((a, b) => b.length > a.length ? b : a, []);
   const at = some.map(() => 0), mean = [];
@@ -616,7 +623,7 @@ function lines_of_groups([from, name], axis) {
     return [...thin, { name: g.label, points: mean_line(each), ...style }];
   }).filter(l => l.points.length);
 }
-// null: nothing to mark.
+// Returns the symbol (KINDS) of an event; null: the event has no symbol.
 function event_kind(e) {
   if (e.event === 'start') return e.part > 1 || known(e.resumed_at_update) ? 'resume' : null;
   if (e.event === 'end') return e.status === 'completed' ? null : e.status === 'stopped' ? 'stopped' : 'failed';
@@ -641,7 +648,7 @@ function draw_curves(node, axis) {
   const add = (title, quantity, lines, more) => {
     const values = lines.flatMap(l => l.points.map(p => p[1]));
     if (!values.length || (quantity.varies && !differs(values, v => v))) return;
-    if (!one && lines.every(l => l.points.length < 2)) return; // the table has it
+    if (!one && lines.every(l => l.points.length < 2)) return; // the table has these values already
     figures.push(chart({ title, lines, x, y: quantity.y, logs: quantity.logs, cohort: 'curves', ...more }));
   };
   for (const quantity of QUANTITIES) {
@@ -675,7 +682,7 @@ function show_curves() {
     events.length > shown.length ? el('p', { class: 'soft small' }, `and ${events.length - shown.length} more`) : null));
 }
 
-// Parts of the runs, and what happened in them, on the axis of the curves.
+// Draws the parts and events of the runs on the axis of the curves.
 function timeline(axis) {
   const of = runs.filter(r => r.events.length || r.train.length).slice(0, 40), ROW = 30;
   const figure = el('figure', { style: 'grid-column: 1 / -1' }, el('div', { class: 'head' }, el('h3', {}, 'What happened')),
@@ -715,7 +722,7 @@ function key_of_kinds(of) {
 
 const SHARES = [['start', 'start, first update', 'var(--sky)'], ['compute', 'computation', 'var(--blue)'], ['loader', 'waiting for the loader', 'var(--amber)'],
   ['communication', 'exposed communication', 'var(--red)'], ['evaluation', 'evaluation', 'var(--green)'], ['checkpoint', 'checkpoints', 'var(--purple)'], ['other', 'other', 'var(--grey)']];
-// The time between two records of a part (before: null at its start), without evaluation.
+// Returns how the time between two records of a part was spent, without evaluation. before: null at the part's start.
 function time_between(run, before, r) {
   const of = name => (r[name] - (before ? before[name] : 0)) || 0;
   if (known(r['time_spent.seconds']))
@@ -725,8 +732,8 @@ function time_between(run, before, r) {
   const time = { start: 0, loader: of('loader_wait_seconds'), communication: of('comm_seconds_exposed'), checkpoint: sum(within(run.checkpoints).map(c => c.held_seconds || 0)), other: 0 };
   return { ...time, compute: of('part_seconds') - time.loader - time.communication - time.checkpoint - sum(within(run.eval).map(e => e.took || 0)) };
 }
-// Of each epoch of a run, from what metrics.jsonl counts since a part's start. An evaluation belongs to the epoch that it ends,
-// though it takes its time from the next one's beginning.
+// Returns how the time of each epoch of a run was spent. metrics.jsonl counts the times from the start of a part. The
+// evaluation after an epoch counts for that epoch, although it runs at the beginning of the next one.
 function times_of_epochs(run) {
   const rows = run.epochs.map((r, i) => {
     const one_before = run.epochs[i - 1], before = one_before && one_before.part === r.part ? one_before : null;
@@ -739,7 +746,8 @@ function times_of_epochs(run) {
   rows.forEach(r => SHARES.forEach(([name]) => { r[name] = Math.max(0, r[name] || 0); }));
   return rows;
 }
-// Of a whole run: as it counts it itself, which is of its last part; of several, and where it does not, the sum of the epochs.
+// Returns how the time of a whole run was spent. The run's own count covers only its last part. A run of several parts,
+// or without such a count, gets the sum of its epochs.
 function time_of(run) {
   const of = run.summary.time || run.time_spent, parts = run.events.filter(e => e.event === 'start').length;
   if (of && known(of.seconds) && parts < 2) {
@@ -751,7 +759,7 @@ function time_of(run) {
 }
 const square = color => el('span', { class: 'sw', style: `background:${color}` });
 
-// Stacked bars, one for each epoch.
+// Draws stacked bars, one for each epoch.
 function bars(title, rows) {
   const figure = el('figure', {}, el('div', { class: 'head' }, el('h3', {}, title)), el('div', { class: 'key' }, SHARES.filter(([name]) => rows.some(r => r[name] > 0)).map(([, text, color]) => el('span', {}, square(color), text))));
   const holder = el('div', { style: 'position:relative' }), tip = el('div', { class: 'tip', hidden: '', role: 'status' });
@@ -793,7 +801,7 @@ function bars(title, rows) {
   on_width(holder, draw);
   return figure;
 }
-// One bar for all: parts are [name, text, color, seconds].
+// Draws one bar for the whole time. parts: [name, text, color, seconds].
 function whole_bar(title, parts, seconds) {
   const shown = parts.filter(p => p[3] > 0);
   let x = 0;
@@ -840,7 +848,7 @@ function confusion_table(e, names) {
       return cell;
     }))))));
 }
-// What is not 0: [true class, prediction, count].
+// Returns the entries of the confusion matrix that are not 0, as [true class, prediction, count].
 function pairs_of(e) {
   if (!e.confusion) return list(e.confusions);
   return e.confusion.flatMap((row, i) => list(row).map((n, j) => [i, j, n])).filter(pair => pair[2] > 0);
@@ -850,7 +858,7 @@ function totals_of(pairs) {
   for (const [i, , n] of pairs) totals[i] = (totals[i] || 0) + n;
   return totals;
 }
-// Many classes: a point for each pair, in eight strengths.
+// Draws the confusion matrix of many classes: one point for each pair, in eight strengths.
 function confusion_map(e, names) {
   const pairs = pairs_of(e), totals = totals_of(pairs), levels = Array.from({ length: 8 }, () => []), n = names.length;
   for (const [i, j, v] of pairs) levels[Math.min(7, Math.floor(8 * Math.sqrt(v / totals[i])))].push(`M${+j} ${+i}h1v1h-1z`);
@@ -975,7 +983,7 @@ function show_configuration() {
 const METHOD = 'Every round measures every arrangement once, beginning with another one each time, so that a machine that grows slower or faster does so for all; ranks that take no part in one sleep, and a rank has the same number of threads in each. A measurement is a number of updates that was fixed after warming up, timed by the slowest rank, after one update outside of it. On CPU ranks the same updates are then made without communication, every rank by itself at the same time. docs/benchmarks.md has the formulas.';
 const range = (low, high) => known(low) && known(high) ? `${number(low, 5)} to ${number(high, 5)}` : DASH;
 
-// What differs in the number of ranks alone is one line.
+// Returns the lines of the charts. Arrangements that differ only in their number of ranks are one line.
 function series_of(bench) {
   const all = list(bench.arrangements).filter(a => !a.failure && known(a.images_per_second)), found = [];
   for (const base of all.filter(a => a.efficiency_over === a.arrangement))
@@ -1028,7 +1036,7 @@ function show_theme() {
     else document.documentElement.dataset.theme = theme;
   });
 }
-// On paper nothing can be opened.
+// Opens closed details for printing, because nothing can be opened on paper.
 let opened = [];
 addEventListener('beforeprint', () => {
   opened = [...document.querySelectorAll('details:not([open])')].filter(d => d.textContent.length < 4000);

@@ -6,9 +6,14 @@
 #include "tools/report/series.h"
 #include "run/metrics_reader.h"
 
-enum { EVENTS_MAX = 500, TEXT_BYTES_MAX = 4096, CHANGES_MAX = 200 }; // warnings, and as many others; of what they hold
+enum {
+    EVENTS_MAX = 500,
+    TEXT_BYTES_MAX = 4096,
+    CHANGES_MAX = 200
+}; // most warnings, and other events; bytes of a text; changes
 
-// Columns of a series, by the names that they have in the file; a dot leads into an object. The first four are every one's.
+// Columns of the series, by their names in metrics.jsonl. "time_spent.seconds" is member seconds of object time_spent.
+// Every series begins with the four columns of PLACE.
 #define PLACE "update", "epoch", "seconds", "part"
 enum { UPDATE, EPOCH, SECONDS, PART, PLACE_COLUMNS };
 static const char *const train_columns[] = { PLACE, "train_loss", "train_accuracy", "learning_rate", "loss_scale",
@@ -22,12 +27,12 @@ static const char *const checkpoint_columns[] = { PLACE, "bytes", "held_seconds"
 
 typedef struct {
     ls_series *train, *epochs, *eval, *checkpoints;
-    cJSON *start, *spent, *events; // the last start; of the last record
-    int warnings, others;          // events so far
-    int64_t left_out;
-    double started, seconds_before;     // of the part: seconds since 1970; of training
-    double reached, epoch;              // the last update and epoch so far
-    double last[LS_SERIES_COLUMNS_MAX]; // record of the part; its update is NAN: none yet
+    cJSON *start, *spent, *events;      // last start event; time_spent of the last train record; kept events
+    int warnings, others;               // numbers of kept warnings and of other kept events
+    int64_t left_out;                   // events beyond EVENTS_MAX
+    double started, seconds_before;     // start of the part since 1970; training time before the part; in seconds
+    double reached, epoch;              // update of the last event; epoch of the last start or train record
+    double last[LS_SERIES_COLUMNS_MAX]; // last train record of the part; before the first one its update is NAN
     int last_ends_epoch;
 } collector;
 
@@ -44,7 +49,7 @@ static double number_of(const cJSON *event, const char *name) {
     return cJSON_IsNumber(item) ? item->valuedouble : NAN;
 }
 
-// Of training until the event, by the clock: not every event says it.
+// Returns the seconds of training until the event, from its time of day: not every event has the training time.
 static double seconds_of(const collector *c, const ls_metrics_line *line) {
     return line->part ? c->seconds_before + fmax(0, line->time - c->started) : NAN;
 }
@@ -63,13 +68,13 @@ static void on_train(collector *c, const ls_metrics_line *line) {
     c->spent = cJSON_Duplicate(ls_json_get(line->json, "time_spent"), 1);
 }
 
-// The last record of a part, where it ends no epoch.
+// Adds the last record of a part to the epochs, unless it ended an epoch and is there already.
 static void end_part(collector *c) {
     if (!isnan(c->last[UPDATE]) && !c->last_ends_epoch) ls_series_add(c->epochs, c->last);
     c->last[UPDATE] = NAN;
 }
 
-// `seconds` of these events is what they took.
+// Adds an evaluation or checkpoint, whose `seconds` is its duration: it becomes the last column, `took`.
 static void on_taking(
     const collector *c, const ls_metrics_line *line, ls_series *series, const char *const *columns, int count) {
     double values[LS_SERIES_COLUMNS_MAX];
@@ -167,7 +172,7 @@ static void open_series(collector *c, int rows) {
     c->checkpoints = ls_series_new(checkpoint_columns, COUNT(checkpoint_columns), rows);
 }
 
-// Takes start and events.
+// Adds the members to object, which takes ownership of start and events.
 static void put(collector *c, int64_t damaged, cJSON *object) {
     if (c->start) ls_json_add_item(object, "start", c->start);
     if (c->spent) ls_json_add_item(object, "time_spent", ls_json_copy(c->spent));

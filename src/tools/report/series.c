@@ -5,18 +5,19 @@
 #include <stdlib.h>
 #include "base/memory.h"
 
-typedef struct { // of the rows of a bucket; low_at, high_at: numbers of the rows, -1 while all are unknown
+// One column of a bucket: the lowest and highest value and the numbers of their rows, -1 while no value is known.
+typedef struct {
     double low, high;
     int64_t low_at, high_at;
 } extent;
 
 struct ls_series {
     const char *const *names;
-    int columns, capacity;   // buckets
-    int count;               // used
-    int64_t stride, in_last; // rows of a bucket; of the last one
-    int64_t rows;            // that came so far
-    extent *extents;         // capacity x columns
+    int columns, capacity;   // capacity: most buckets
+    int count;               // buckets in use
+    int64_t stride, in_last; // rows of a full bucket; rows in the last bucket
+    int64_t rows;            // rows added so far
+    extent *extents;         // [capacity][columns]
 };
 
 ls_series *ls_series_new(const char *const *names, int columns, int rows) {
@@ -77,7 +78,8 @@ void ls_series_add(ls_series *series, const double *values) {
     series->rows++;
 }
 
-// A bucket of one row is that row; of several two, which have the lowest and the highest in the order in which they came.
+// Writes the values of a column. A bucket of one row gives one value. A bucket of several rows gives two: the lowest
+// and the highest, in the order in which they came.
 static void put_values(const ls_series *series, int column, FILE *file) {
     const char *before = "[";
     for (int b = 0; b < series->count; b++) {
