@@ -1,16 +1,18 @@
-# The CUDA device: a plugin that `train` opens at run time (src/device/cuda/), and its emulation for tests.
+# Builds the CUDA device: a plugin that `train` opens at run time (src/device/cuda/), and its emulation for tests.
 
 set(LOCKSTEP_CUDA "auto" CACHE STRING "build the CUDA plugin: auto (where nvcc is found), on or off")
 set(LOCKSTEP_CUDA_ARCHITECTURES "80-real;90-real;100" CACHE STRING "GPU architectures of the plugin; the last also as PTX for newer ones")
 option(LOCKSTEP_EMULATED_CUDA "build the emulated CUDA device, for tests" ON)
 set(LOCKSTEP_CUDA_ROOT "" CACHE PATH "CUDA toolkit, as scripts/fetch-cuda.sh makes it (empty: nvcc on the PATH, CUDA_HOME or /usr/local/cuda)")
 
-# What the plugin needs of the program, a second time: base/, the operators' checks, measured choices and their cache, batch norm's rule.
+# Gives the plugin its own copy of the program's code that it needs: base/, the checks of the operators, the measured
+# choices of algorithms and their cache, and the rule of batch norm.
 function(lockstep_cuda_link target)
   target_include_directories(${target} PRIVATE "${CMAKE_SOURCE_DIR}/src")
   target_sources(${target} PRIVATE "${CMAKE_SOURCE_DIR}/src/device/op_check.c" "${CMAKE_SOURCE_DIR}/src/device/algorithm_cache.c"
     "${CMAKE_SOURCE_DIR}/src/device/algorithm_choice.c" "${CMAKE_SOURCE_DIR}/src/device/gpu/norm_rule.c")
-  string(REGEX MATCHALL "[0-9]+" built_for "${LOCKSTEP_CUDA_ARCHITECTURES}") # for the message that a GPU is too old
+  # The lowest architecture and the list of all, for the message about a GPU that is too old.
+  string(REGEX MATCHALL "[0-9]+" built_for "${LOCKSTEP_CUDA_ARCHITECTURES}")
   list(SORT built_for COMPARE NATURAL)
   list(GET built_for 0 lowest)
   list(JOIN built_for ", sm_" built_for)
@@ -22,7 +24,8 @@ function(lockstep_cuda_link target)
 endfunction()
 
 # lockstep_cuda_find(OUT)
-#   OUT is true where nvcc, cuDNN and cuBLASLt are there and the plugin is wanted; else a line says what is missing.
+#   Sets OUT to true if the plugin is wanted and nvcc, cuDNN and cuBLASLt are found. If a part is missing, prints its
+#   name, or fails if LOCKSTEP_CUDA is on.
 function(lockstep_cuda_find out)
   set(${out} FALSE PARENT_SCOPE)
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/device/cuda/*.c" "${CMAKE_SOURCE_DIR}/src/device/cuda/kernels/*.cu")
@@ -33,7 +36,8 @@ function(lockstep_cuda_find out)
   if(wanted STREQUAL "off" OR NOT sources)
     return()
   endif()
-  if(NOT "${LOCKSTEP_CUDA_ROOT}" STREQUAL "${LOCKSTEP_CUDA_ROOT_BEFORE}") # another toolkit: nothing found in the first one stays
+  # If the user names another toolkit, forget the files found in the previous one.
+  if(NOT "${LOCKSTEP_CUDA_ROOT}" STREQUAL "${LOCKSTEP_CUDA_ROOT_BEFORE}")
     foreach(part NVCC CUDNN_INCLUDE CUBLAS_INCLUDE NCCL_INCLUDE CUDART CUDNN CUBLASLT NCCL)
       unset(LOCKSTEP_${part} CACHE)
     endforeach()
@@ -42,7 +46,7 @@ function(lockstep_cuda_find out)
   set(first "")
   if(LOCKSTEP_CUDA_ROOT)
     get_filename_component(first "${LOCKSTEP_CUDA_ROOT}" ABSOLUTE BASE_DIR "${CMAKE_SOURCE_DIR}")
-    find_program(LOCKSTEP_NVCC nvcc PATHS "${first}/bin" NO_DEFAULT_PATH) # this one or none
+    find_program(LOCKSTEP_NVCC nvcc PATHS "${first}/bin" NO_DEFAULT_PATH) # only in the toolkit that the user named
   else()
     find_program(LOCKSTEP_NVCC nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda/bin PATH_SUFFIXES bin)
   endif()
@@ -60,7 +64,7 @@ function(lockstep_cuda_find out)
     find_library(LOCKSTEP_CUDNN NAMES cudnn libcudnn.so.9 ${where})
     find_library(LOCKSTEP_CUBLASLT NAMES cublasLt libcublasLt.so.13 libcublasLt.so.12 ${where})
     find_library(LOCKSTEP_NCCL NAMES nccl libnccl.so.2 HINTS ${first} "${root}" "${LOCKSTEP_NCCL_INCLUDE}/.."
-      PATH_SUFFIXES lib64 lib targets/x86_64-linux/lib) # only its folder is used: opened at run time
+      PATH_SUFFIXES lib64 lib targets/x86_64-linux/lib) # for its folder only: NCCL is opened at run time
     if(NOT LOCKSTEP_NCCL_INCLUDE)
       message(STATUS "the CUDA plugin is for one GPU: nccl.h not found")
     endif()
@@ -81,8 +85,9 @@ function(lockstep_cuda_find out)
 endfunction()
 
 # lockstep_cuda_plugin()
-#   bin/lockstep_cuda.so, next to the program, where lockstep_cuda_find finds a toolkit; what the program knows of its build; its
-#   emulation. A macro, as enable_language wants it.
+#   Builds bin/lockstep_cuda.so next to the program if lockstep_cuda_find finds a toolkit. Also makes the header that
+#   tells the program the plugin's versions, and with BUILD_TESTING the emulation. A macro, because enable_language
+#   must not be called in a function.
 macro(lockstep_cuda_plugin)
   lockstep_cuda_find(lockstep_has_cuda)
   if(lockstep_has_cuda)
@@ -90,7 +95,7 @@ macro(lockstep_cuda_plugin)
     set(CMAKE_CUDA_ARCHITECTURES "${LOCKSTEP_CUDA_ARCHITECTURES}")
     enable_language(CUDA)
     lockstep_cuda_add_plugin()
-    add_dependencies(train lockstep_cuda) # loaded, not linked: who builds the program wants both
+    add_dependencies(train lockstep_cuda) # the plugin is loaded, not linked, but building `train` must build it as well
     if(BUILD_TESTING)
       lockstep_cuda_add_plans()
     endif()
@@ -107,7 +112,7 @@ function(lockstep_cuda_add_plugin)
   lockstep_cuda_link(lockstep_cuda)
   target_sources(lockstep_cuda PRIVATE "${CMAKE_SOURCE_DIR}/src/system/library_search.c")
   target_include_directories(lockstep_cuda PRIVATE "${CMAKE_BINARY_DIR}/generated") # lockstep_cuda_build.h
-  if(LOCKSTEP_NCCL_INCLUDE) # opened at run time, when several ranks want it
+  if(LOCKSTEP_NCCL_INCLUDE) # NCCL is not linked: it is opened at run time if several ranks need it
     target_include_directories(lockstep_cuda SYSTEM PRIVATE "${LOCKSTEP_NCCL_INCLUDE}")
     target_compile_definitions(lockstep_cuda PRIVATE LS_WITH_NCCL)
   endif()
@@ -120,7 +125,8 @@ function(lockstep_cuda_add_plugin)
   lockstep_install_plugin(cuda lockstep_cuda)
 endfunction()
 
-# bin/cuda_plans: cuDNN's plans for described GPUs, which tests/device/cuda/test_cudnn_plans.sh calls. Needs no driver.
+# Builds bin/cuda_plans for tests/device/cuda/test_cudnn_plans.sh. The program makes cuDNN's plans for described GPUs,
+# without a GPU or a driver.
 function(lockstep_cuda_add_plans)
   add_executable(cuda_plans "${CMAKE_SOURCE_DIR}/tests/device/cuda/cudnn_plans.c" "${CMAKE_SOURCE_DIR}/tests/device/cuda/fused_plans.c"
     "${CMAKE_SOURCE_DIR}/src/device/cuda/cudnn_plans.c")
@@ -131,7 +137,7 @@ function(lockstep_cuda_add_plans)
   set_target_properties(cuda_plans PROPERTIES INSTALL_RPATH "${folders}")
 endfunction()
 
-function(lockstep_cuda_folders out) # of the libraries that the build found
+function(lockstep_cuda_folders out) # sets OUT to the folders of the libraries that the build found
   set(folders "")
   set(libraries "${LOCKSTEP_CUDART}" "${LOCKSTEP_CUDNN}" "${LOCKSTEP_CUBLASLT}")
   if(LOCKSTEP_NCCL)
@@ -146,8 +152,9 @@ function(lockstep_cuda_folders out) # of the libraries that the build found
 endfunction()
 
 # lockstep_cuda_versions(ROOM)
-#   build/generated/lockstep_cuda_build.h for ROOM: the versions that the plugin was built with, as their libraries number them, and
-#   the folders of its libraries, that of scripts/fetch-cuda.sh first; without a plugin the versions that this program knows.
+#   Writes build/generated/lockstep_cuda_build.h for ROOM. The header has the CUDA runtime and cuDNN versions that the
+#   plugin was built with, as numbered by those libraries, and the folders of the plugin's libraries. The folder that
+#   scripts/fetch-cuda.sh fills comes first. Without a plugin the header has the versions that this program knows.
 function(lockstep_cuda_versions room)
   set(runtime 13000)
   set(cudnn 90800)
@@ -181,9 +188,10 @@ function(lockstep_cuda_versions room)
 endfunction()
 
 # lockstep_cuda_emulation()
-#   bin/emulated/lockstep_cuda.so: the plugin's own files, without NVIDIA's libraries, against tests/emulation; and the emulation's
-#   tests. Needs a C++ compiler, no CUDA. The program does not depend on it: before tests/.../test_NAME.sh runs by hand, build `train`
-#   and `lockstep_cuda_emulated`. Test programs that open it depend on it (lockstep_tests).
+#   Builds bin/emulated/lockstep_cuda.so and the tests of the emulation. It has the plugin's own source files,
+#   compiled with tests/emulation in place of CUDA and NVIDIA's libraries. It needs a C++ compiler. The program does
+#   not depend on it: build `train` and `lockstep_cuda_emulated` before you run a tests/.../test_NAME.sh by hand. Test
+#   programs that open the emulation depend on it (lockstep_tests).
 macro(lockstep_cuda_emulation)
   file(GLOB lockstep_emulation CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/emulation/*.cc")
   if(lockstep_emulation AND LOCKSTEP_EMULATED_CUDA)
@@ -198,14 +206,14 @@ macro(lockstep_cuda_emulation)
   endif()
 endmacro()
 
-# nccl.c is in this test, against tests/emulation/nccl.h, whose functions the test has.
+# This test includes nccl.c. It is compiled with tests/emulation/nccl.h, whose functions the test itself defines.
 set_source_files_properties("${CMAKE_SOURCE_DIR}/tests/device/cuda/test_nccl_calls.c" PROPERTIES
   INCLUDE_DIRECTORIES "${CMAKE_SOURCE_DIR}/tests/emulation" COMPILE_DEFINITIONS LS_WITH_NCCL)
 
 function(lockstep_cuda_emulated target)
   target_include_directories(${target} BEFORE PRIVATE "${CMAKE_SOURCE_DIR}/tests/emulation")
   target_compile_definitions(${target} PRIVATE LS_EMULATED_CUDA)
-  # as on the device: values may be read as other types, and nothing is fused that does not say so
+  # as on the device: kernels may read values as other types, and a multiply-add is fused only where the code says so
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fno-strict-aliasing> -ffp-contract=off)
   set_target_properties(${target} PROPERTIES CXX_STANDARD 17 CXX_EXTENSIONS ON)
 endfunction()
@@ -216,7 +224,7 @@ function(lockstep_cuda_add_emulation)
   list(FILTER emulation EXCLUDE REGEX "/test_")
   list(FILTER sources EXCLUDE REGEX "/(libraries|cudnn_conv|cublaslt|cudnn_plans|nccl)\\.c$")
   set(runtime ${emulation})
-  list(FILTER runtime EXCLUDE REGEX "/(libraries\\.c|peers\\.cc)$") # they need the device's own files
+  list(FILTER runtime EXCLUDE REGEX "/(libraries\\.c|peers\\.cc)$") # these two need the plugin's own source files
   add_executable(test_emulation_runtime ${runtime} "${CMAKE_SOURCE_DIR}/tests/emulation/test_emulation.cc")
   lockstep_cuda_emulated(test_emulation_runtime)
   target_include_directories(test_emulation_runtime PRIVATE "${CMAKE_SOURCE_DIR}/src")
@@ -226,7 +234,8 @@ function(lockstep_cuda_add_emulation)
   if(NOT sources)
     return()
   endif()
-  # A .cu file is C++ here and CUDA in the plugin, but has one language in a folder's whole build: included by a .cc file.
+  # A .cu file must be C++ here and CUDA in the plugin, but a file has one language in the whole CMake directory. So a
+  # generated .cc file includes it.
   set(kernels ${sources})
   list(FILTER kernels INCLUDE REGEX "\\.cu$")
   list(FILTER sources EXCLUDE REGEX "\\.cu$")

@@ -1,5 +1,5 @@
-# Run at build time: writes OUT, a file of C with the bytes of FILES (names in FOLDER, commas in between): page.css is the array
-# ls_page_css of ls_page_css_bytes bytes.
+# Runs at build time. Writes OUT, a C file with the bytes of FILES (names in FOLDER, separated by commas). The bytes of
+# page.css become the array ls_page_css, with its length in ls_page_css_bytes.
 string(REPLACE "," ";" files "${FILES}")
 set(text "#include <stddef.h>\n")
 foreach(file IN LISTS files)

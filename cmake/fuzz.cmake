@@ -1,8 +1,8 @@
 # lockstep_fuzz(FOLDER)
-#   Every fuzz_NAME.c of FOLDER is a fuzz target (see its target.h). Test "fuzz.NAME" is the target with a main that runs the inputs
-#   in FOLDER/corpus/NAME and in build/generated/fuzz/corpus/NAME; it fails if there are none. With LOCKSTEP_FUZZ (clang;
-#   scripts/fuzz.sh) the target is linked with libFuzzer instead, as program fuzz_NAME, and all of Lockstep tells it which branches
-#   were taken.
+#   Every fuzz_NAME.c in FOLDER is a fuzz target (see target.h there). Test "fuzz.NAME" runs the target on the inputs
+#   in FOLDER/corpus/NAME and in build/generated/fuzz/corpus/NAME. The test fails without inputs. With LOCKSTEP_FUZZ
+#   (clang only; see scripts/fuzz.sh), program fuzz_NAME is linked with libFuzzer instead, and all of Lockstep is
+#   compiled to report the branches that it takes.
 option(LOCKSTEP_FUZZ "build the fuzz targets with clang's libFuzzer" OFF)
 if(LOCKSTEP_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link)

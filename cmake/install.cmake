@@ -1,19 +1,21 @@
-# Where things go with cmake --install, and the packages that cpack makes of it.
+# Installs the program (cmake --install), and makes packages of it (cpack).
 #
-#   lib/lockstep/train, lockstep_cuda.so    the program and, beside it, its device plugins: it looks there for them
-#   bin/lockstep-train                      a link to it: "train" is too general a name for a PATH
-#   share/lockstep/configs, scripts         found from the program's own place (src/system/installed.h): nothing has the prefix in it
-#   share/doc/lockstep, share/man, completions
-# Components: program, a plugin's name (cuda), doc.
+#   lib/lockstep/train, lockstep_cuda.so    the program and its device plugins, which it looks for in its own folder
+#   bin/lockstep-train                      a link to the program: "train" is too general a name for a command in PATH
+#   share/lockstep/configs, scripts         the program finds them by its own path (src/system/installed.h), so no file
+#                                           has the prefix in it
+#   share/doc/lockstep, share/man, and the completions of bash and zsh
+# Components: program, doc, and the name of each plugin (cuda).
 
 include(GNUInstallDirs)
-# What is installed searches libraries as the build does. Else the build's files have room in their search path for another one, an empty
-# entry: the linker takes that for the current folder, and would load whatever lies there.
+# Installed files search libraries in the same folders as the files of the build. Without this setting CMake pads the
+# search path of the build's files, to make room for the installed one. The padding is an empty entry, which the loader
+# takes for the current folder: it would load any library that is there.
 set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
 set(CMAKE_BUILD_WITH_INSTALL_RPATH ON)
 
 # lockstep_install()
-#   The program, what it reads and what is said of it.
+#   Installs the program, the files that it reads, and its documentation.
 function(lockstep_install)
   install(TARGETS train DESTINATION lib/lockstep COMPONENT program)
   install(CODE "
@@ -36,6 +38,7 @@ function(lockstep_install)
 endfunction()
 
 # lockstep_install_plugin(NAME TARGET)
+#   Installs plugin TARGET beside the program, as component NAME.
 function(lockstep_install_plugin name target)
   install(TARGETS ${target} LIBRARY DESTINATION lib/lockstep COMPONENT ${name})
   set_property(GLOBAL APPEND PROPERTY lockstep_plugin_components ${name})
@@ -43,8 +46,8 @@ function(lockstep_install_plugin name target)
 endfunction()
 
 # lockstep_packages()
-#   Target `deb`: the packages lockstep, lockstep-doc, and lockstep-cuda if the plugin is built, in the build's folder. It first builds what
-#   they contain, which `cpack -G DEB` does not.
+#   Defines target `deb`, which makes the packages lockstep, lockstep-doc and, if the plugin is built, lockstep-cuda,
+#   in the build folder. The target first builds their content, which `cpack -G DEB` alone does not do.
 macro(lockstep_packages)
   get_property(lockstep_plugin_components GLOBAL PROPERTY lockstep_plugin_components)
   get_property(lockstep_plugin_targets GLOBAL PROPERTY lockstep_plugin_targets)
@@ -67,7 +70,8 @@ macro(lockstep_packages)
   foreach(plugin ${lockstep_plugin_components})
     string(TOUPPER "${plugin}" upper)
     set(CPACK_DEBIAN_${upper}_PACKAGE_NAME lockstep-${plugin})
-    set(CPACK_DEBIAN_${upper}_PACKAGE_DEPENDS "lockstep (= ${PROJECT_VERSION})") # the vendor's libraries are no packages of Debian
+    # Debian has no packages of the vendor's libraries.
+    set(CPACK_DEBIAN_${upper}_PACKAGE_DEPENDS "lockstep (= ${PROJECT_VERSION})")
   endforeach()
   include(CPack)
   add_custom_target(deb DEPENDS lockstep_help ${lockstep_plugin_targets} USES_TERMINAL VERBATIM

@@ -1,6 +1,7 @@
 # lockstep_jpeg(ROOM)
-#   ROOM decodes JPEG by libjpeg-turbo, where its headers are found (Debian: libjpeg62-turbo-dev); without it (or with
-#   -DLOCKSTEP_JPEG_TURBO=OFF) by stb_image alone. Other libraries of the same interface round otherwise and are not taken.
+#   Lets ROOM decode JPEG by libjpeg-turbo if its headers are found (Debian: libjpeg62-turbo-dev). Otherwise, or with
+#   -DLOCKSTEP_JPEG_TURBO=OFF, only stb_image decodes. Other libraries with the same interface are not used, because
+#   they round differently.
 function(lockstep_jpeg room)
   if(LOCKSTEP_JPEG_TURBO)
     find_package(JPEG QUIET)

@@ -1,6 +1,6 @@
 # lockstep_rooms(FILE)
-#   Reads the list of rooms, a line each: "data 5400 base config" has a budget of lines and the rooms that data includes. Sets
-#   lockstep_uses_NAME.
+#   Reads the list of rooms, one per line: "data 5400 base config" has the name, the budget of lines and the rooms that
+#   `data` includes. Sets lockstep_uses_NAME to the libraries of the included rooms.
 macro(lockstep_rooms file)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${file}")
   file(STRINGS "${file}" lockstep_rooms REGEX "^[a-z]")
@@ -12,7 +12,7 @@ macro(lockstep_rooms file)
 endmacro()
 
 # lockstep_plugins(FILE)
-#   Reads the table of device plugins: sets lockstep_plugins to their names.
+#   Reads the table of device plugins. Sets lockstep_plugins to their names.
 macro(lockstep_plugins file)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${file}")
   file(STRINGS "${file}" lockstep_plugins REGEX "^PLUGIN\\(")
@@ -20,14 +20,14 @@ macro(lockstep_plugins file)
 endmacro()
 
 # lockstep_room(NAME [LIBRARIES libraries...] [INCLUDES folders...])
-#   Library lockstep_NAME from every .c file below src/NAME, linked with the rooms that it includes. INCLUDES are the libraries'
-#   headers, for this room alone.
+#   Makes library lockstep_NAME from every .c file below src/NAME and links it with the rooms that it includes.
+#   INCLUDES are folders of the libraries' headers; only this room sees them.
 function(lockstep_room name)
   cmake_parse_arguments(ROOM "" "" "LIBRARIES;INCLUDES" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/${name}/*.c")
-  list(FILTER sources EXCLUDE REGEX "/kernels/[^/]*$") # compiled once per vector width, see below
+  list(FILTER sources EXCLUDE REGEX "/kernels/[^/]*$") # lockstep_vector_kernels compiles them, once per vector width
   foreach(plugin ${lockstep_plugins})
-    list(FILTER sources EXCLUDE REGEX "src/device/${plugin}/") # a file of its own: ${plugin}.cmake
+    list(FILTER sources EXCLUDE REGEX "src/device/${plugin}/") # ${plugin}.cmake builds the plugin
   endforeach()
   if(NOT LOCKSTEP_MPI)
     list(FILTER sources EXCLUDE REGEX "/comm_mpi[a-z_]*\\.c$")
@@ -40,8 +40,9 @@ function(lockstep_room name)
 endfunction()
 
 # lockstep_version(ROOM)
-#   build/generated/lockstep_version.h for ROOM: git's description of the tree, renewed at every build but rewritten only when it
-#   changed, so that nothing is compiled again without need; compiler, flags and library versions as configure found them.
+#   Writes build/generated/lockstep_version.h for ROOM: git's description of the tree, and the compiler, flags and
+#   library versions that CMake found at configure time. Every build describes the tree again, but rewrites the header
+#   only if it changed, so that nothing is compiled again without need.
 function(lockstep_version room)
   set(dnnl "")
   foreach(part MAJOR MINOR PATCH)
@@ -55,7 +56,7 @@ function(lockstep_version room)
   if(LOCKSTEP_SANITIZE)
     string(APPEND flags " -fsanitize=${LOCKSTEP_SANITIZE}")
   endif()
-  string(REGEX REPLACE "[ \"\\]+" " " flags "${flags}") # it becomes a string of C
+  string(REGEX REPLACE "[ \"\\]+" " " flags "${flags}") # the flags become a C string
   set(command ${CMAKE_COMMAND} "-DSOURCE=${CMAKE_SOURCE_DIR}" "-DOUT=${CMAKE_BINARY_DIR}/generated/lockstep_version.h"
     "-DVERSION=${PROJECT_VERSION}" "-DCOMPILER=${CMAKE_C_COMPILER_ID} ${CMAKE_C_COMPILER_VERSION} ${flags}"
     "-DLIBRARIES=oneDNN ${dnnl}, zlib ${ZLIB_VERSION_STRING}" -P "${CMAKE_SOURCE_DIR}/cmake/version.cmake")
@@ -66,15 +67,16 @@ function(lockstep_version room)
 endfunction()
 
 # lockstep_vector_kernels(ROOM FOLDER)
-#   Compiles every .c file of FOLDER several times into the room. LS_VL is the number of floats in a vector, and LS_KERNEL(name) in
-#   kernels.h appends it to the symbol. The processor decides at run time which are used:
-#     v1          tensors of few channels; without Winograd kernels, which need more
+#   Compiles every .c file of FOLDER several times into the room. LS_VL is the number of floats in a vector, and
+#   LS_KERNEL(name) in kernels.h appends it to the symbol. The program chooses a variant at run time, by the processor:
+#     v1          for tensors with few channels; without the Winograd kernels, which need more channels
 #     v8          AVX2
 #     v16         AVX-512
-#     v16n_bf16   AVX-512 that rounds to bfloat16
-#   _bf16 (LS_STORED_BF16): activations are bfloat16 in memory; without the files that know no activations.
-#   v16e (LS_EMULATED) has 16 floats on AVX2, so that tests cover the layouts of AVX-512 on any machine. Only tests are linked with
-#   it (lockstep_tests). It is compiled at -O1: -O3 takes two minutes over vectors of twice the registers' width.
+#     v16n_bf16   AVX-512 with instructions that round to bfloat16
+#   In variants with _bf16 (LS_STORED_BF16) activations are bfloat16 in memory; files without activations are left out.
+#   v16e (LS_EMULATED) has vectors of 16 floats on AVX2, so that tests cover the layouts of AVX-512 on any machine. Only
+#   tests are linked with it (lockstep_tests). It is compiled at -O1, because -O3 takes two minutes for vectors that are
+#   twice as wide as the registers.
 function(lockstep_vector_kernels room folder)
   file(GLOB sources CONFIGURE_DEPENDS "${folder}/*.c")
   if(NOT sources)
@@ -108,7 +110,7 @@ function(lockstep_vector_kernels room folder)
       add_library(${target} OBJECT ${variant_sources})
       target_include_directories(${target} PRIVATE "${CMAKE_SOURCE_DIR}/src")
       target_compile_definitions(${target} PRIVATE ${definition} $<$<BOOL:${storage}>:LS_STORED_BF16=1>)
-      # ISO mode turns contraction off; the kernels want fused multiply-add
+      # ISO C mode turns contraction off, but the kernels need fused multiply-add
       target_compile_options(${target} PRIVATE -O3 -ffp-contract=fast -Wno-psabi ${options_${width}})
       if(NOT width STREQUAL 16e)
         target_sources(lockstep_${room} PRIVATE $<TARGET_OBJECTS:${target}>)
@@ -118,11 +120,12 @@ function(lockstep_vector_kernels room folder)
 endfunction()
 
 # lockstep_program(NAME ROOM)
-#   Executable NAME from src/ROOM; a link to it stands at the repository's root (ignored by git) after a build without sanitizers.
+#   Makes executable NAME from src/ROOM. A build without sanitizers also makes a link to it in the root of the
+#   repository, which git ignores.
 function(lockstep_program name room)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/${room}/*.c")
   list(FILTER sources EXCLUDE REGEX "/main\\.c$")
-  add_library(lockstep_${room} STATIC ${sources}) # a library, so that tests reach it
+  add_library(lockstep_${room} STATIC ${sources}) # a library, so that tests can link it
   target_include_directories(lockstep_${room} PUBLIC "${CMAKE_SOURCE_DIR}/src")
   target_link_libraries(lockstep_${room} PUBLIC ${lockstep_uses_${room}})
   add_executable(${name} "${CMAKE_SOURCE_DIR}/src/${room}/main.c")
@@ -134,7 +137,7 @@ function(lockstep_program name room)
 endfunction()
 
 # lockstep_embed(ROOM FOLDER FILES...)
-#   FILES of FOLDER become a part of library lockstep_ROOM: embed.cmake says by which names.
+#   Embeds FILES of FOLDER in library lockstep_ROOM. embed.cmake describes the names of the arrays.
 function(lockstep_embed room folder)
   set(out "${CMAKE_BINARY_DIR}/generated/lockstep_embedded_${room}.c")
   list(JOIN ARGN "," names)
@@ -146,7 +149,7 @@ function(lockstep_embed room folder)
 endfunction()
 
 # lockstep_bench(NAME FOLDER USES rooms... [LIBRARIES libraries...] [INCLUDES folders...])
-#   Executable NAME from FOLDER, built only when it is asked for: cmake --build BUILD --target NAME.
+#   Defines executable NAME from FOLDER. It is built only on request: cmake --build BUILD --target NAME.
 function(lockstep_bench name folder)
   cmake_parse_arguments(BENCH "" "" "USES;LIBRARIES;INCLUDES" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/${folder}/*.c")
@@ -157,7 +160,8 @@ function(lockstep_bench name folder)
 endfunction()
 
 # lockstep_injected(NAME SOURCE)
-#   Executable NAME: the program, linked so that our calls of the functions that SOURCE defines as __wrap_... go through it.
+#   Makes executable NAME: the program, linked with SOURCE. Where SOURCE defines __wrap_FUNCTION, Lockstep's calls of
+#   FUNCTION go there instead.
 function(lockstep_injected name source)
   file(STRINGS "${source}" lines REGEX "^[a-zA-Z].* [*]*__wrap_[a-z]")
   file(STRINGS "${source}" rows REGEX "^(PASS|PASS_AT|PASS_RECORDED|PASS_FILE|LIBRARY|MAKES|ENDS)\\(")
@@ -168,14 +172,17 @@ function(lockstep_injected name source)
   endforeach()
   add_executable(${name} "${CMAKE_SOURCE_DIR}/src/cli/main.c" "${source}")
   set_target_properties(${name} PROPERTIES LINK_DEPENDS "${source}")
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${source}") # the names above
+  # Configure again if SOURCE changes: the names above come from it.
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${source}")
   target_link_libraries(${name} PRIVATE lockstep_cli)
   target_link_options(${name} PRIVATE ${options})
 endfunction()
 
 # lockstep_mpich()
-#   train_mpich and test_dist_ranks_mpich, for tests/dist/test_mpich.sh: the programs of those names with src/dist compiled for MPICH, where
-#   one is installed beside the build's MPI. The other rooms do not know MPI; they are linked as files, without what dist brings along.
+#   Makes train_mpich and test_dist_ranks_mpich for tests/dist/test_mpich.sh, if MPICH is installed beside the build's
+#   MPI. They are the programs train and test_dist_ranks with src/dist compiled for MPICH. The other rooms do not use
+#   MPI, so their libraries are reused. They are linked as files, because their targets would bring lockstep_dist with
+#   them.
 function(lockstep_mpich)
   pkg_check_modules(MPICH QUIET IMPORTED_TARGET mpich)
   if(NOT MPICH_FOUND OR NOT LOCKSTEP_MPI OR LOCKSTEP_SANITIZE OR MPI_C_LIBRARIES MATCHES "mpich")
@@ -199,7 +206,7 @@ function(lockstep_mpich)
   foreach(program train test_dist_ranks)
     get_target_property(sources ${program} SOURCES)
     add_executable(${program}_mpich ${sources})
-    add_dependencies(${program}_mpich ${program}) # the rooms
+    add_dependencies(${program}_mpich ${program}) # builds the rooms' libraries first
     target_include_directories(${program}_mpich PRIVATE "${CMAKE_SOURCE_DIR}/tests")
     target_link_libraries(${program}_mpich PRIVATE -Wl,--start-group ${libraries} -Wl,--end-group)
   endforeach()
@@ -207,7 +214,8 @@ function(lockstep_mpich)
 endfunction()
 
 # lockstep_test_name(OUT FOLDER SOURCE)
-#   The name of a test: its rooms and its own, with dots in between. FOLDER/dist/watch/test_heartbeat.c is dist.watch.heartbeat.
+#   Sets OUT to the name of a test: its folders and its own name, joined by dots. FOLDER/dist/watch/test_heartbeat.c is
+#   dist.watch.heartbeat.
 function(lockstep_test_name out folder source)
   file(RELATIVE_PATH name "${folder}" "${source}")
   string(REGEX REPLACE "test_([^/]*)\\.[a-z]+$" "\\1" name "${name}")
@@ -216,10 +224,12 @@ function(lockstep_test_name out folder source)
 endfunction()
 
 # lockstep_tests(FOLDER)
-#   test_NAME.c in a room of FOLDER is a cmocka program "ROOM.NAME", test_ROOM_NAME, linked with everything; test_NAME.sh is a script of that
-#   name, called with the folder of the built programs as its argument. Exit status 77 is a skipped test (it prints the reason).
-#   Scripts start several ranks, which wait for each other for a good part of the time: each takes two of ctest's jobs (-j), which may be
-#   twice the cores. They share nothing: folders, process numbers, hosts and ports are a script's own.
+#   Makes a test of every test_NAME.c and test_NAME.sh below FOLDER. FOLDER/ROOM/test_NAME.c is test ROOM.NAME: a
+#   cmocka program test_ROOM_NAME, linked with all rooms. FOLDER/ROOM/test_NAME.sh is test ROOM.NAME: a script whose
+#   argument is the folder of the built programs. A test with exit status 77 is skipped; it prints the reason. Scripts
+#   start several ranks, which spend much of their time waiting for each other. So each script counts as two of
+#   ctest's jobs (-j), and -j may be twice the number of cores. Scripts share nothing: each has its own folders,
+#   process numbers, hosts and ports.
 function(lockstep_tests folder)
   pkg_check_modules(CMOCKA IMPORTED_TARGET cmocka)
   if(NOT CMOCKA_FOUND)
@@ -233,7 +243,7 @@ function(lockstep_tests folder)
     add_executable(${target} "${source}")
     target_include_directories(${target} PRIVATE "${folder}")
     target_link_libraries(${target} PRIVATE lockstep_cli PkgConfig::CMOCKA)
-    if(test MATCHES "^device\\.") # they set the width of vectors
+    if(test MATCHES "^device\\.") # these tests choose the width of vectors
       target_sources(${target} PRIVATE $<TARGET_OBJECTS:lockstep_kernels_v16e> $<TARGET_OBJECTS:lockstep_kernels_v16e_bf16>)
     endif()
     file(STRINGS "${source}" opens_emulated REGEX "cuda_(device|ranks)\\.h\"" LIMIT_COUNT 1)
@@ -244,9 +254,9 @@ function(lockstep_tests folder)
     set_tests_properties(${test} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 1800)
   endforeach()
   lockstep_injected(train_injected "${folder}/support/inject.c")
-  add_executable(newest_checkpoint "${folder}/support/newest_checkpoint.c") # for tests/fault/power_loss.py
+  add_executable(newest_checkpoint "${folder}/support/newest_checkpoint.c") # used by tests/fault/power_loss.py
   target_link_libraries(newest_checkpoint PRIVATE lockstep_cli)
-  add_executable(plant_plans "${folder}/support/plant_plans.c") # for tests/train/test_autotune.sh
+  add_executable(plant_plans "${folder}/support/plant_plans.c") # used by tests/train/test_autotune.sh
   target_link_libraries(plant_plans PRIVATE lockstep_cli)
   lockstep_injected(train_flipped "${folder}/support/flip.c")
   lockstep_injected(train_unsound "${folder}/support/unsound.c")

@@ -1,5 +1,6 @@
-# Run at build time: writes OUT from git's description of SOURCE; without git, or where SOURCE is no checkout of its own (a copy, also inside of
-# another repository), from carry/commit, where scripts/carry.sh wrote it; else from VERSION.
+# Runs at build time. Writes the header OUT with VERSION, git's description of SOURCE, COMPILER and LIBRARIES. If git
+# is missing, or SOURCE is not the root of a checkout (for example a copy inside another repository), carry/commit
+# replaces the description; scripts/carry.sh writes that file. Without that file there is no description.
 find_program(GIT git)
 set(described "")
 if(GIT)

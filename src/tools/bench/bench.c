@@ -142,8 +142,8 @@ static size_t bytes_of(const ls_bench_arrangement *a) {
 
 // Agrees on the status of a step of arrangement `index`. Ranks outside the arrangement sleep until then. If one rank
 // fails during training, the other ranks of the arrangement still wait for it and cannot agree, so the job ends. Three
-// kinds of failure are agreed on instead: numerical ones, which all ranks see; those of a rank that trains alone; and
-// those at opening, on which the trainer has already agreed (`agreed`).
+// kinds of failure are agreed on instead: numerical failures, which all ranks see; failures of a rank that trains
+// alone; and failures at opening, on which the trainer has already agreed (`agreed`).
 static ls_status settle(ls_bench *bench, int index, ls_status status, int agreed) {
     const char *name = bench->plan.row[index].name;
     if (ls_failed(status)) status = ls_fail(status.code, "arrangement %s: %s", name, status.text);

@@ -20,7 +20,7 @@ void ls_bench_place_look(const char *host, ls_bench_place *place) {
     ls_cpus_detect(&cpus);
     place->quota = cpus.quota_cpus;
     if (cpus.mask_cpus > 0 && cpus.mask_cores > 0) place->cores_of_cpu = (double)cpus.mask_cores / cpus.mask_cpus;
-    (void)ls_cpu_mask_of_thread(&place->mask); // empty if the system does not say
+    (void)ls_cpu_mask_of_thread(&place->mask); // the mask stays empty if the system does not tell it
 }
 
 // Returns the cores that all ranks on one machine may use together, within the quota. first: the machine's lowest rank.

@@ -14,7 +14,8 @@
 #include "run/run_identity.h"
 
 enum { PATH_BYTES = 2 * LS_TEXT_BYTES };
-enum { ROWS_MAX = 2000, ROWS_MIN = 200, ROWS_OF_ALL = 24000 }; // rows of a series: most and least of a run; of all runs
+// A series of one run has at most ROWS_MAX rows. Many runs share ROWS_OF_ALL rows, but each may have ROWS_MIN.
+enum { ROWS_MAX = 2000, ROWS_MIN = 200, ROWS_OF_ALL = 24000 };
 
 // --- finding the folders -------------------------------------------------------------------------
 

@@ -6,7 +6,10 @@
 #include "base/json.h"
 #include "base/status.h"
 
-enum { LS_COLLECT_FOLDERS_MAX = 1000, LS_COLLECT_PICTURES_MAX = 8 }; // runs with pictures of mistakes
+enum {
+    LS_COLLECT_FOLDERS_MAX = 1000,
+    LS_COLLECT_PICTURES_MAX = 8
+}; // number of runs that keep pictures of their mistakes
 
 // Folders of runs and benchmarks, in the order of the user's paths.
 typedef struct {
@@ -21,7 +24,7 @@ LS_CHECKED ls_status ls_collect_find(const char *const *paths, int count, ls_col
 void ls_collect_free(ls_collected_folders *folders); // also after a failure
 
 // Adds `runs` and `benches` to data (ls_page_data). A benchmark has name, path and bench (bench.json). A run has the
-// members of ls_run_metrics_read and the following. Without the file, a member is missing.
+// members of ls_run_metrics_read and the members below. A member is missing if its file is missing.
 //   name, path   the folder's name; its path as the user gave it
 //   options      option -> value, as config.ini has it
 //   network      text of network.ini

@@ -6,11 +6,8 @@
 #include "tools/report/series.h"
 #include "run/metrics_reader.h"
 
-enum {
-    EVENTS_MAX = 500,
-    TEXT_BYTES_MAX = 4096,
-    CHANGES_MAX = 200
-}; // most warnings, and other events; bytes of a text; changes
+// Limits: warnings that are kept, and as many other events; bytes of a text in an event; changed options of an event.
+enum { EVENTS_MAX = 500, TEXT_BYTES_MAX = 4096, CHANGES_MAX = 200 };
 
 // Columns of the series, by their names in metrics.jsonl. "time_spent.seconds" is member seconds of object time_spent.
 // Every series begins with the four columns of PLACE.
