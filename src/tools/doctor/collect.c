@@ -220,10 +220,10 @@ static const struct {
 
 static void look_at_disk(const char *folder, ls_facts *facts) {
     struct statfs system;
-    // If the folder does not exist yet, takes the nearest parent that exists: the folder will be made in it.
+    // If the folder does not exist yet, takes the nearest parent that exists: the folder will be made in it. The loop
+    // also ends at ".", which can be missing (removed, or not accessible).
     ls_text_cut(facts->folder, sizeof facts->folder, "%s", folder ? folder : ".");
-    while (!ls_path_exists(facts->folder) &&
-           strcmp(facts->folder, ".") != 0) { // "." can be missing: removed, or not accessible
+    while (!ls_path_exists(facts->folder) && strcmp(facts->folder, ".") != 0) {
         char *slash = strrchr(facts->folder, '/');
         if (slash == facts->folder || !slash)
             ls_text_cut(facts->folder, sizeof facts->folder, slash ? "/" : ".");

@@ -374,8 +374,8 @@ static void add_fact(void *context, const char *name, const char *value, const c
     static const char *const must[] = { "program", "build", "mpi", "oneDNN" };
     const fingerprint *f = context;
     if (IS_ONE_OF(name, own)) return;
-    const int is_of_run =
-        path[0] && f->has_gpus && strcmp(name, "NVML") != 0; // a library that training on GPUs may use
+    // a library that training on GPUs may use
+    const int is_of_run = path[0] && f->has_gpus && strcmp(name, "NVML") != 0;
     (is_of_run || IS_ONE_OF(name, must) ? ls_fingerprint_add : ls_fingerprint_note)(f->out, name, "%s", value);
 }
 

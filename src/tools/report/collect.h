@@ -6,10 +6,8 @@
 #include "base/json.h"
 #include "base/status.h"
 
-enum {
-    LS_COLLECT_FOLDERS_MAX = 1000,
-    LS_COLLECT_PICTURES_MAX = 8
-}; // number of runs that keep pictures of their mistakes
+// The most folders of a report, and the number of runs that keep the pictures of their mistakes.
+enum { LS_COLLECT_FOLDERS_MAX = 1000, LS_COLLECT_PICTURES_MAX = 8 };
 
 // Folders of runs and benchmarks, in the order of the user's paths.
 typedef struct {
