@@ -110,8 +110,9 @@ static ls_status split(const char *set, const char *key, char *list, ls_sweep_ax
 static ls_status read_set(const char *set, ls_sweep_axis *axis) {
     char copy[2 * LS_TEXT_BYTES];
     const char *equals = strchr(set, '=');
-    char unused[LS_TEXT_BYTES];
-    if (!equals || strlen(set) >= sizeof copy) return look_up(set, "", axis, unused); // fails with a message
+    if (!equals) return ls_fail(LS_USAGE, "--set %s: expected section.key=value", set);
+    if (strlen(set) >= sizeof copy)
+        return ls_fail(LS_USAGE, "--set %.60s...: longer than %zu bytes", set, sizeof copy - 1);
     strcpy(copy, set);
     copy[equals - set] = 0;
     LS_TRY(split(set, copy, copy + (equals - set) + 1, axis));
