@@ -1,4 +1,4 @@
-// data_reading.h - opens a split of the data in a thread of its own, while the network and the device are opened.
+// data_reading.h - opens a split of the data in its own thread while the network and the device are opened.
 #ifndef LS_TRAIN_DATA_READING_H
 #define LS_TRAIN_DATA_READING_H
 
@@ -14,9 +14,10 @@ typedef struct {
     int started;
 } ls_data_reading;
 
-// Without a thread it opens the split at once: slower, but the same.
+// If no thread can be started, the split is opened before this returns: slower, but with the same result.
 void ls_data_reading_start(ls_data_reading *reading, const ls_config *cfg, ls_split split);
-// Waits; *out belongs to the caller, and is the same at every call. LS_DATA: the split cannot be read.
+// Waits until the split is open. The caller owns *out; later calls return the same pointer. LS_DATA: the split cannot
+// be read.
 LS_CHECKED ls_status ls_data_reading_finish(ls_data_reading *reading, ls_dataset **out);
 
 #endif

@@ -1,7 +1,7 @@
-// energy.h - joules of a run: what processors and GPUs have taken since it began, over all ranks.
+// energy.h - the energy in joules that processors and GPUs have used since the start of a run, over all ranks.
 //
-// A host's processors are counted by its first rank (system/powercap.h), a GPU by the first rank that has it
-// (system/monitor.h): the whole package and the whole card, whoever uses them.
+// The first rank of a host counts the host's processors (system/powercap.h). The first rank that uses a GPU counts it
+// (system/monitor.h). Counters cover the whole processor package and the whole card, including other users of them.
 #ifndef LS_TRAIN_ENERGY_H
 #define LS_TRAIN_ENERGY_H
 
@@ -12,11 +12,13 @@
 
 typedef struct ls_energy ls_energy;
 
-// All ranks call start and read alike. places: of all ranks, borrowed; root stands before /sys ("" outside tests).
+// ls_energy_start and ls_energy_read are collective. places: the places of all ranks, borrowed. root: a prefix of /sys,
+// "" except in tests.
 LS_CHECKED ls_status ls_energy_start(ls_comm *comm, const char *root, const ls_rank_info *places, ls_energy **out);
-// Until now. gpus: of all ranks, as ls_gpu_records_gather has them, or NULL. last: the run ends; before that, joules
-// are NAN while a GPU has no sample yet, so that they never fall.
+// Returns the energy used so far. gpus: the samples of all ranks from ls_gpu_records_gather, or NULL. last: set at the
+// end of the run. Before the end, joules are NAN while any GPU has no sample yet; otherwise the total would be too
+// small.
 LS_CHECKED ls_status ls_energy_read(ls_energy *energy, const ls_gpu_sample *gpus, int last, ls_run_energy *out);
-void ls_energy_free(ls_energy *energy); // one rank's own affair; NULL is allowed
+void ls_energy_free(ls_energy *energy); // not collective; NULL is allowed
 
 #endif

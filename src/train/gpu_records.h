@@ -1,4 +1,5 @@
-// gpu_records.h - what the GPUs of all ranks are doing, for the records of a run (system/monitor.h).
+// gpu_records.h - the state of the GPUs of all ranks (load, clock, memory, power), for the records of a run
+// (system/monitor.h).
 #ifndef LS_TRAIN_GPU_RECORDS_H
 #define LS_TRAIN_GPU_RECORDS_H
 
@@ -8,14 +9,15 @@
 
 typedef struct ls_gpu_records ls_gpu_records;
 
-// All ranks call each of these alike. *out is NULL on all ranks where no rank can look at a GPU; the others take that.
+// start, gather and sum are collective. *out is NULL on all ranks if no rank can monitor a GPU; gather and sum accept
+// NULL.
 LS_CHECKED ls_status ls_gpu_records_start(ls_comm *comm, const ls_device_info *facts, ls_gpu_records **out);
-// *samples: [world_size], the newest of each rank, on all of them, until the next
-// call; NULL where there are no records.
+// *samples: the newest sample of each rank, [world_size], on all ranks; valid until the next call. NULL if there are no
+// records.
 LS_CHECKED ls_status ls_gpu_records_gather(ls_gpu_records *records, const ls_gpu_sample **samples);
-// Since the start, over all ranks: the mean utilisation and clock, the highest of the rest.
-// samples is 0 where nothing is known.
+// Summarises the time since the start over all ranks: utilisation and clock are means, the other values maxima.
+// all->samples is 0 if nothing was measured.
 LS_CHECKED ls_status ls_gpu_records_sum(ls_gpu_records *records, ls_gpu_sample *all);
-void ls_gpu_records_free(ls_gpu_records *records); // one rank's own affair
+void ls_gpu_records_free(ls_gpu_records *records); // not collective
 
 #endif

@@ -1,10 +1,13 @@
-// picture_results.h - what the network makes of each picture of a set that is evaluated, and the evaluation in detail
-// (run/evaluation.h) that comes of it. Each picture is one rank's; the rows of all ranks are gathered, so that
-// every sum has one order.
+// picture_results.h - the network's result for each picture of an evaluated set, and the detailed evaluation
+// (run/evaluation.h) computed from these results. Each picture is evaluated by one rank. The rows of all ranks are then
+// gathered, so that sums are added in the same order for any number of ranks.
 //
-// A picture's row: label; prediction, the class of the largest logit, of equals the lowest, as accuracy has it; its
-// probability, by softmax in double, 0 where that is not a number; the label's place, the number of classes that are
-// likelier or as likely and lower; its loss, -log of the label's probability.
+// The row of a picture has these values:
+//   label
+//   prediction   the class with the largest logit; among equal logits the lowest class, as for accuracy
+//   probability  of the predicted class, by softmax in double; 0 if it is not a number
+//   place        number of classes ahead of the label: with a larger logit, or with an equal logit and a lower number
+//   loss         -log of the label's probability
 #ifndef LS_TRAIN_PICTURE_RESULTS_H
 #define LS_TRAIN_PICTURE_RESULTS_H
 
@@ -14,21 +17,23 @@
 
 typedef struct ls_picture_results ls_picture_results;
 
-// samples: of the set, over all ranks; not all of them need be added.
+// samples: number of pictures in the set, over all ranks. Not every picture has to be added.
 LS_CHECKED ls_status ls_picture_results_new(int64_t samples, int classes, ls_picture_results **out);
 void ls_picture_results_free(ls_picture_results *outcomes); // NULL is allowed
-// index: in the set, on this rank alone and once.
+// Adds a picture. index: its number in the set; each picture may be added only once and on one rank.
 void ls_picture_results_add(ls_picture_results *outcomes, int64_t index, int label, const double *logits);
-// All rows are on all ranks then. All ranks; once.
+// Gives all ranks the rows of all pictures. Collective; call it once.
 LS_CHECKED ls_status ls_picture_results_gather(ls_picture_results *outcomes, ls_comm *comm);
-// Mean loss and accuracy over all gathered rows, summed in the order of the set: the same bits for any number of ranks.
+// Returns the mean loss and the accuracy over all gathered rows. Sums follow the order of the set, so the result has
+// the same bits for any number of ranks.
 void ls_picture_results_mean(const ls_picture_results *outcomes, double *loss, double *accuracy);
-// Of all rows, of which there is one at least; without names, paths and pictures.
+// Evaluates all gathered rows; there must be at least one. Class names, and the paths and pictures of mistakes, are
+// still missing.
 LS_CHECKED ls_status ls_picture_results_evaluate(const ls_picture_results *outcomes, ls_evaluation **out);
-// Names of classes, and of mistakes path and picture, of the set that was evaluated.
+// Adds the names of the classes, and the path and the picture of each mistake. dataset: the evaluated set.
 LS_CHECKED ls_status ls_picture_results_illustrate(const ls_dataset *dataset, ls_evaluation *evaluation);
 
-// log(sum(exp(logits))); *best: the class of the largest, the first one.
+// Returns log(sum(exp(logits))). *best: the class with the largest logit; among equal logits the lowest class.
 double ls_log_sum(const double *logits, int classes, int *best);
 
 #endif

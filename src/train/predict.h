@@ -1,5 +1,5 @@
-// predict.h - what a network says of pictures: its logits for each, by the program that evaluates it in training
-// (compile.h, training = 0) on whatever device cfg says, in fp32; with eval.tta the weighted mean over all views
+// predict.h - computes a network's logits for pictures. It uses the program that evaluates in training (compile.h,
+// training = 0), on the device that cfg selects, in fp32. With eval.tta the logits are the weighted mean over all views
 // (views.h).
 #ifndef LS_TRAIN_PREDICT_H
 #define LS_TRAIN_PREDICT_H
@@ -9,27 +9,29 @@
 
 typedef struct ls_predictor ls_predictor;
 
+// The pointers are borrowed until the predictor is freed.
 typedef struct {
-    const ls_config *cfg;         // device.*, data.workers, data.prefetch, eval.tta
-    const ls_weights_info *facts; // these three are borrowed until the predictor is freed; cfg is not
+    const ls_config *cfg; // reads device.*, data.workers, data.prefetch, data.decoder, data.resize, eval.tta
+    const ls_weights_info *facts;
     const ls_safetensors *file;
     const char *const *paths;
-    int64_t count; // of paths, at least 1
+    int64_t count; // number of paths, at least 1
 } ls_predictor_options;
 
 typedef struct {
     const char *path;
     ls_status status;    // LS_DATA: this picture could not be read
-    const float *logits; // facts->graph->classes of them, until the next call
+    const float *logits; // one logit for each class; valid until the next call
 } ls_prediction;
 
-// One rank by itself. LS_STORAGE: the file lacks weights of the network; LS_DEVICE: as opening a device may fail.
+// Not collective: the calling rank works alone. LS_STORAGE: the file lacks weights of the network. LS_DEVICE: the
+// device cannot be opened.
 LS_CHECKED ls_status ls_predictor_new(const ls_predictor_options *options, ls_predictor **out);
 void ls_predictor_free(ls_predictor *predictor); // NULL is allowed
 const char *ls_predictor_why_not_gpu(
-    const ls_predictor *predictor); // one line, where device.type = auto took the cpu; or NULL
-// The next picture, in the order of paths; as many calls as there are paths. A picture's logits do not depend on the
-// other pictures. LS_NUMERIC: they are not finite.
+    const ls_predictor *predictor); // the reason, in one line, why device.type = auto chose the CPU; or NULL
+// Returns the next picture in the order of `paths`. Call it at most once for each path. A picture's logits do not
+// depend on the other pictures. LS_NUMERIC: the logits are not finite.
 LS_CHECKED ls_status ls_predictor_next(ls_predictor *predictor, ls_prediction *prediction);
 
 #endif

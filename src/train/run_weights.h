@@ -1,24 +1,25 @@
-// run_weights.h - the weights of a session: made for the start of a run, read from a file, written to one.
+// run_weights.h - the weights of a session: made for the start of a run, read from a file, written to a file.
 #ifndef LS_TRAIN_RUN_WEIGHTS_H
 #define LS_TRAIN_RUN_WEIGHTS_H
 
 #include "formats/weights_fit.h"
 #include "train/run_session.h"
 
-// Weights from the seed, and filters that whiten the training pictures. This rank alone.
+// Makes weights from the seed, and filters that whiten the training pictures. Not collective.
 LS_CHECKED ls_status ls_run_make_weights(ls_run_session *session);
-// With model.init: rank 0 reads that file, and all ranks get the weights that model.init_rules take from it; else
-// nothing is done. Without training, all of the network must be in the file. LS_USAGE: the file does not fit. Call
-// before the first update, and not if the run goes on from a checkpoint. Collective.
+// Without model.init this does nothing. Otherwise rank 0 reads that file, and all ranks get the weights that
+// model.init_rules take from it. If the run only evaluates, the file must contain the whole network. LS_USAGE: the file
+// does not fit. Call before the first update, but not if the run resumes from a checkpoint. Collective.
 LS_CHECKED ls_status ls_run_init_weights(ls_run_plan *plan, ls_run_session *session);
 
-// Compares what the file says of itself with the plan's data and network. This rank alone; path: for messages.
+// Compares the file's metadata with the plan's data and network. path is used in messages. Not collective.
 LS_CHECKED ls_status ls_run_fit_weights(
     const ls_run_plan *plan, const char *path, const ls_safetensors *file, ls_weights_fit **out);
-// Every rank reads the file. LS_USAGE or LS_STORAGE: it does not fit, or is damaged. Collective.
+// Reads the file on every rank. LS_USAGE or LS_STORAGE: the file does not fit or is damaged. Collective.
 LS_CHECKED ls_status ls_run_load_weights(ls_run_session *session, const char *path);
-// Rank 0 writes the weights after `updates` updates, or the average that stands for them. Collective.
+// Rank 0 writes the weights after `updates` updates, or the average if that is saved in their place. Collective.
 LS_CHECKED ls_status ls_run_save_weights(ls_run_session *session, int64_t updates, const char *path);
-LS_CHECKED ls_status ls_run_write_weights(const ls_run_session *session, const char *path); // this rank alone
+// Writes the weights. Not collective.
+LS_CHECKED ls_status ls_run_write_weights(const ls_run_session *session, const char *path);
 
 #endif

@@ -1,9 +1,9 @@
-// schedule.h - what changes from update to update by the options: learning rates, averages, rescaling of weights.
+// schedule.h - the values that options change from update to update: learning rates, averages, rescaling of weights.
 //
-// Options give moments in epochs. ls_schedule_new turns them into updates (positions.h); updates are counted from 0,
-// and a skipped update counts, too. A change at a moment (a milestone, a start) takes effect at the first update that
+// Options give moments in epochs. ls_schedule_new converts them to updates (positions.h). Updates are counted from 0,
+// and skipped updates count as well. A change at a moment (a milestone, a start) takes effect at the first update that
 // starts at that moment or later, as in torch.optim.lr_scheduler.MultiStepLR. Between two moments a rate follows the
-// samples consumed, so that a short last window moves it less than a whole one.
+// number of samples consumed, so a short last window changes it less than a whole window.
 #ifndef LS_TRAIN_SCHEDULE_H
 #define LS_TRAIN_SCHEDULE_H
 
@@ -16,39 +16,40 @@ enum { LS_MILESTONES_MAX = 32 };
 
 typedef struct {
     const ls_config *cfg;                  // borrowed
-    ls_batches batches;                    // an epoch's samples, updates and samples of an update are read
+    ls_batches batches;                    // supplies the samples and updates of an epoch and the samples of an update
     int64_t warmup, peak, end, period;     // ticks (positions.h)
-    int64_t milestones[LS_MILESTONES_MAX]; // updates: the first with the lower rate
+    int64_t milestones[LS_MILESTONES_MAX]; // updates: the first update with the lower rate
     int milestone_count;
-    int64_t average_start; // the update before which the average becomes a copy
+    int64_t average_start; // the average becomes a copy of the weights before this update
 } ls_schedule;
 
-// LS_USAGE: a list that is no list, or a period shorter than an update; *out is filled in all the same but for the
-// list.
+// LS_USAGE: schedule.milestones is not a list of numbers, or schedule.period is shorter than an update. *out is filled
+// in even then, except the milestones.
 LS_CHECKED ls_status ls_schedule_new(const ls_config *cfg, const ls_batches *batches, ls_schedule *out);
-// Factor of the learning rate in this update, 0..1: during schedule.warmup_epochs from warmup_start to 1 in a straight
-// line, then what config/schedules.def says of schedule.kind, but not below schedule.floor.
+// Returns the factor of the learning rate in this update, 0 to 1. During schedule.warmup_epochs it rises linearly from
+// schedule.warmup_start to 1. After that it follows schedule.kind (config/schedules.def), but is at least
+// schedule.floor.
 double ls_schedule_factor(const ls_schedule *schedule, int64_t update);
-// The same for a group of parameters with an end of its own.
+// Does the same for a group of parameters whose rate has its own end.
 double ls_schedule_rate_factor(const ls_schedule *schedule, const ls_rate_rule *rule, int64_t update);
-// Has the rate come to its end, so that it stays 0 (frozen_after, end)?
+// Whether the group's rate has ended, so that it stays 0 (frozen_after, end).
 int ls_schedule_rate_over(const ls_schedule *schedule, const ls_rate_rule *rule, int64_t update);
-// The moment at which the present fall of the factor ends, in ticks: the schedule's end, or the next restart. -1: the
-// kind has none.
+// Returns the moment in ticks at which the current fall of the factor ends: the end of the schedule, or the next
+// restart. -1: this kind of schedule has no such moment.
 int64_t ls_schedule_fall_end(const ls_schedule *schedule, int64_t update);
-// What the running average does in an update of a run of `updates` ([average] of the options).
+// The work of the running average in one update ([average] of the options); `updates` is the length of the run.
 typedef struct {
-    int starts; // before the update the average becomes a copy of the weights
-    int due;    // after the update the average takes the weights in
+    int starts; // before the update, the average becomes a copy of the weights
+    int due;    // after the update, the weights are added to the average
     double decay;
 } ls_average_step;
 ls_average_step ls_schedule_average(const ls_schedule *schedule, int64_t update, int64_t updates);
-// Remembers the answers of ls_schedule_rescales so far; starts as {0}. Updates count from 1 here.
+// Remembers which updates ls_schedule_rescales has found so far; starts as {0}. Here updates are counted from 1.
 typedef struct {
-    int64_t last;  // that rescales weights, of the updates up to `until`
-    int64_t until; // that were looked at
+    int64_t last;  // the last update up to `until` that rescales weights
+    int64_t until; // the last update that was examined
 } ls_rescaling;
-// Does this update rescale weights (optimizer.renormalise_every)? Quick if updates come in order.
+// Whether this update rescales weights (optimizer.renormalise_every). Fast if updates are asked for in order.
 int ls_schedule_rescales(const ls_schedule *schedule, ls_rescaling *so_far, int64_t update);
 
 #endif

@@ -1,26 +1,27 @@
-// snapshots.h - the state of a run: taken from the device and put back (snapshots.c), found in a checkpoint (resume.c).
+// snapshots.h - the state of a run: taken from the device and restored (snapshots.c), or read from a checkpoint
+// (resume.c).
 #ifndef LS_TRAIN_SNAPSHOTS_H
 #define LS_TRAIN_SNAPSHOTS_H
 
 #include "train/run_session.h"
 
-// Memory for a snapshot of this run; ls_snapshot_free it.
+// Allocates a snapshot for this run. Free it with ls_snapshot_free.
 LS_CHECKED ls_status ls_run_snapshot_new(const ls_run_plan *plan, ls_snapshot **out);
-// Call when all enqueued updates are completed. The tensors are this rank's own, which equal those of all ranks;
-// `snapshot` may be NULL on ranks that do not want it. Collective.
+// Takes a snapshot. Call after all enqueued updates are completed. The tensors are this rank's own; they equal those of
+// all other ranks. `snapshot` may be NULL on ranks that do not need it. Collective.
 LS_CHECKED ls_status ls_run_snapshot(ls_run_session *session, const ls_run_progress *progress, ls_snapshot *snapshot);
-// Copies one tensor of this rank after `updates` updates to tensor->values. An export that failed shows at the
-// queue's next sync.
+// Copies one of this rank's tensors, as it is after `updates` updates, to tensor->values. If that fails, the next sync
+// of the queue returns the error.
 void ls_run_export_tensor(ls_run_session *session, int64_t updates, const ls_snapshot_tensor *tensor);
-// The run goes on as the one that the snapshot was taken of. Rank 0's snapshot counts; on the others it is
-// overwritten. Call before the first update or when all enqueued updates are completed. Collective.
+// Continues the run from the snapshot. Rank 0's snapshot is used and overwrites those of the other ranks. Call before
+// the first update, or after all enqueued updates are completed. Collective.
 LS_CHECKED ls_status ls_run_restore(ls_run_session *session, ls_run_progress *progress, ls_snapshot *snapshot);
 
-// resume.c. Reads the newest good checkpoint of the folder (rank 0's) into *out, on rank 0; *found (all ranks): there
-// is one. The plan's record of parts then begins with the checkpoint's. The caller frees *out, also if this fails.
-// Damaged checkpoints and changed options are told in warnings. LS_USAGE: a checkpoint of another run is there and
-// run.adopt is false, or an option differs that a run may not change. LS_STORAGE: no checkpoint is good. Collective;
-// writes nothing.
+// Implemented in resume.c. On rank 0, reads the newest good checkpoint of the folder (rank 0's path) into *out. *found,
+// on all ranks: whether there is a good checkpoint. The plan's record of parts then begins with the checkpoint's
+// record. The caller frees *out, even if this fails. Warnings report damaged checkpoints and changed options. LS_USAGE:
+// the folder has a checkpoint of another run and run.adopt is false, or an option was changed that must stay the same
+// within a run. LS_STORAGE: there are checkpoints, but no good one. Collective; writes no file.
 LS_CHECKED ls_status ls_run_find_checkpoint(ls_run_plan *plan, const char *folder, ls_snapshot **out, int *found);
 
 #endif

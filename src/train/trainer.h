@@ -1,9 +1,9 @@
-// trainer.h - a whole training run on one rank of many, as the commands see it.
+// trainer.h - a whole training run on one of many ranks, as the commands use it.
 //
-// new opens data, network, device and programs and plans all memory; it creates no file. Observers (metrics file,
-// progress bar) are called on rank 0, outside of timed work. All calls are collective unless they say otherwise.
-// Calls that forward to one part of the trainer are described in full there: run_plan.h, run_session.h,
-// run_weights.h, snapshots.h, run_saving.h.
+// ls_trainer_new opens data, network, device and programs, and plans all memory. It creates no file in the run's
+// folder. Observers (metrics file, progress bar) are called on rank 0, outside of timed work. All calls are collective
+// unless their comment says otherwise. Many functions only forward to one part of the trainer. Their full description
+// is in that part's header: run_plan.h, run_session.h, run_weights.h, snapshots.h, run_saving.h.
 #ifndef LS_TRAIN_TRAINER_H
 #define LS_TRAIN_TRAINER_H
 
@@ -17,70 +17,72 @@ typedef struct ls_trainer ls_trainer;
 
 // cfg and comm must outlive the trainer.
 LS_CHECKED ls_status ls_trainer_new(const ls_config *cfg, ls_comm *comm, ls_trainer **out);
-// Only for loading weights and evaluating: accepts what only training would refuse, such as a train.global_batch that
-// the ranks cannot share.
+// Opens a trainer that only loads weights and evaluates. It accepts configurations that only training would refuse,
+// such as a train.global_batch that the ranks cannot share.
 LS_CHECKED ls_status ls_trainer_new_to_evaluate(const ls_config *cfg, ls_comm *comm, ls_trainer **out);
 void ls_trainer_free(ls_trainer *trainer); // NULL is allowed
 
 // --- before the first update ---
 LS_CHECKED ls_status ls_trainer_verify_pictures(ls_trainer *trainer); // LS_DATA: a training picture cannot be read
-// Rank 0: the run's folder, where evidence of a failure is kept; and the run's identity, for checkpoints and records.
+// Rank 0's folder of the run keeps the evidence of failures. The identity of the run is written to checkpoints and
+// records.
 LS_CHECKED ls_status ls_trainer_set_folder(ls_trainer *trainer, const char *folder);
 LS_CHECKED ls_status ls_trainer_set_run(ls_trainer *trainer, const ls_run_identity *run);
-// Goes on from the newest good checkpoint of the folder (rank 0's), if there is one: *resumed, and info->resumed_at
-// is its update.
+// Resumes from the newest good checkpoint in rank 0's folder, if there is one. Then *resumed is 1, and info->resumed_at
+// is the checkpoint's update.
 LS_CHECKED ls_status ls_trainer_resume(ls_trainer *trainer, const char *folder, int *resumed);
-LS_CHECKED ls_status ls_trainer_init_from_file(ls_trainer *trainer); // the weights of model.init; not after a resume
+// Loads the weights of model.init. Do not call it after resuming.
+LS_CHECKED ls_status ls_trainer_init_from_file(ls_trainer *trainer);
 LS_CHECKED ls_status ls_trainer_load_weights(ls_trainer *trainer, const char *path);
-// Checkpoints go into the folder (rank 0's), and the run heeds requests to stop.
+// From now on, checkpoints are written into rank 0's folder, and the run reacts to requests to stop.
 LS_CHECKED ls_status ls_trainer_save_into(ls_trainer *trainer, const char *folder);
-// Updates [from, to) are traced; 0, 0: some 20 after some 10 that warm up.
+// Traces the updates [from, to). 0, 0: traces 20 updates after 10 warm-up updates, or fewer in a short run.
 LS_CHECKED ls_status ls_trainer_trace(ls_trainer *trainer, int64_t from, int64_t to);
-// This rank alone: training pictures are read from here on, not from the first update on.
+// Starts to read training pictures now instead of at the first update. Not collective.
 LS_CHECKED ls_status ls_trainer_read_ahead(ls_trainer *trainer);
 
 // --- the run ---
-// Until the run's end, or LS_STOPPED on all ranks: the run was asked to stop (system/signals.h, run.max_minutes, the
-// scheduler's limit), and a checkpoint holds all that was done.
+// Runs until the end. LS_STOPPED on all ranks: the run was asked to stop (system/signals.h, run.max_minutes, the
+// scheduler's time limit), and a checkpoint holds all work so far.
 LS_CHECKED ls_status ls_trainer_run(
     ls_trainer *trainer, const ls_train_observer *observers, int observer_count, ls_train_summary *summary);
-// Runs `updates` further updates without evaluation, for benchmarks and tests; loss[i] (may be NULL) is the mean loss
-// of the window.
+// Runs `updates` further updates without evaluation, for benchmarks and tests. loss[i] (loss may be NULL): the mean
+// loss of that update's window.
 LS_CHECKED ls_status ls_trainer_updates(ls_trainer *trainer, int64_t updates, double *loss);
-// Exact over the test split. in_detail: also by eval.tta (tta.h), and for ls_trainer_details. Fills in its part of
-// *evaluation, which begins as {0}.
+// Evaluates the whole test split. in_detail: also evaluates by eval.tta (tta.h), and makes ls_trainer_details. Fills in
+// the test fields of *evaluation, which begins as {0}.
 LS_CHECKED ls_status ls_trainer_evaluate(ls_trainer *trainer, int in_detail, ls_train_evaluation *evaluation);
-// The same, without eval.tta, over the validation pictures; there must be some (ls_train_info.val_data).
+// Does the same with the validation pictures, but never by eval.tta. ls_train_info.val_data must not be NULL.
 LS_CHECKED ls_status ls_trainer_validate(ls_trainer *trainer, int in_detail, ls_train_evaluation *evaluation);
-// weights.safetensors: parameters and statistics under their names, canonical layout, fp32. Rank 0 writes.
+// Rank 0 writes weights.safetensors: parameters and statistics under their names, in canonical layout, in fp32.
 LS_CHECKED ls_status ls_trainer_save_weights(ls_trainer *trainer, const char *path);
-LS_CHECKED ls_status ls_trainer_write_trace(ls_trainer *trainer, const char *path); // after the run; rank 0 writes
-LS_CHECKED ls_status ls_trainer_snapshot_new(const ls_trainer *trainer, ls_snapshot **out); // this rank alone
+LS_CHECKED ls_status ls_trainer_write_trace(ls_trainer *trainer, const char *path); // call after the run; rank 0 writes
+LS_CHECKED ls_status ls_trainer_snapshot_new(const ls_trainer *trainer, ls_snapshot **out); // not collective
 LS_CHECKED ls_status ls_trainer_snapshot(ls_trainer *trainer, ls_snapshot *snapshot);
 LS_CHECKED ls_status ls_trainer_restore(ls_trainer *trainer, ls_snapshot *snapshot);
 
-// How long each instruction of a micro-batch takes, run by itself for about `seconds` on one batch, and last the
-// optimizer's pass. Spoils gradients and the optimizer's memory of them, but not the weights. The caller frees *rows;
-// texts belong to the trainer.
+// Measures how long each instruction of a micro-batch takes. Each is run by itself for about `seconds` on one batch;
+// the optimizer's pass comes last. Overwrites gradients and the optimizer's moments, but not the weights. The caller
+// frees *rows; the trainer owns the texts.
 typedef struct {
-    const char *op, *layer, *algorithm, *chosen; // chosen: as ls_plan.chosen
+    const char *op, *layer, *algorithm, *chosen; // chosen: see ls_plan.chosen
     ls_op_kind kind;
-    double seconds, flops; // of one run; operations as direct convolution counts them
-    size_t bytes;          // of all arguments: what must be read or written at least once
-    int once;              // an update, not a micro-batch
+    double seconds, flops; // of one run; flops are counted as for direct convolution
+    size_t bytes;          // size of all arguments: the least that must be read or written
+    int once;              // 1: runs once in an update; 0: once in each micro-batch
 } ls_layer_time;
 LS_CHECKED ls_status ls_trainer_layer_times(ls_trainer *trainer, double seconds, ls_layer_time **rows, int *count);
 
-// --- what is known; all of this rank, and borrowed ---
+// --- facts; all of this rank, and borrowed; not collective ---
 const ls_train_info *ls_trainer_get_info(const ls_trainer *trainer);
-void ls_trainer_print_plan(const ls_trainer *trainer, FILE *file); // --dry-run: network, groups, programs, memory
-// Rank 0: the last evaluation in detail, by test-time augmentation if that is on; NULL: there was none.
+void ls_trainer_print_plan(const ls_trainer *trainer, FILE *file); // for --dry-run: network, groups, programs, memory
+// Rank 0: the last detailed evaluation, by test-time augmentation if that is on. NULL: there was none.
 const ls_evaluation *ls_trainer_details(const ls_trainer *trainer);
 const struct ls_nonfinite *ls_trainer_nonfinite(
-    const ls_trainer *trainer); // why the run ended with LS_NUMERIC, or NULL
+    const ls_trainer *trainer); // why the run ended with LS_NUMERIC; NULL: it did not
 ls_device *ls_trainer_device(const ls_trainer *trainer);
-double ls_trainer_loader_wait_seconds(const ls_trainer *trainer); // counters since new
+double ls_trainer_loader_wait_seconds(const ls_trainer *trainer); // since ls_trainer_new
 ls_reducer_counts ls_trainer_comm_counts(const ls_trainer *trainer);
-size_t ls_trainer_device_bytes(const ls_trainer *trainer); // on its device
+size_t ls_trainer_device_bytes(const ls_trainer *trainer); // planned memory on the device
 
 #endif

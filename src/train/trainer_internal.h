@@ -1,5 +1,5 @@
-// trainer_internal.h - what a trainer owns. trainer.c opens and closes the four; everything else gets only what it
-// needs.
+// trainer_internal.h - the four parts that a trainer owns. trainer.c opens and closes them. Other files get only the
+// parts that they need.
 #ifndef LS_TRAIN_TRAINER_INTERNAL_H
 #define LS_TRAIN_TRAINER_INTERNAL_H
 
