@@ -4,7 +4,7 @@
 #include "base/spans.h"
 #include "train/diagnose/nonfinite_search.h"
 
-// Returns how many of the window's micro-batches belong to a rank: fewer, or none, in a short last window.
+// Returns how many of the window's micro-batches this rank has. In a short last window it may have fewer, or none.
 static int rank_micro_batches(const ls_batches *b, int64_t window, int rank) {
     int count = 0;
     for (int j = rank * b->per_rank; j < (rank + 1) * b->per_rank; j++)
@@ -29,7 +29,7 @@ static ls_status enqueue_micro_batch(ls_run_session *session, const ls_position 
     return ls_input_pipeline_done(session->input);
 }
 
-// Describes the next update: its samples, its micro-batches, and what the schedule says of it.
+// Describes the next update: its samples, its micro-batches, and its values from the schedule.
 static ls_sliding_window next_window(const ls_run_session *session, ls_run_progress *progress, int mine) {
     const ls_run_plan *plan = session->plan;
     const ls_batches *b = &plan->info.batches;
@@ -42,7 +42,8 @@ static ls_sliding_window next_window(const ls_run_session *session, ls_run_progr
         .samples = session->class_weights ? ls_class_weights_sum(session->class_weights, b, at->epoch, at->window)
                                           : ls_batches_window_samples(b, at->window),
         .micro_batches = all_micro_batches(b, at->window),
-        .steps = synced ? rank_micro_batches(b, at->window, 0) : mine, // a window fills rank 0 first
+        // rank 0 has the most, because a window fills the lowest ranks first
+        .steps = synced ? rank_micro_batches(b, at->window, 0) : mine,
         .whole = ls_batches_window_samples(b, at->window) == b->global_batch,
         .number = at->updates,
         .renormalise = ls_schedule_rescales(schedule, &progress->rescaling, at->updates),
@@ -106,7 +107,8 @@ ls_status ls_run_advance(
     }
     while (progress->next.updates < end && progress->next.updates - progress->done.updates < session->depth) {
         if (progress->next.updates > progress->done.updates)
-            LS_TRY(ls_run_saving_agree(saving, session->plan, progress)); // otherwise the caller has agreed
+            // for the first update the caller has already agreed
+            LS_TRY(ls_run_saving_agree(saving, session->plan, progress));
         if (progress->next.updates >= saving->meet_at) break;
         LS_TRY(enqueue_update(session, progress));
     }

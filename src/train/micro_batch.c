@@ -1,5 +1,5 @@
-// micro_batch.c - how an update's samples are cut into micro-batches: what the configuration says, or the largest that
-// fits into the device of every rank.
+// micro_batch.c - decides how the samples of an update are divided into micro-batches: as configured, or into the
+// largest micro-batches that fit into the device of every rank.
 #include "base/log.h"
 #include "base/text.h"
 #include "train/run_session.h"
@@ -7,7 +7,8 @@
 
 // --- what is possible ----------------------------------------------------------------------------
 
-// Ordered mode adds one fixed-point term for each micro-batch: so many fit (op_update.h).
+// Ordered mode adds one fixed-point term for each micro-batch, and an update may have at most `limit` terms
+// (op_update.h).
 static ls_status check_fixed_point(const ls_config *cfg, const ls_batches *b) {
     const int limit = 1 << LS_FIXED_RANK_BITS;
     if (!cfg->run_deterministic || b->micro_batches <= limit) return LS_SUCCESS;
@@ -17,8 +18,8 @@ static ls_status check_fixed_point(const ls_config *cfg, const ls_batches *b) {
         cfg->file, limit, b->global_batch, b->micro_batch, b->micro_batches);
 }
 
-// Batch norm on a map of 1x1 has as many values of a channel as the micro-batch has samples: one has no variance.
-// Stored statistics need none.
+// On a map of 1x1, batch norm has one value of a channel for each sample of the micro-batch. A single value has no
+// variance. Layers that normalise with stored statistics have no such limit.
 static ls_status check_norms(const ls_graph *g, const ls_param_rules *rules, const ls_batches *b) {
     const int last = ls_batches_window_samples(b, b->windows - 1);
     if (b->micro_batch > 1 && last % b->micro_batch != 1) return LS_SUCCESS;
@@ -40,7 +41,7 @@ static ls_status check_norms(const ls_graph *g, const ls_param_rules *rules, con
     return LS_SUCCESS;
 }
 
-// Mixup and cutmix take a sample's partner from its micro-batch.
+// Mixup and cutmix take the partner of a sample from the same micro-batch.
 static ls_status check_mixing(const ls_config *cfg, const ls_batches *b) {
     const ls_augmentation augmentation = ls_config_augmentation(cfg);
     const int option = cfg->data_mixup > 0 ? LS_OPTION_data_mixup : LS_OPTION_data_cutmix;
@@ -53,7 +54,7 @@ static ls_status check_mixing(const ls_config *cfg, const ls_batches *b) {
         b->world_size == 1 ? "" : "s", (long long)b->samples);
 }
 
-// Can the run be trained in these micro-batches?
+// Fails if the run cannot be trained in these micro-batches.
 static ls_status check_batches(const ls_run_plan *plan, const ls_batches *b) {
     LS_TRY(check_fixed_point(plan->cfg, b));
     LS_TRY(check_mixing(plan->cfg, b));
@@ -61,7 +62,8 @@ static ls_status check_batches(const ls_run_plan *plan, const ls_batches *b) {
     return LS_SUCCESS;
 }
 
-// The next smaller micro-batch that the run can be trained in; 0: there is none, and *b stays as it is.
+// Changes *b to the next smaller micro-batch in which the run can be trained. Returns 0, without changing *b, if there
+// is none.
 static int shrink(const ls_run_plan *plan, ls_batches *b) {
     ls_batches smaller = *b;
     do
@@ -71,7 +73,7 @@ static int shrink(const ls_run_plan *plan, ls_batches *b) {
     return 1;
 }
 
-// One micro-batch a rank, the end of the set whatever is left.
+// Returns batches in which each rank has one micro-batch per window. The last window has the samples that are left.
 static ls_batches without_accumulation(const ls_comm_info *comm, int64_t samples, int micro) {
     const int global = micro * comm->world_size;
     return (ls_batches){ .samples = samples,
@@ -93,7 +95,8 @@ ls_status ls_run_plan_cut_batches(ls_run_plan *plan) {
         LS_TRY(status);
         return check_batches(plan, b);
     }
-    if (!ls_failed(status)) return LS_SUCCESS; // in the run's own batches, to the run's own bits
+    // evaluates in the batches of the training run, so that results have the same bits
+    if (!ls_failed(status)) return LS_SUCCESS;
     const int64_t given = plan->cfg->train_micro_batch, most = LS_MICRO_BATCH_DERIVED_MAX;
     const int64_t share = (plan->cfg->train_global_batch + comm->world_size - 1) / comm->world_size;
     *b = without_accumulation(comm, samples, (int)(given > 0 ? given : share < most ? share : most));
@@ -102,7 +105,7 @@ ls_status ls_run_plan_cut_batches(ls_run_plan *plan) {
 
 // --- what fits -----------------------------------------------------------------------------------
 
-// The size of the one short micro-batch of an epoch if it falls to this rank; else 0.
+// Returns the size of the short micro-batch of an epoch if this rank has it, otherwise 0.
 static int tail_size(const ls_batches *b) {
     for (int j = b->rank * b->per_rank; j < (b->rank + 1) * b->per_rank; j++) {
         int samples = ls_batches_micro_samples(b, b->windows - 1, j);
@@ -123,7 +126,7 @@ static size_t input_bytes(const ls_run_session *session, ls_split split) {
     return ls_input_pipeline_device_bytes(session->compute.device, &options);
 }
 
-// The programs of a run with the micro-batch of plan->info.batches, and what their inputs take.
+// Sets the options of all programs for the micro-batch of plan->info.batches, and the memory for their inputs.
 static void plan_programs(ls_run_session *session, ls_run_plan *plan) {
     const ls_batches *b = &plan->info.batches;
     const int micro_batch[2] = { b->micro_batch, tail_size(b) };
@@ -146,15 +149,17 @@ static void plan_programs(ls_run_session *session, ls_run_plan *plan) {
     if (plan->val_data) session->compute.memory.inputs += input_bytes(session, LS_SPLIT_VALIDATION);
 }
 
-// Whether all ranks have room for what they have planned so far. All ranks; `status` is this rank's.
+// Finds out whether the plans so far fit into the device of this rank (*mine) and of all ranks (*all). status: this
+// rank's. Collective.
 static ls_status agree_on_fit(const ls_run_session *session, ls_status status, int32_t *mine, int32_t *all) {
     LS_TRY(ls_comm_agree(session->plan->comm, status, NULL));
     *all = *mine = ls_memory_plan_fits(&session->compute.memory);
     return ls_comm_allreduce(session->plan->comm, all, 1, LS_I32, LS_REDUCE_MIN);
 }
 
-// Plans the run with the micro-batch of plan->info.batches, up to its programs, as far as it fits into every rank's
-// device. *mine: into this one's. Activations come first: they are measured without plans, which is cheap. All ranks.
+// Plans the run, including its programs, with the micro-batch of plan->info.batches, as long as it fits. *mine: it fits
+// into this rank's device. *all: it fits into the devices of all ranks. Activations are measured first, because that
+// needs no plans and is fast. Collective.
 static ls_status try_micro_batch(ls_run_session *session, ls_run_plan *plan, int32_t *mine, int32_t *all) {
     plan_programs(session, plan);
     LS_TRY(agree_on_fit(session, ls_session_measure(&session->compute), mine, all));

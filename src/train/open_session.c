@@ -17,7 +17,7 @@ void ls_run_session_begin(ls_run_session *session, const ls_run_plan *plan) {
 
 // --- device --------------------------------------------------------------------------------------
 
-// Says if threads and cores do not go together.
+// Warns if threads and cores do not match.
 static void check_threads(const ls_run_plan *plan) {
     ls_cpus cpus;
     ls_cpus_detect(&cpus);
@@ -47,14 +47,15 @@ static void fill_info(const ls_run_session *session, ls_run_plan *plan) {
 }
 
 ls_status ls_run_session_open_device(ls_run_session *session, ls_run_plan *plan, ls_status status) {
-    LS_TRY(ls_startup_check_programs(plan)); // first: what follows depends on the options
+    LS_TRY(ls_startup_check_programs(plan)); // first, because the following steps depend on the options
     LS_THEN(status, ls_run_session_open_algorithms(session));
     LS_TRY(ls_device_assignment_new(plan->comm, status, plan->cfg, &plan->assignment));
     plan->info.threads = ls_session_threads(plan->cfg, plan->info.comm->local_size);
     check_threads(plan);
     ls_device_options options = ls_session_device_options(plan->cfg, plan->info.threads);
     options.algorithms = session->algorithms;
-    options.alone = plan->info.comm->world_size == 1 && !plan->cfg->run_deterministic; // ordered mode: as several ranks
+    // in ordered mode one rank must compute like one of several
+    options.alone = plan->info.comm->world_size == 1 && !plan->cfg->run_deterministic;
     LS_TRY(ls_device_assignment_open(plan->assignment, plan->comm, &options, &session->compute.device));
     fill_info(session, plan);
     LS_TRY(ls_startup_check_devices(plan, session));
@@ -74,7 +75,7 @@ ls_status ls_run_session_open_sums(ls_run_session *session, ls_run_plan *plan) {
 static void close_sums(ls_run_session *session) {
     if (!session->collective) return;
     ls_status unwatched = ls_comm_watch(session->plan->comm, NULL, NULL);
-    (void)unwatched; // only the beginning of a watch fails
+    (void)unwatched; // only the start of a watch can fail
     session->compute.device->api->collective->close(session->collective, session->plan->cfg->dist_timeout);
 }
 
@@ -122,7 +123,8 @@ static ls_status allocate_compute(ls_run_session *session) {
 ls_status ls_run_session_allocate(ls_run_session *session) {
     const ls_run_plan *plan = session->plan;
     ls_session *s = &session->compute;
-    LS_TRY(ls_comm_agree(plan->comm, allocate_compute(session), NULL)); // what follows opens communicators
+    // the next steps open communicators, so all ranks must get here
+    LS_TRY(ls_comm_agree(plan->comm, allocate_compute(session), NULL));
     session->depth = s->device->api->capture_begin ? DEPTH : 1;
     LS_TRY(ls_update_new(
         plan->cfg, s->store, plan->comm, session->collective, s->queue, session->depth, &session->update));
@@ -142,7 +144,7 @@ void ls_run_session_close(ls_run_session *session) {
     ls_input_pipeline_free(session->eval_input);
     ls_input_pipeline_free(session->val_input);
     ls_replicas_free(session->replicas);
-    ls_update_free(session->update); // its captured graphs hold the programs' buffers, and collectives
+    ls_update_free(session->update); // first, because its captured graphs refer to programs' buffers and collectives
     close_sums(session);
     if (session->views) session->compute.device->api->slab_free(session->views);
     ls_run_trace_close(&session->trace);

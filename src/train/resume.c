@@ -7,8 +7,8 @@
 #include "run/run_parts.h"
 
 typedef struct {
-    int count;        // of damaged checkpoints
-    ls_status newest; // why the newest of them is damaged
+    int count;        // number of damaged checkpoints
+    ls_status newest; // why the newest damaged checkpoint is damaged
 } damage;
 
 static void warn_of_damaged(void *context, ls_status why) {
@@ -17,14 +17,14 @@ static void warn_of_damaged(void *context, ls_status why) {
     ls_alert("%s: this checkpoint is left alone, and an older one looked for", why.text);
 }
 
-// Refuses a checkpoint of another run; with run.adopt = true it becomes one of this run.
+// Refuses a checkpoint of another run. With run.adopt = true, makes it a checkpoint of this run instead.
 static ls_status check_owner(ls_run_plan *plan, const char *path, int64_t update) {
     ls_run_identity *run = &plan->info.run;
     cJSON *manifest = NULL;
     ls_train_counters counters;
     ls_status read = ls_checkpoint_read_manifest(path, &manifest, &counters);
     if (ls_failed(read))
-        return read.code == LS_DEVICE ? read : LS_SUCCESS; // damaged: reported when a good one is looked for
+        return read.code == LS_DEVICE ? read : LS_SUCCESS; // damaged: reported during the search for a good one
     char id[LS_RUN_ID_BYTES];
     snprintf(id, sizeof id, "%s", ls_manifest_run(manifest));
     cJSON_Delete(manifest);
@@ -65,13 +65,13 @@ static ls_status take_over(ls_run_plan *plan, const ls_checkpoint *checkpoint, l
         plan, ls_run_parts_new(&plan->info, checkpoint->manifest, &checkpoint->counters, changed));
 }
 
-// Rank 0: the newest good checkpoint.
+// Rank 0: looks for the newest good checkpoint and reads it.
 static ls_status find(ls_run_plan *plan, const char *folder, ls_snapshot *snapshot, int32_t *found) {
     ls_checkpoint *checkpoint;
     damage damaged = { 0 };
     LS_TRY(check_owners(plan, folder));
     LS_TRY(ls_checkpoint_manager_newest(folder, warn_of_damaged, &damaged, &checkpoint));
-    if (!checkpoint && damaged.count > 0) // starting anew would overwrite checkpoints that may still be saved
+    if (!checkpoint && damaged.count > 0) // a new start would overwrite checkpoints that might still be repaired
         return ls_fail(LS_STORAGE,
             "%s: none of its checkpoints (%d) is good; the newest: %.2000s; to start anew, move this folder away",
             folder, damaged.count, damaged.newest.text);

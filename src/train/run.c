@@ -14,7 +14,7 @@
 #include "train/gpu_records.h"
 #include "train/run_clock.h"
 
-static const double REFRESH_SECONDS = 0.1; // between refreshes of a display
+static const double REFRESH_SECONDS = 0.1; // between two refreshes of a display
 
 // --- records -------------------------------------------------------------------------------------
 
@@ -22,7 +22,7 @@ static double mean(double sum, int64_t count) {
     return count ? sum / (double)count : 0;
 }
 
-// A run under way.
+// A run in progress.
 typedef struct {
     ls_run_session *session;
     ls_run_progress *progress;
@@ -31,12 +31,12 @@ typedef struct {
     int observer_count;
     double start, last_report, last_refresh;
     int64_t samples_at_report;
-    int64_t first_samples; // where this process began
-    double first_update;   // since process start
+    int64_t first_samples; // samples that were done when this process started the run
+    double first_update;   // seconds from the start of the process to the end of the first update; 0: not ended yet
     uint64_t allocations;
-    ls_train_progress record; // or refresh of a display: the last one
+    ls_train_progress record; // the last record or refresh that was shown
     ls_run_clock clock;
-    double waited_before; // for sums, by the end of the first update
+    double waited_before; // seconds that this rank waited for sums until the end of the first update
     ls_gpu_records *gpus;
     ls_energy *energy;
     ls_stragglers *stragglers;
@@ -79,7 +79,7 @@ static void measure(run_state *run, const ls_train_state *state, double now) {
     if (p->record) p->time = *ls_run_clock_read(&run->clock, session, progress);
 }
 
-// Exchanges times with the other ranks, and warns of ranks that hold up the others.
+// Exchanges times with the other ranks, and warns of ranks that delay the others.
 static ls_status report_times(run_state *run) {
     ls_train_progress *p = &run->record;
     const char *warning;
@@ -101,7 +101,8 @@ static ls_status report_energy(run_state *run) {
     return LS_SUCCESS;
 }
 
-// A record is due at the same updates on all ranks. Only rank 0 decides on a refresh.
+// Shows a record or refreshes a display. Records are due at the same updates on all ranks. Rank 0 alone decides on a
+// refresh.
 static ls_status report(run_state *run, const ls_train_state *state, int epoch_ended) {
     ls_run_progress *progress = run->progress;
     double now = ls_clock_seconds();
@@ -131,7 +132,8 @@ static ls_status report(run_state *run, const ls_train_state *state, int epoch_e
 
 // --- epochs --------------------------------------------------------------------------------------
 
-// With validation, the test split is evaluated only at the end of the run.
+// Evaluates at the end of an epoch. If there are validation pictures, the test split is evaluated only at the end of
+// the run.
 static ls_status evaluate(const run_state *run, int last) {
     const ls_run_plan *plan = run->session->plan;
     ls_run_progress *progress = run->progress;
@@ -160,7 +162,8 @@ static ls_status end_epoch(run_state *run, int last) {
     LS_TRY(ls_micro_result_sum(session->plan->comm, &sums));
     progress->last_epoch_loss = mean(sums.loss_sum, sums.count);
     if (progress->done.window == 0)
-        progress->of_epoch = (ls_micro_result){ 0 }; // else train.max_updates ends it: a resume may go on
+        // otherwise train.max_updates ended the epoch early, and a resumed run may continue it
+        progress->of_epoch = (ls_micro_result){ 0 };
     int64_t every = session->plan->cfg->train_eval_every;
     if (!last && (every == 0 || progress->done.epoch % every != 0)) return LS_SUCCESS;
     double before = ls_clock_seconds();
@@ -168,13 +171,14 @@ static ls_status end_epoch(run_state *run, int last) {
     ls_status status = evaluate(run, last);
     ls_run_session_swap_average(session, progress->done.updates);
     LS_TRY(status);
-    run->saving->agree_at = progress->next.updates; // do not go by the rate before the evaluation
+    // the rate of updates before the evaluation is no guide for the time until the next agreement
+    run->saving->agree_at = progress->next.updates;
     if (ls_spans_on()) ls_run_trace_span(LS_SPANS_HOST, "evaluate", progress->done.updates - 1, before);
     for (int i = 0; session->plan->info.comm->rank == 0 && i < run->observer_count; i++)
         if (run->observers[i].evaluated) run->observers[i].evaluated(run->observers[i].context, &progress->evaluation);
     const double elapsed = ls_clock_seconds() - before;
     ls_run_clock_add(&run->clock, LS_RUN_EVALUATION, elapsed);
-    run->last_report += elapsed; // evaluation does not count against the rate
+    run->last_report += elapsed; // the time of an evaluation does not count for images_per_second
     return LS_SUCCESS;
 }
 
@@ -216,7 +220,7 @@ static ls_status run_update(run_state *run) {
     return progress->done.epoch != epoch || last ? end_epoch(run, last) : LS_SUCCESS;
 }
 
-// Work between two updates holds training up, so it counts as training.
+// Does the work between two updates. It delays training, so its time counts as training time.
 static ls_status between_updates(run_state *run) {
     ls_run_session *session = run->session;
     ls_run_progress *progress = run->progress;
@@ -230,7 +234,7 @@ static ls_status between_updates(run_state *run) {
     return LS_SUCCESS;
 }
 
-// A checkpoint holds the result of the last evaluation, but not its details.
+// Evaluates once more, because a checkpoint holds the result of the last evaluation but not its details.
 static ls_status evaluate_again(const run_state *run) {
     ls_run_session *session = run->session;
     ls_run_progress *progress = run->progress;
@@ -244,7 +248,8 @@ static ls_status evaluate_again(const run_state *run) {
 static ls_status run_updates(run_state *run) {
     const ls_run_plan *plan = run->session->plan;
     ls_run_progress *progress = run->progress;
-    // A changed train.max_updates or train.patience can make a checkpoint the last one that has no result yet.
+    // A changed train.max_updates or train.patience can make a checkpoint the end of the run before it has a test
+    // result.
     const int tested = progress->evaluation.update == progress->done.updates && progress->evaluation.test_samples > 0;
     if (progress->done.updates == progress->last) return tested ? evaluate_again(run) : end_epoch(run, 1);
     while (progress->done.updates < progress->last) {
@@ -276,7 +281,7 @@ static ls_verdict find_verdict(const run_state *run, const ls_run_time *time) {
         .each_seconds = run->record.time.seconds });
 }
 
-// Means and maxima over ranks.
+// Fills in the summary, with means and maxima over ranks.
 static ls_status summarise(run_state *run, ls_train_summary *s) {
     const ls_run_plan *plan = run->session->plan;
     ls_run_session *session = run->session;
@@ -353,7 +358,7 @@ ls_status ls_run_to_end(ls_run_session *session, ls_run_progress *progress, ls_r
         .first_samples = progress->done.samples };
     progress->started_s = now;
     LS_TRY(ls_gpu_records_start(plan->comm, &plan->info.device_info, &run.gpus));
-    const char *root = getenv("LOCKSTEP_SYS_ROOT"); // as ls_device_assignment has it
+    const char *root = getenv("LOCKSTEP_SYS_ROOT"); // the same variable that ls_device_assignment reads
     ls_status status = ls_energy_start(plan->comm, root ? root : "", plan->info.places, &run.energy);
     LS_THEN(status, ls_stragglers_new(plan->comm, plan->info.places, &run.stragglers));
     LS_THEN(status, run_updates(&run));

@@ -4,9 +4,9 @@
 #include "base/clock.h"
 #include "system/sched_wait.h"
 
-static const double CORE_WAIT_EVERY_S = 0.2; // it reads a file for each thread
+static const double CORE_WAIT_EVERY_S = 0.2; // not more often, because reading it opens a file for each thread
 
-// Reads the counters of loader, reducer and update, which count from the start of the process.
+// Reads the counters of loader, reducer and update. They count from the start of the process.
 static ls_run_time counters(const ls_run_session *session, const ls_run_progress *progress) {
     ls_run_time c = { .loader_wait = ls_run_session_loader_wait_seconds(session),
         .communication = ls_run_session_comm_counts(session).exposed_seconds };
@@ -35,18 +35,20 @@ static void read_computed(ls_run_clock *clock, const ls_run_time *now) {
     ls_run_time *time = &clock->last;
     double sum = 0;
     for (int k = 0; k < LS_OP_KIND_COUNT; k++) sum += time->kind[k] = now->kind[k] - clock->before.kind[k];
-    // Of micro-batches of which not all are timed (update_internal.h) the sum is an estimate.
+    // If not all micro-batches were timed (program/work_clock.h), the sum is an estimate.
     time->compute = fmin(sum, fmax(0, clock->updates - time->loader_wait - time->communication));
     for (int k = 0; k < LS_OP_KIND_COUNT && sum > 0; k++) time->kind[k] *= time->compute / sum;
     time->enqueue = NAN;
 }
 
-// The device computes while the host enqueues or waits for it. Where sums go through host memory, the host also waits
-// for gradients that are still computed, which is not seen from here.
+// For a device that runs enqueued work later: it computes while the host enqueues or waits for it. With sums through
+// host memory, the host also waits for gradients that are still being computed. These waits cannot be measured here, so
+// `enqueue` is then unknown.
 static void read_enqueued(ls_run_clock *clock, const ls_run_time *now, int host_sums) {
     ls_run_time *time = &clock->last;
     const double rest = fmax(0, clock->updates - time->loader_wait);
-    time->communication = fmin(time->communication, rest); // the device's clock has seen it
+    // measured by the device's clock, so it may exceed the host's time
+    time->communication = fmin(time->communication, rest);
     time->compute = rest - time->communication;
     const double busy = rest + now->enqueue - clock->before.enqueue;
     time->enqueue = host_sums ? NAN : fmax(0, fmin(busy, time->compute));
@@ -68,6 +70,7 @@ const ls_run_time *ls_run_clock_read(
         read_enqueued(clock, &now, session->plan->info.comm->world_size > 1 && !session->collective);
     if (now_s - clock->core_looked_s < CORE_WAIT_EVERY_S) return time;
     clock->core_looked_s = now_s;
-    time->core_wait = fmax(time->core_wait, ls_sched_wait_seconds() - clock->before.core_wait); // threads end
+    // fmax, because the sum falls when a thread ends
+    time->core_wait = fmax(time->core_wait, ls_sched_wait_seconds() - clock->before.core_wait);
     return time;
 }

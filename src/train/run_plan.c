@@ -14,7 +14,7 @@ void ls_run_plan_begin(ls_run_plan *plan, const ls_config *cfg, ls_comm *comm, i
 
 // --- network and data ----------------------------------------------------------------------------
 
-// Waits for the training split. A network whose file has numbers everywhere does not call this.
+// Waits for the training split, for a network whose file refers to the data's shape or classes.
 static ls_status find_data(void *context, ls_chw *shape, int *classes) {
     ls_data_reading *train = context;
     ls_dataset *dataset;
@@ -88,7 +88,7 @@ ls_status ls_run_plan_complete(ls_run_plan *plan) {
     LS_TRY(ls_run_plan_cut_batches(plan));
     plan->info.updates_planned = planned_updates(plan);
     const ls_status scheduled = ls_schedule_new(plan->cfg, &plan->info.batches, &plan->schedule);
-    return plan->evaluates ? LS_SUCCESS : scheduled; // an evaluation has no use for the schedule
+    return plan->evaluates ? LS_SUCCESS : scheduled; // an evaluation does not need the schedule
 }
 
 void ls_run_plan_close(ls_run_plan *plan) {

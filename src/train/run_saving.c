@@ -13,18 +13,20 @@
 #include "train/snapshots.h"
 
 static const double AGREE_SECONDS = 0.1;
-static const double PATIENCE_SECONDS = 1;          // for a checkpoint that is being written when the next one is due
-static const double SCHEDULER_MARGIN_SECONDS = 60; // for the last checkpoint, before the scheduler ends the job
+// time to wait for a checkpoint that is being written when the next one is due
+static const double PATIENCE_SECONDS = 1;
+static const double SCHEDULER_MARGIN_SECONDS = 60; // time for the last checkpoint before the scheduler ends the job
 enum { AGREE_UPDATES_MAX = 1000 };
 
-// Of several reasons the largest counts; 0: none. The signal's number goes with it.
+// If ranks have several reasons to stop, the largest value wins. 0: no reason. The number of a signal is encoded
+// together with the reason.
 typedef enum { NO_REASON, BY_MAX_MINUTES, BY_SCHEDULER, BY_SIGNAL, BY_FOLDER } stop_reason;
 
 static int64_t encode(stop_reason reason, int signal, int rank) {
     return ((int64_t)reason << 40) + ((int64_t)signal << 32) + rank;
 }
 
-// "SIGUSR1 on rank 3" into dst.
+// Writes for example "SIGUSR1 on rank 3" into dst and returns dst.
 static const char *describe_reason(const ls_run_saving *saving, const ls_run_plan *plan, char *dst, size_t bytes) {
     int64_t reason = saving->reason;
     switch ((stop_reason)(reason >> 40)) {
@@ -45,8 +47,8 @@ static const char *describe_reason(const ls_run_saving *saving, const ls_run_pla
 
 // --- agreeing ------------------------------------------------------------------------------------
 
-// SLURM says when it will end the job. A time before this process began belongs to another job whose variable is
-// still in the environment, and 0 or a text that is no number to none.
+// Whether SLURM is about to end this job. A time before the start of this process belongs to another job whose variable
+// is still in the environment; it is ignored, and so is 0 or a text that is not a number.
 static int scheduler_ends_soon(void) {
     const char *text = getenv("SLURM_JOB_END_TIME");
     if (!text || !*text) return 0;
@@ -67,7 +69,7 @@ static int64_t own_reason(const ls_run_plan *plan) {
     return limit > 0 && ls_clock_since_process_start() >= limit ? encode(BY_MAX_MINUTES, 0, rank) : NO_REASON;
 }
 
-// Updates until ranks agree again.
+// Returns the number of updates until ranks agree again.
 static int64_t interval(const ls_run_saving *saving, int64_t update, double now) {
     double seconds = now - saving->last_agreed_s;
     int64_t updates = update - saving->last_agreed;
@@ -131,7 +133,7 @@ static void report_checkpoint(const listeners *l, const ls_train_checkpoint *eve
         if (l->observers[i].checkpoint) l->observers[i].checkpoint(l->observers[i].context, event);
 }
 
-// Rank 0: reports the checkpoint that has been written since the last call.
+// Rank 0: reports the checkpoint that was written since the last call, if any.
 static ls_status report_written(ls_run_saving *saving, const listeners *l) {
     ls_train_checkpoint event;
     if (!saving->files || !ls_checkpoint_manager_written(saving->files, &event)) return LS_SUCCESS;
@@ -147,14 +149,14 @@ static ls_status report_written(ls_run_saving *saving, const listeners *l) {
     return LS_SUCCESS;
 }
 
-// Returns the memory for the next snapshot; NULL on other ranks, and while the last checkpoint is still being written.
-// Training waits a moment for that, but not twice for the same checkpoint.
+// Returns the memory for the next snapshot. NULL on other ranks, and if the last checkpoint is still being written.
+// Training waits a moment for that checkpoint, but not a second time for the same one.
 static ls_snapshot *begin_snapshot(
     ls_run_saving *saving, const ls_run_progress *progress, const listeners *l, int must) {
     if (!saving->files) return NULL;
     ls_checkpoint_manager_wait(saving->files, must ? INFINITY : saving->busy_warned ? 0 : PATIENCE_SECONDS);
     ls_status reported = report_written(saving, l);
-    (void)reported; // a new attempt comes
+    (void)reported; // a failed checkpoint is followed by a new attempt
     ls_snapshot *snapshot = ls_checkpoint_manager_begin(saving->files);
     if (!snapshot && !saving->busy_warned) {
         char text[256];
@@ -170,9 +172,10 @@ static ls_snapshot *begin_snapshot(
 
 static ls_status save(
     ls_run_saving *saving, ls_run_session *session, const ls_run_progress *progress, const listeners *l, int must) {
-    LS_TRY(ls_replicas_check(session, progress, saving)); // a checkpoint must not hold one of several states
+    // ranks must be equal, because a checkpoint holds the state of rank 0 only
+    LS_TRY(ls_replicas_check(session, progress, saving));
     ls_snapshot *snapshot = begin_snapshot(saving, progress, l, must);
-    if (must) LS_TRY(ls_comm_barrier_napping(session->plan->comm)); // for rank 0, which waits for the one before
+    if (must) LS_TRY(ls_comm_barrier_napping(session->plan->comm)); // rank 0 may still wait for the previous checkpoint
     double start = ls_clock_seconds();
     LS_TRY(ls_run_snapshot(session, progress, snapshot));
     saving->last_save_s = ls_clock_seconds();
@@ -186,7 +189,7 @@ static void ignore_damaged(void *context, ls_status why) {
     (void)why;
 }
 
-// ", the newest good one is FOLDER/update-000000000480" into dst.
+// Describes the newest good checkpoint, for the message of a failure, in dst. Returns dst.
 static const char *describe_newest(const char *folder, char *dst, size_t bytes) {
     ls_checkpoint *newest = NULL;
     ls_status status = ls_checkpoint_manager_newest(folder, ignore_damaged, NULL, &newest);
@@ -199,7 +202,7 @@ static const char *describe_newest(const char *folder, char *dst, size_t bytes) 
     return dst;
 }
 
-// Rank 0: says that the run folder is no longer where its path leads. written: how writing the last checkpoint ended.
+// Rank 0: fails because the run folder was moved or removed. written: the status of writing the last checkpoint.
 static ls_status fail_moved(const ls_run_saving *saving, const ls_run_progress *progress, ls_pinned_state state,
     const char *where, ls_status written) {
     if (state == LS_PINNED_REMOVED)
@@ -214,8 +217,8 @@ static ls_status fail_moved(const ls_run_saving *saving, const ls_run_progress *
         where[0] ? where : "the folder that was moved");
 }
 
-// Rank 0: waits until the last checkpoint is written; fails with the reason and the newest good checkpoint if it is
-// not.
+// Rank 0: waits until the last checkpoint is written. If it could not be written, fails with the reason and the path of
+// the newest good checkpoint.
 static ls_status finish_last(ls_run_saving *saving, const ls_run_plan *plan, const ls_run_progress *progress,
     const listeners *l, char *path, size_t bytes) {
     const char *folder = ls_checkpoint_manager_folder(saving->files);
@@ -235,14 +238,14 @@ static ls_status finish_last(ls_run_saving *saving, const ls_run_plan *plan, con
     return ls_checkpoint_path(folder, progress->done.updates, path, bytes);
 }
 
-// Fails with LS_STOPPED and the same text on all ranks.
+// Fails with LS_STOPPED and the same text on all ranks, after the last checkpoint is written.
 static ls_status stop(
     ls_run_saving *saving, const ls_run_plan *plan, const ls_run_progress *progress, const listeners *l) {
     char reason[96], path[LS_TEXT_BYTES] = "";
     ls_status status = LS_SUCCESS;
     ls_comm_phase(plan->comm, "writing a checkpoint", progress->done.updates);
     if (saving->files) status = finish_last(saving, plan, progress, l, path, sizeof path);
-    LS_TRY(ls_comm_barrier_napping(plan->comm)); // a slow disk is no rank that hangs
+    LS_TRY(ls_comm_barrier_napping(plan->comm)); // without a timeout: the other ranks may wait long for a slow disk
     LS_TRY(ls_comm_agree(plan->comm, status, NULL));
     LS_TRY(ls_comm_broadcast(plan->comm, path, sizeof path, 0));
     return ls_fail(LS_STOPPED, "stopped by %s after update %" PRId64 " of %" PRId64 ": %s holds all of it",
@@ -255,12 +258,13 @@ ls_status ls_run_saving_if_due(ls_run_saving *saving, ls_run_session *session, c
     const listeners l = { observers, observer_count };
     if (!saving->on) return LS_SUCCESS;
     ls_status reported = report_written(saving, &l);
-    (void)reported; // training goes on
+    (void)reported; // training continues even if the checkpoint failed
     int met = progress->done.updates == saving->meet_at, last = progress->done.updates == progress->last;
     int stops = met && saving->reason && !last;
     int due = is_due(saving, plan, progress);
     if (due || stops) LS_TRY(save(saving, session, progress, &l, stops || last));
-    if (due) saving->agree_at = progress->done.updates; // that may have taken long
+    // the checkpoint may have taken long, so the rate before it is no guide
+    if (due) saving->agree_at = progress->done.updates;
     if (met) saving->meet_at = INT64_MAX;
     return stops ? stop(saving, plan, progress, &l) : LS_SUCCESS;
 }
@@ -273,7 +277,7 @@ ls_status ls_run_saving_end(ls_run_saving *saving, const ls_run_session *session
         ls_comm_phase(session->plan->comm, "writing a checkpoint", progress->done.updates);
         ls_checkpoint_manager_wait(saving->files, INFINITY);
         ls_status reported = report_written(saving, &l);
-        (void)reported; // the run's weights are written to another file as well
+        (void)reported; // the weights of the run are also written to another file
     }
     return ls_comm_barrier_napping(session->plan->comm);
 }

@@ -37,11 +37,11 @@ ls_status ls_run_save_weights(ls_run_session *session, int64_t updates, const ch
     ls_run_session_swap_average(session, updates);
     ls_status status = plan->info.comm->rank == 0 ? ls_run_write_weights(session, path) : LS_SUCCESS;
     ls_run_session_swap_average(session, updates);
-    LS_TRY(ls_comm_barrier_napping(plan->comm)); // the disk may be slow
+    LS_TRY(ls_comm_barrier_napping(plan->comm)); // waits without a timeout, because the disk may be slow
     return ls_comm_agree(plan->comm, status, NULL);
 }
 
-// Rows of classes are put into the order of the data's classes.
+// Reorders the rows that belong to classes to match the order of the data's classes.
 static ls_status arrange_rows(ls_run_session *session, const ls_weights_fit *fit) {
     const ls_run_plan *plan = session->plan;
     ls_param_store *store = session->compute.store;

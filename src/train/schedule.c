@@ -40,8 +40,9 @@ ls_status ls_schedule_new(const ls_config *cfg, const ls_batches *batches, ls_sc
 
 // --- moments in epochs ---------------------------------------------------------------------------
 
-// A moment in epochs as samples count them. A moment within an update counts its share of that update's samples. What
-// lies on an update has the double nearest to the quotient: without a short window, the number that the option gave.
+// Converts a moment to epochs, measured by samples: the samples before the moment divided by the samples of an epoch. A
+// moment within an update counts the same fraction of that update's samples. If there is no short window, the start of
+// an update gives the double nearest to the number of epochs in the option.
 static double epoch_at(const ls_schedule *s, int64_t ticks) {
     const ls_batches *b = &s->batches;
     const int64_t update = ticks / LS_TICKS, epoch = update / b->windows, window = update % b->windows;
@@ -50,7 +51,7 @@ static double epoch_at(const ls_schedule *s, int64_t ticks) {
     return (samples + ls_batches_window_samples(b, window) * share) / (double)b->samples;
 }
 
-// How far the update is on the way from one moment to another: 0 up to the first, 1 from the second on.
+// Returns how far the update is on the way from one moment to another: 0 up to the first moment, 1 from the second on.
 static double way(const ls_schedule *s, int64_t from, int64_t to, int64_t update) {
     const int64_t now = update * LS_TICKS;
     if (now >= to) return 1;
@@ -59,7 +60,7 @@ static double way(const ls_schedule *s, int64_t from, int64_t to, int64_t update
     return (epoch_at(s, now) - start) / (epoch_at(s, to) - start);
 }
 
-// --- the formulas: each the factor of an update after the warm-up --------------------------------
+// --- the formulas; each returns the factor of an update after the warm-up ------------------------
 
 static double constant(const ls_schedule *s, int64_t update) {
     (void)s, (void)update;
@@ -78,8 +79,8 @@ static double cosine(const ls_schedule *s, int64_t update) {
     return half_cosine(s, PI * way(s, s->warmup, s->end, update));
 }
 
-// The period that the update is in, as SGDR (Loshchilov and Hutter 2017) has them: from one restart to the next, in
-// ticks.
+// Finds the period that contains the update, from one restart to the next, in ticks. Periods follow SGDR (Loshchilov
+// and Hutter 2017).
 static void find_period(const ls_schedule *s, int64_t update, int64_t *from, int64_t *to) {
     const int64_t now = update * LS_TICKS, factor = s->cfg->schedule_period_factor;
     int64_t period = s->period;
@@ -142,23 +143,25 @@ int64_t ls_schedule_fall_end(const ls_schedule *s, int64_t update) {
     return to;
 }
 
-// --- what is done now and then -------------------------------------------------------------------
+// --- work that is due only at some updates -------------------------------------------------------
 
 int ls_schedule_rescales(const ls_schedule *s, ls_rescaling *so_far, int64_t update) {
     const int64_t every = s->cfg->optimizer_renormalise_every, growth = s->cfg->optimizer_renormalise_growth;
-    const double updates = (double)s->end / (double)LS_TICKS; // of the schedule, as hiverge has it
+    // length of the schedule, as in the source (hiverge, cifar10-speedrun)
+    const double updates = (double)s->end / (double)LS_TICKS;
     const int64_t end = update + 1;
     if (every == 0) return 0;
     if (end < so_far->until) *so_far = (ls_rescaling){ 0 };
     while (so_far->until < end) {
         const int64_t u = ++so_far->until;
-        const double added = (double)growth * (double)u / updates; // divided last: a whole quotient is exact
+        const double added = (double)growth * (double)u / updates; // divided last, so that a whole quotient is exact
         if (u - so_far->last >= every + (int64_t)added) so_far->last = u;
     }
     return so_far->last == end;
 }
 
-// After a run's last update lookahead leaves the average itself.
+// With lookahead, the weights become the average after the last update of a run, even if that update adds no weights to
+// the average.
 ls_average_step ls_schedule_average(const ls_schedule *s, int64_t update, int64_t updates) {
     const ls_config *cfg = s->cfg;
     const int64_t start = s->average_start, done = update + 1;

@@ -40,7 +40,7 @@ int64_t ls_schedule_fall_end(const ls_schedule *schedule, int64_t update);
 // The work of the running average in one update ([average] of the options); `updates` is the length of the run.
 typedef struct {
     int starts; // before the update, the average becomes a copy of the weights
-    int due;    // after the update, the weights are added to the average
+    int due;    // after the update, the average becomes decay * average + (1 - decay) * weights
     double decay;
 } ls_average_step;
 ls_average_step ls_schedule_average(const ls_schedule *schedule, int64_t update, int64_t updates);

@@ -6,7 +6,8 @@ ls_status ls_run_snapshot_new(const ls_run_plan *plan, ls_snapshot **out) {
     return ls_snapshot_new(plan->graph, plan->rules, out);
 }
 
-// Where a tensor lies after so many updates. Until ema's average starts, the weights serve as the average.
+// Returns where a tensor lies after `updates` updates. Before the average of average.kind = ema starts, the weights
+// take its place.
 static ls_buffer buffer_of(const ls_run_session *session, const ls_snapshot_tensor *tensor, int64_t updates) {
     const ls_param_store *a = session->compute.store;
     const int in_average = tensor->state == LS_SNAPSHOT_OTHER ? session->plan->rules->average == LS_AVERAGE_LOOKAHEAD
@@ -42,7 +43,7 @@ static ls_status sum_over_ranks(ls_comm *comm, const ls_micro_result *mine, ls_t
     return LS_SUCCESS;
 }
 
-// After a restore rank 0 holds the sums of all ranks.
+// Returns this rank's part of restored sums. Rank 0 gets all of the sum, the other ranks get 0.
 static ls_micro_result own_share(const ls_comm_info *comm, const ls_train_sums *sums) {
     if (comm->rank != 0) return (ls_micro_result){ 0 };
     return (ls_micro_result){ .loss_sum = sums->loss_sum, .correct = sums->correct, .count = sums->count };
@@ -102,7 +103,7 @@ ls_status ls_run_snapshot(ls_run_session *session, const ls_run_progress *progre
     snapshot->counters = counters;
     for (int i = 0; i < snapshot->count; i++)
         ls_run_export_tensor(session, progress->done.updates, &snapshot->tensors[i]);
-    return session->compute.device->api->queue_sync(session->compute.queue); // an export that failed shows here
+    return session->compute.device->api->queue_sync(session->compute.queue); // returns the error of a failed export
 }
 
 ls_status ls_run_restore(ls_run_session *session, ls_run_progress *progress, ls_snapshot *snapshot) {
@@ -110,7 +111,7 @@ ls_status ls_run_restore(ls_run_session *session, ls_run_progress *progress, ls_
     ls_comm_phase(plan->comm, "taking over a snapshot", -1);
     LS_TRY(ls_comm_broadcast(plan->comm, &snapshot->counters, sizeof snapshot->counters, 0));
     LS_TRY(ls_comm_broadcast(plan->comm, snapshot->values, (int64_t)snapshot->bytes, 0));
-    ls_input_pipeline_stop(session->input); // it begins again at the new place
+    ls_input_pipeline_stop(session->input); // the input starts again at the new position
     restore_tensors(session, snapshot);
     LS_TRY(restore_counters(session, progress, &snapshot->counters));
     return session->compute.device->api->queue_sync(session->compute.queue);

@@ -1,6 +1,6 @@
-// stages.c - the stages of a plan: stretches of epochs that need programs of their own. A stage begins where
-// train.resolution changes the shapes of the network, and where a learning rate ends (optimizer.groups: end,
-// frozen_after), because its parameters have no gradient from the next epoch on.
+// stages.c - the stages of a plan: ranges of epochs that need their own programs. A stage begins where train.resolution
+// changes the shapes of the network. It also begins where a learning rate ends (optimizer.groups: end, frozen_after),
+// because the gradients of its parameters are not computed from the next epoch on.
 #include <math.h>
 #include "train/run_plan.h"
 
@@ -10,7 +10,8 @@ static int ended_rates(const ls_param_rules *rules, int64_t epoch) {
     return count;
 }
 
-// A later stage with the same resolution and the same ended rates uses the programs of the earlier one.
+// Whether two stages have the same resolution and the same ended rates. The later one then uses the programs of the
+// earlier one.
 static int has_same_programs(const ls_stage *a, const ls_stage *b) {
     return a->h == b->h && a->w == b->w && a->ended == b->ended;
 }

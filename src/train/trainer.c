@@ -1,5 +1,5 @@
-// trainer.c - opens and closes a run: everything that can fail before the first update. What a trainer does is done
-// by its parts.
+// trainer.c - opens and closes a run, with everything that can fail before the first update. The other functions call
+// the trainer's parts.
 #include <math.h>
 #include "system/cpus.h"
 #include "base/memory.h"
@@ -15,7 +15,8 @@
 
 // --- opening -------------------------------------------------------------------------------------
 
-// Everything up to the memory of the device. Data is read meanwhile; its errors come after those of network and device.
+// Opens everything that comes before device memory. The data is read at the same time; its errors are reported only if
+// network and device have none.
 static ls_status prepare(ls_trainer *t) {
     ls_run_plan *plan = &t->plan;
     ls_data_reading train, test;
@@ -31,7 +32,7 @@ static ls_status prepare(ls_trainer *t) {
     return ls_run_session_place(&t->session);
 }
 
-// What other settings would find here, for the verdict on the run.
+// Records the room for other settings (threads, cores, memory), for the verdict on the run.
 static void find_room(ls_run_plan *plan, const ls_session *compute) {
     ls_run_room *room = &plan->info.room;
     const ls_memory_plan *memory = &compute->memory;
@@ -41,7 +42,8 @@ static void find_room(ls_run_plan *plan, const ls_session *compute) {
     room->threads = ls_cpus_threads_per_rank(&cpus, comm->local_size);
     room->cores = ls_rank_table_cores(plan->info.places, comm->world_size, comm->rank);
     const double quota = cpus.quota_cpus / comm->local_size;
-    if (!(room->cores > 0) || (quota > 0 && quota < room->cores)) room->cores = quota; // 0: neither is known
+    // becomes 0 if neither the cores nor the quota is known
+    if (!(room->cores > 0) || (quota > 0 && quota < room->cores)) room->cores = quota;
     if (memory->own_memory)
         room->memory_bytes =
             fmax(0, (double)memory->free_bytes - (double)memory->reserve - (double)ls_memory_plan_bytes(memory));
@@ -185,7 +187,7 @@ ls_status ls_trainer_write_trace(ls_trainer *t, const char *path) {
     return ls_run_trace_write(&t->session, &t->progress, path);
 }
 
-// --- what is known -------------------------------------------------------------------------------
+// --- facts about the run -------------------------------------------------------------------------
 
 const ls_train_info *ls_trainer_get_info(const ls_trainer *t) {
     return &t->plan.info;

@@ -30,7 +30,7 @@ static ls_buffer fixed_range(const ls_update *u, const ls_planned_bucket *b) {
     return ls_param_store_range(u->store->fixed, b->range.first, b->range.count, sizeof(int64_t));
 }
 
-// The device takes this update's window; what adds up over the micro-batches begins at zero.
+// Begins an update on the device: takes the update's window, and sets the sums over its micro-batches to zero.
 static void start(ls_update *u) {
     ls_slab *sums = ls_update_sums(u);
     const ls_buffer args[LS_UPDATE_BEGIN_ARGS] = { [LS_UPDATE_BEGIN_WINDOWS] = u->windows,
@@ -43,12 +43,13 @@ static void start(ls_update *u) {
     ls_work_clock_end_part(&u->clock, LS_OP_KIND_GRADIENTS, u->queue);
 }
 
-// Of a slab what the average is of: trained parameters and statistics.
+// Returns the part of a slab that the average covers: trained parameters and statistics.
 static ls_buffer averaged(const ls_update *u, ls_slab *slab) {
     return ls_param_store_range(slab, 0, u->store->trained_elements + u->store->statistic_elements, sizeof(float));
 }
 
-// Master weights did not come from the optimizer: what operators read follows.
+// Updates the working copy of the weights, which operators read. Call after the master weights were changed by anything
+// other than the optimizer.
 static void cast_weights(ls_update *u) {
     const ls_param_store *a = u->store;
     if (!u->cast_weights) return;
@@ -126,13 +127,14 @@ static int control_widens(const ls_update *u) {
     return u->step_control->desc.attr.step_control.storage != LS_F32;
 }
 
-// In this micro-batch each bucket is taken up as it is complete.
+// Whether this micro-batch handles each bucket separately, as soon as the bucket is complete.
 static int goes_by_buckets(const ls_update *u) {
     return u->ordered || ((u->reducer || u->store->wire) && u->micros_left <= 1);
 }
 
-// Gradients of the first up_to parameters of the store's order are complete in this micro-batch: round them in ordered
-// mode, and let the reducer have them when it was the last micro-batch. up_to < 0: everything is.
+// Handles the buckets that are complete in this micro-batch: those with the gradients of the first up_to parameters in
+// the store's order, or all remaining buckets if up_to < 0. In ordered mode their gradients are rounded to fixed point.
+// In the last micro-batch the reducer starts to sum them.
 static void buckets_complete(ls_update *u, int up_to) {
     while (u->launched < u->bucket_count) {
         ls_planned_bucket *b = &u->buckets[u->launched];
@@ -185,7 +187,7 @@ static void run_step_control(ls_update *u) {
     ls_plan_run(u->step_control, args, workspace_of(u), u->queue);
 }
 
-// Everything from the reduced gradient on.
+// Runs the work that follows the reduction of the gradient.
 static void step(void *context) {
     ls_update *u = context;
     if (u->ordered) {
@@ -206,14 +208,14 @@ static void step(void *context) {
     ls_work_clock_end_part(&u->clock, LS_OP_KIND_OPTIMIZER, u->queue);
 }
 
-// Sums over ranks that everything after this waits for. In ordered mode also: did any rank meet a gradient that fixed
-// point cannot hold? All ranks get the same answer.
+// Finishes the sums over ranks. In ordered mode all ranks also learn whether any rank met a gradient that fixed point
+// cannot hold.
 static ls_status reduce(ls_update *u) {
     ls_buffer flag = { u->state.slab, u->state.offset + offsetof(ls_train_state, bad_gradient), sizeof(int32_t) };
     return ls_reducer_wait(u->reducer, u->ordered ? flag : (ls_buffer){ 0 });
 }
 
-static int on_queue(const ls_update *u) { // the whole update is enqueued, the host waits for nothing
+static int on_queue(const ls_update *u) { // the host enqueues the whole update and waits for nothing
     return !u->reducer || ls_reducer_on_queue(u->reducer);
 }
 
@@ -230,7 +232,7 @@ static void on_reduce(void *context, ls_buffer sums, int64_t count) {
 typedef struct {
     ls_update *update;
     const ls_program *program;
-    const ls_program_inputs *inputs; // NULL: this rank only joins the others
+    const ls_program_inputs *inputs; // NULL: this rank has no micro-batch and only joins the sums of the others
 } micro_work;
 
 static void run_program(ls_update *u, const ls_program *program, const ls_program_inputs *inputs) {
@@ -261,7 +263,7 @@ static void enqueue_micro(void *context) {
     else
         join_program(u, work->program);
     if (goes_by_buckets(u)) {
-        buckets_complete(u, -1); // the statistics
+        buckets_complete(u, -1); // the buckets that no instruction completed, such as the statistics
     } else if (u->store->rounded && !(u->micros_left <= 1 && control_widens(u))) {
         ls_work_clock_begin_part(&u->clock, "gradient from 16 bits", u->queue);
         ls_param_store_widen(u->store, u->queue);
@@ -270,14 +272,15 @@ static void enqueue_micro(void *context) {
     if (u->micros_left == 1 && on_queue(u)) finish_on_queue(u);
 }
 
-// A collective must be captured by all ranks or by none, and in a short window they do not have the same work. Through
-// host memory, ranks meet in the midst of the last micro-batch.
+// Whether this micro-batch may be captured. A collective must be captured by all ranks or by none, and in a short
+// window the ranks have different work. With sums through host memory, ranks exchange data during the last micro-batch,
+// and during every micro-batch with synchronised batch norm.
 static int may_capture(const ls_update *u) {
     if (!u->reducer) return 1;
     return on_queue(u) ? u->whole : u->micros_left > 1 && !u->meets_in_pass;
 }
 
-enum { FIRST_MICRO = 1, LAST_MICRO = 2, STEP_ALONE = 4 }; // variants of captured work
+enum { FIRST_MICRO = 1, LAST_MICRO = 2, STEP_ALONE = 4 }; // bits of a key's variant: which work was captured
 
 ls_status ls_update_micro(ls_update *u, const ls_program *program, const ls_program_inputs *inputs) {
     micro_work work = { u, program, inputs };
@@ -294,15 +297,15 @@ ls_status ls_update_micro(ls_update *u, const ls_program *program, const ls_prog
 }
 
 ls_status ls_update_join(ls_update *u, const ls_program *program) {
-    assert(!u->whole); // else a capture would be due on all ranks
+    assert(!u->whole); // in a whole window all ranks would capture, but a join is not captured
     enqueue_micro(&(micro_work){ .update = u, .program = program });
     u->micros_left--;
     u->micros_done++;
     return u->status;
 }
 
-// What the last micro-batch has not done: a rank without one in this window contributes zeros; and the host takes part
-// in sums that go through its memory.
+// Does the work that the last micro-batch could not do. A rank without a micro-batch in this window contributes zeros.
+// With sums through host memory, the host takes part in the sums.
 static ls_status finish(ls_update *u) {
     if (on_queue(u) && u->micros_done > 0) return LS_SUCCESS;
     buckets_complete(u, -1);
@@ -317,7 +320,7 @@ static ls_status finish(ls_update *u) {
 ls_status ls_update_end(ls_update *u) {
     const ls_device_api *api = u->device->api;
     LS_TRY(finish(u));
-    if (u->average_due) take_average(u); // not captured: it is not due at every update
+    if (u->average_due) take_average(u); // not captured, because not every update needs it
     api->event_record(u->reported[u->enqueued % u->depth], u->queue);
     u->enqueued++;
     return LS_SUCCESS;

@@ -49,7 +49,7 @@ typedef struct {
     float lr[LS_RATES_MAX]; // one for each rate of ls_param_rules.rate
     int64_t number;         // number of the update, from 0
     int average_starts;     // before the update, the average becomes a copy of the weights
-    int average_due;        // after the update, the weights are added to the average, with average_decay
+    int average_due;        // after the update, the average takes in the weights, with average_decay
     double average_decay;
     uint32_t rates_over; // see ls_update_input.rates_over
     int renormalise;     // see ls_update_input.renormalise

@@ -1,4 +1,4 @@
-// update_plan.c - everything that an update needs, made before the first: buckets, plans, records, the reducer.
+// update_plan.c - makes everything that an update needs, before the first update: buckets, plans, records, the reducer.
 #include "base/memory.h"
 #include "program/compile.h"
 #include "train/update_internal.h"
@@ -31,15 +31,16 @@ static ls_status new_control_memory(ls_update *u) {
     return LS_SUCCESS;
 }
 
-// The statistics lie behind the last trained bucket and are complete hardly later: where both are of one type, one sum
-// is of both.
+// Gives each bucket a sum. The statistics lie directly after the last trained bucket and are complete soon after it. If
+// both have the same type, one sum covers both.
 static void number_sums(ls_update *u) {
     const int last = u->trained_buckets - 1,
               joined = last >= 0 && u->bucket_count > u->trained_buckets && !u->store->wire;
     for (int b = 0; b < u->bucket_count; b++) u->buckets[b].sum = joined && b == last ? -1 : u->sum_count++;
 }
 
-// Buckets of trained tensors in completion order; the statistics are one more, complete when the backward pass ends.
+// Divides the trained tensors into buckets, in the order in which their gradients are completed. The statistics are one
+// more bucket, which is complete at the end of the backward pass.
 static void cut_buckets(ls_update *u, size_t bucket_bytes) {
     const ls_param_store *a = u->store;
     size_t trained = (size_t)a->trained_params;
@@ -108,8 +109,8 @@ static int reduces(const ls_update *u) {
     return ls_comm_get_info(u->comm)->world_size > 1 || u->collective;
 }
 
-// Control looks at the whole gradient at once: what it finds must not depend on how that was cut for the reduction.
-// With nothing between the last backward pass and control, that pass's 16-bit gradients are added there.
+// Step control reads the whole gradient at once, so its result does not depend on the division into buckets. If no work
+// lies between the last backward pass and step control, step control also adds that pass's 16-bit gradients.
 static ls_status plan_step_control(ls_update *u, const ls_config *cfg) {
     const ls_param_store *store = u->store;
     const int widens = store->rounded && !store->wire && !u->ordered && !reduces(u);
@@ -148,8 +149,8 @@ static ls_status plan_average(ls_update *u) {
     return a->copy ? new_plan(u, &cast, &u->cast_weights) : LS_SUCCESS;
 }
 
-// What ranks sum: fixed point in ordered mode, else gradients in bf16 or fp32; statistics are never in bf16. index:
-// of a bucket that has a sum, which begins with what it carries.
+// Returns the memory that ranks sum: fixed point in ordered mode, otherwise gradients in bf16 or fp32. Statistics are
+// never in bf16. index: a bucket that has its own sum; the previous bucket may be part of it.
 static ls_bucket summed(const ls_update *u, int index) {
     const ls_planned_bucket *b = &u->buckets[index];
     const ls_range *from = index > 0 && b[-1].sum < 0 ? &b[-1].range : &b->range;
@@ -170,7 +171,8 @@ static ls_status adopt_slabs(ls_update *u) {
 static ls_status new_reducer(ls_update *u, const ls_config *cfg) {
     if (!reduces(u)) return LS_SUCCESS;
     ls_status status = u->collective ? adopt_slabs(u) : LS_SUCCESS;
-    if (ls_failed(status)) return ls_comm_agree(u->comm, status, NULL); // the other ranks agree in ls_reducer_new
+    // the other ranks call ls_comm_agree in ls_reducer_new
+    if (ls_failed(status)) return ls_comm_agree(u->comm, status, NULL);
     ls_bucket *buckets = ls_new(u->sum_count, sizeof *buckets, "reducer of %d buckets", u->sum_count);
     for (int b = 0; b < u->bucket_count; b++)
         if (u->buckets[b].sum >= 0) buckets[u->buckets[b].sum] = summed(u, b);
@@ -192,7 +194,7 @@ static ls_status start_state(ls_update *u, const ls_config *cfg) {
     return ls_update_write_state(u, &(ls_train_state){ .loss_scale = scale, .bad_element = -1 });
 }
 
-// What a rank does alone.
+// Makes the parts that a rank makes without the other ranks.
 static ls_status prepare(ls_update *u, const ls_config *cfg) {
     cut_buckets(u, ls_buckets_bytes(cfg, u->collective != NULL));
     LS_TRY(new_control_memory(u));
