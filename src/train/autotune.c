@@ -1,9 +1,10 @@
-// autotune.c - device.autotune: which algorithm is the fastest, measured, and the same on all ranks.
+// autotune.c - device.autotune: measures which algorithms are the fastest, and gives all ranks the same choices.
 //
-// The lowest rank of each host measures while the others of its host sleep: ranks that measured at the same time would
-// disturb each other, and choose differently. Then all take what was chosen; of hosts that chose differently the lowest
-// rank's choice counts. What a rank does not find among them, because its processor or its number of threads is another
-// one or because the shape is of its short last micro-batch alone, goes by the device's rule.
+// The lowest rank of each host measures while the other ranks of the host sleep. Ranks that measured at the same time
+// would disturb each other and make different choices. Then all ranks take all choices. If hosts have chosen
+// differently, the choice of the lowest rank wins. For a key without a choice, a rank uses the device's rule. This
+// happens if its processor or its number of threads differs from those of the measuring rank, or if only its short last
+// micro-batch has this shape.
 #include <string.h>
 #include "system/cache_folder.h"
 #include "base/clock.h"
@@ -11,8 +12,8 @@
 #include "base/memory.h"
 #include "train/run_session.h"
 
-// Measuring takes about as long as some hundred updates, and gains a share of each update. So a shorter run only uses
-// what an earlier run has measured, and the device's rule otherwise.
+// Measuring takes about as long as some hundred updates, and saves a part of the time of each update. So a shorter run
+// does not measure. It uses the choices of earlier runs, and the device's rule otherwise.
 enum { WORTH_UPDATES = 1000 };
 
 static int is_worth_measuring(const ls_run_plan *plan) {
@@ -27,8 +28,8 @@ ls_status ls_run_session_open_algorithms(ls_run_session *session) {
     return ls_algorithm_cache_open(ls_cache_folder(folder, sizeof folder), "plans", &session->algorithms);
 }
 
-// Compiling a program measures the algorithms that the cache does not hold, unless the cache is settled, and marks
-// those that it holds as used.
+// Compiles the programs of whole micro-batches. This measures the algorithms that the cache lacks, unless the cache is
+// settled, and marks the entries in use.
 static ls_status compile_all(const ls_run_session *session) {
     const ls_session *s = &session->compute;
     for (int p = 0; p < LS_RUN_PROGRAMS; p++) {
@@ -42,8 +43,8 @@ static ls_status compile_all(const ls_run_session *session) {
 }
 
 typedef struct {
-    char *mine, *others; // texts of choices
-    int64_t *bytes;      // of each rank's; 0: it has measured nothing
+    char *mine, *others; // choices as text: this rank's, another rank's
+    int64_t *bytes;      // size of each rank's text; 0: the rank has measured nothing
     int64_t most;
 } exchange;
 
@@ -85,7 +86,7 @@ static ls_status exchange_choices(ls_run_session *session) {
     return status;
 }
 
-// If the choices cannot be kept, the next start measures again.
+// Saves the choices. If that fails, the next start measures again.
 static void save_choices(ls_run_session *session, double seconds) {
     const int measured = ls_algorithm_cache_measured(session->algorithms);
     const char *path = ls_algorithm_cache_path(session->algorithms);

@@ -9,8 +9,8 @@ struct ls_class_weights {
     ls_augmentation augmentation;
     const ls_dataset_info *info;
     float *values;
-    int32_t *labels; // of all samples
-    uint32_t *order; // of epoch `epoch`; NULL: that of the samples
+    int32_t *labels; // labels of all samples
+    uint32_t *order; // order of the samples in epoch `epoch`; NULL: samples are not shuffled
     int64_t epoch;
 };
 
@@ -88,7 +88,8 @@ static int64_t sample_at(const ls_class_weights *w, int64_t position) {
     return w->order ? (int64_t)w->order[position] : position;
 }
 
-// Of the micro-batch that begins at this position of the epoch. partner: op_augment.h.
+// Returns the sum of w[n] over the micro-batch that starts at position `first` of the epoch. op_augment.h defines a
+// sample's partner.
 static double micro_sum(const ls_class_weights *w, int64_t first, int count) {
     const int mixes = ls_augment_mixes(&w->augmentation);
     double sum = 0;

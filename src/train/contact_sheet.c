@@ -17,10 +17,10 @@ typedef struct {
     const ls_dataset_info *info;
     ls_session session;
     ls_resolutions resolutions;
-    ls_nchw shape; // of a column, as the pictures are
+    ls_nchw shape; // shape of a column: all rows, at the resolution of the data set
     uint8_t *pixels;
     float *table, *seen;
-    ls_slab *on_device[PARTS]; // of one column: pixels, samples, table, augmented, resized
+    ls_slab *on_device[PARTS]; // tensors of one column: pixels, samples, table, augmented, resized
 } work;
 
 // --- the sheet -----------------------------------------------------------------------------------
@@ -45,13 +45,13 @@ size_t ls_contact_sheet_at(const ls_contact_sheet *sheet, int row, int column) {
     return (size_t)y * (size_t)sheet->shape.w + (size_t)x;
 }
 
-// The pixel that the table normalises to this value, or nearly.
+// Returns the pixel value that the table normalises to this value, or the nearest such value.
 static uint8_t pixel_of(const float table[256], float value) {
     const float pixel = floorf((value - table[0]) / (table[255] - table[0]) * 255 + 0.5F);
     return (uint8_t)(pixel > 0 ? pixel < 255 ? pixel : 255 : 0);
 }
 
-// values: of one picture, planar, of h * w pixels.
+// Draws one picture into a cell. values: normalised, planar, height x width.
 static void put_picture(const work *w, int row, int column, const float *values, int height, int width) {
     const ls_contact_sheet *sheet = w->sheet;
     const size_t plane = (size_t)sheet->shape.h * (size_t)sheet->shape.w;
@@ -114,7 +114,7 @@ static ls_status augment(work *w, const ls_augmentation *augmentation, const ls_
     return run_operator(w, &desc, args);
 }
 
-// *result: the pictures at the epoch's resolution.
+// *result: the pictures at the resolution `to`.
 static ls_status resize(work *w, ls_nchw to, ls_slab **result) {
     *result = w->on_device[3];
     if (to.h == w->shape.h && to.w == w->shape.w) return LS_SUCCESS;
@@ -162,7 +162,7 @@ static ls_nchw shape_in_epoch(const work *w, int64_t epoch) {
 
 static ls_status put_columns(work *w, ls_augment_sample *drawn) {
     const ls_augmentation none = { 0 }, augmentation = ls_config_augmentation(w->cfg);
-    LS_TRY(put_column(w, 0, &none, drawn, w->shape)); // nothing is drawn yet
+    LS_TRY(put_column(w, 0, &none, drawn, w->shape)); // column 0 is not augmented: `drawn` is still all 0
     for (int column = 1; column <= w->options->columns; column++) {
         const int64_t epoch = w->options->epoch + column - 1;
         for (int row = 0; row < w->shape.n; row++)
@@ -200,7 +200,7 @@ static ls_status open_data(work *w) {
     return read_pictures(w);
 }
 
-// The largest column's values.
+// Allocates memory for the values of the largest column.
 static ls_status make_room(work *w) {
     int64_t most = ls_nchw_count(w->shape);
     for (int i = 0; i < w->resolutions.count; i++) {

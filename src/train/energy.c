@@ -12,9 +12,10 @@ enum { HOSTS, PACKAGES, MEMORIES, COUNTS };
 struct ls_energy {
     ls_comm *comm;
     const ls_rank_info *places;
-    ls_powercap *powercap;           // NULL: another rank's, or cannot be read
-    int32_t counts[COUNTS];          // of what can be read, over all hosts
-    char why[LS_POWERCAP_WHY_BYTES]; // the first host's that cannot be read; "": all can
+    ls_powercap *powercap;  // NULL: another rank of the host counts, or counters cannot be read
+    int32_t counts[COUNTS]; // over all hosts: hosts with readable counters, their packages, their memory zones
+    // Why counters cannot be read, on the first host where they cannot. "": they can be read on all hosts.
+    char why[LS_POWERCAP_WHY_BYTES];
 };
 
 // --- processors ----------------------------------------------------------------------------------
@@ -27,7 +28,7 @@ static void find_processors(ls_energy *e, ls_status *status, const char *root) {
     ls_powercap_zones(e->powercap, &e->counts[PACKAGES], &e->counts[MEMORIES]);
 }
 
-// All ranks have the sums, and the reason of the lowest rank that has one.
+// Gives all ranks the sums of `counts`, and the reason `why` of the lowest rank that has one.
 static ls_status share_processors(ls_energy *e) {
     const ls_comm_info *info = ls_comm_get_info(e->comm);
     int32_t first = e->why[0] ? info->rank : info->world_size;
@@ -47,7 +48,7 @@ ls_status ls_energy_start(ls_comm *comm, const char *root, const ls_rank_info *p
     return LS_GIVE_OR_FREE(status, e, out, ls_energy_free);
 }
 
-// NAN: a counter that could be read cannot any more.
+// *joules is NAN if a counter that was readable at the start can no longer be read.
 static ls_status read_processors(ls_energy *e, double *joules) {
     *joules = e->powercap ? ls_powercap_joules(e->powercap) : 0;
     return e->counts[HOSTS] > 0 ? ls_comm_allreduce(e->comm, joules, 1, LS_F64, LS_REDUCE_SUM) : LS_SUCCESS;
@@ -59,7 +60,7 @@ static int has_gpu(const ls_rank_info *place) {
     return place->uuid[0] || place->pci[0];
 }
 
-// Ranks that share a card have its address in common, and slices of it (MIG) only that.
+// Whether two ranks use the same card. MIG slices of a card have different UUIDs but the same PCI address.
 static int same_gpu(const ls_rank_info *a, const ls_rank_info *b) {
     if (strcmp(a->host, b->host) != 0) return 0;
     return a->pci[0] && b->pci[0] ? strcmp(a->pci, b->pci) == 0 : strcmp(a->uuid, b->uuid) == 0;
@@ -71,7 +72,7 @@ static int is_first(const ls_energy *e, int rank) {
     return 1;
 }
 
-// *gpus: how many there are; *waiting: for some, which have no sample yet.
+// Returns the joules of all GPUs. *gpus: number of GPUs. *waiting: 1 if a GPU has no sample yet.
 static double read_gpus(const ls_energy *e, const ls_gpu_sample *samples, ls_run_energy *out, int *gpus, int *waiting) {
     double joules = 0;
     for (int r = 0; r < ls_comm_get_info(e->comm)->world_size; r++) {
@@ -92,7 +93,7 @@ static double read_gpus(const ls_energy *e, const ls_gpu_sample *samples, ls_run
 
 // --- the whole -----------------------------------------------------------------------------------
 
-// What is not in it, and why.
+// Explains which processors and GPUs are missing from the sum, and why.
 static void explain(const ls_energy *e, double processors, int gpus, ls_run_energy *out) {
     ls_text_room room = { out->missing, sizeof out->missing };
     const int hosts = ls_comm_get_info(e->comm)->hosts, known = out->gpus_counted + out->gpus_integrated;

@@ -5,7 +5,7 @@
 #include "train/picture_results.h"
 #include "train/tta.h"
 
-// Of this rank; the end of the set falls to lower ranks.
+// Counts this rank's batches and samples. If the last window of the set is short, the lowest ranks get its samples.
 static void count_mine(const ls_batches *b, int64_t *batches, int64_t *samples) {
     *batches = *samples = 0;
     for (int64_t window = 0; window < b->windows; window++) {
@@ -15,15 +15,17 @@ static void count_mine(const ls_batches *b, int64_t *batches, int64_t *samples) 
     }
 }
 
-// What is evaluated on.
+// The set that is evaluated, and where results go.
 typedef struct {
     ls_input_pipeline *input;
     const ls_batches *batches;
-    // In detail, else all is NULL: logits come to the host, of the micro-batch and of one picture.
+    // Only for a detailed evaluation, otherwise all NULL. Logits are copied to the host: those of a micro-batch, and
+    // those of one picture.
     float *logits;
     double *of_picture;
     ls_picture_results *outcomes;
-    ls_tta *tta; // outcomes are of what it makes of the logits; NULL: of the logits themselves
+    // Outcomes use the logits that test-time augmentation computes. NULL: they use the logits of view 0.
+    ls_tta *tta;
 } evaluated_set;
 
 static ls_status keep_outcomes(ls_run_session *session, const evaluated_set *set, const ls_batch *batch) {
@@ -97,7 +99,7 @@ static void close_details(evaluated_set *set) {
     ls_tta_free(set->tta);
 }
 
-// On rank 0 progress->details becomes what the outcomes of all ranks say, which are gathered.
+// On rank 0, replaces progress->details by the evaluation of all gathered outcomes.
 static ls_status keep_details(
     const ls_run_session *session, ls_run_progress *progress, const evaluated_set *set, int with_tta) {
     const ls_run_plan *plan = session->plan;

@@ -5,13 +5,13 @@
 
 struct ls_gpu_records {
     ls_comm *comm;
-    ls_gpu_monitor *monitor; // NULL: this rank cannot look, others can
+    ls_gpu_monitor *monitor; // NULL: this rank cannot monitor its GPU, but other ranks can
     ls_gpu_sample *samples;  // [world_size]
 };
 
 ls_status ls_gpu_records_start(ls_comm *comm, const ls_device_info *facts, ls_gpu_records **out) {
     *out = NULL;
-    if (!facts->uuid[0] && !facts->pci[0]) return LS_SUCCESS; // no GPU: the same on all ranks
+    if (!facts->uuid[0] && !facts->pci[0]) return LS_SUCCESS; // there is no GPU, on any rank
     int32_t world_size = ls_comm_get_info(comm)->world_size, some = 0;
     ls_gpu_records *r = ls_new(1, sizeof *r, "GPUs of %d ranks", world_size);
     r->samples = ls_new(world_size, sizeof *r->samples, "GPUs of %d ranks", world_size);
@@ -40,7 +40,7 @@ ls_status ls_gpu_records_gather(ls_gpu_records *records, const ls_gpu_sample **s
     return LS_SUCCESS;
 }
 
-// Means over the ranks that have values.
+// The mean of a value over the ranks that have the value.
 typedef struct {
     double sum;
     int count;
@@ -68,7 +68,7 @@ ls_status ls_gpu_records_sum(ls_gpu_records *records, ls_gpu_sample *all) {
         add(&utilisation, s->utilisation);
         add(&clock, s->clock_mhz);
         all->samples += s->samples;
-        all->memory_bytes = fmax(all->memory_bytes, s->memory_bytes); // of a number and NaN: the number
+        all->memory_bytes = fmax(all->memory_bytes, s->memory_bytes); // fmax of a number and NaN is the number
         all->power_watts = fmax(all->power_watts, s->power_watts);
         all->temperature_c = fmax(all->temperature_c, s->temperature_c);
         all->slowed |= s->slowed;

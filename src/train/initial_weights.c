@@ -1,6 +1,7 @@
-// initial_weights.c - the weights that a run starts from. Each rank makes them for itself: from the seed
-// (model/init.c), and filters that whiten from the training pictures (model/whiten.h); ranks compare a hash of them
-// (startup_check.c). Then those of a file take their places (formats/weights_map.h), which rank 0 reads and sends.
+// initial_weights.c - the weights that a run starts from. Each rank makes them by itself: from the seed (model/init.c),
+// or, for whitening filters, from the training pictures (model/whiten.h). Ranks compare a hash of the result
+// (startup_check.c). After that, the weights of a file may replace them (formats/weights_map.h); rank 0 reads the file
+// and sends the weights to the others.
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -45,17 +46,18 @@ static ls_status whiten(ls_run_session *session, int p) {
 ls_status ls_run_make_weights(ls_run_session *session) {
     const ls_run_plan *plan = session->plan;
     LS_TRY(ls_param_store_init(session->compute.store, (uint64_t)plan->cfg->run_seed));
-    for (int p = 0; p < plan->graph->param_count && !plan->evaluates; p++) // else weights of a file come
+    // an evaluation loads all weights from a file
+    for (int p = 0; p < plan->graph->param_count && !plan->evaluates; p++)
         if (plan->graph->params[p].init == LS_INIT_WHITEN) LS_TRY(whiten(session, p));
     return LS_SUCCESS;
 }
 
-// --- of a file ----------------------------------------------------------------------------------------
+// --- from a file --------------------------------------------------------------------------------------
 
-// What goes from rank 0 to the others.
+// The weights of a file, which rank 0 sends to the other ranks.
 typedef struct {
-    uint8_t *taken; // by parameter
-    float *values;  // of all parameters, one behind the other
+    uint8_t *taken; // for each parameter: 1 if it comes from the file
+    float *values;  // values of all parameters, in order, without gaps
     int64_t count;
 } first_weights;
 
@@ -82,7 +84,8 @@ static ls_status take_values(
     return LS_SUCCESS;
 }
 
-// Classes are no matter where all that has a row for each of them is new by the rules.
+// Reports how the file fits. A difference in classes does not matter if all tensors with a row for each class start
+// anew by model.init_rules.
 static void report_fit(const ls_run_plan *plan, const ls_weights_fit *fit) {
     int matters = plan->init_map->started_anew, rows = 0;
     for (int p = 0; p < plan->graph->param_count; p++) {
@@ -115,7 +118,7 @@ static ls_status take_from(ls_run_plan *plan, const char *path, const ls_safeten
     };
     ls_text_cut(info->path, sizeof info->path, "%s", path);
     ls_weights_map_text(plan->init_map, info->which, sizeof info->which);
-    // of a run: what begins it is recorded
+    // A training run records the file that it starts from.
     return plan->parts ? ls_run_plan_set_parts(plan, ls_run_parts_new(&plan->info, NULL, NULL, NULL)) : LS_SUCCESS;
 }
 

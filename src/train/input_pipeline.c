@@ -6,38 +6,38 @@
 
 enum { DEVICE_SLOTS = LS_INPUT_PIPELINE_AHEAD + 1, ALIGN = 128 };
 
-// Where the parts of a slot begin.
+// Offsets of the parts of a slot, and its size in bytes.
 typedef struct {
     size_t pixels, labels, augment, index, micro, bytes;
 } slot_layout;
 
-// A micro-batch on its way: copied to this slot of the device, from the ring's slot batch.slot.
+// A micro-batch on its way to the device. It is copied from the ring's slot batch.slot to this slot of the device.
 typedef struct {
     ls_batch batch;
-    int64_t number;          // of the micro-batch
-    int held;                // the ring's slot has not been given back
-    ls_event *copied, *read; // recorded by the copy queue, by the compute queue
-    int used;                // both events have been recorded
+    int64_t number;          // number of the micro-batch
+    int held;                // 1: the ring's slot has not been given back to the loader
+    ls_event *copied, *read; // recorded by the copy queue; recorded by the compute queue
+    int used;                // 1: both events have been recorded at least once
 } device_slot;
 
 struct ls_input_pipeline {
     ls_device *device;
     ls_input_pipeline_options options;
     slot_layout layout;
-    ls_slab *ring, *staged, *resident; // staged: the device's slots, NULL where the device reads the ring
-    ls_slot *slots;                    // of the ring
+    ls_slab *ring, *staged, *resident; // staged: the device's slots; NULL if the device reads the ring
+    ls_slot *slots;                    // slots of the ring
     int slot_count;
-    int32_t *labels; // resident: of all samples
+    int32_t *labels; // with `resident`: labels of all samples
     ls_queue *copies;
     device_slot on_device[DEVICE_SLOTS];
     ls_loader *loader;
     ls_batches batches;
-    int64_t left; // that may still be acquired
-    // Numbers of micro-batches: next to acquire, to take, to give back. A rank counts those, too, that it does not have
-    // in a short window, so that the same number lies in the same slot on all ranks: what is captured of an update is
-    // then captured by all of them at once.
+    int64_t left; // number of micro-batches that may still be acquired
+    // Numbers of the micro-batches to acquire, to take and to release next. The numbers include micro-batches of a
+    // short window that this rank does not have. So the same number is in the same slot on all ranks, and all ranks
+    // capture the same updates at the same time.
     int64_t acquired, taken, released;
-    double wait_seconds; // of loaders that are gone
+    double wait_seconds; // of loaders that are already stopped
     double device_wait_seconds;
     ls_timeline *timeline;
 };
@@ -91,7 +91,7 @@ static ls_status make_device_slots(ls_input_pipeline *f) {
     return LS_SUCCESS;
 }
 
-// Samples [first, first + count) to the device, through pinned memory.
+// Copies the samples [first, first + count) to the device, through pinned memory.
 static ls_status upload(ls_input_pipeline *f, ls_slab *through, int64_t first, int64_t count, size_t picture) {
     const ls_device_api *api = f->device->api;
     for (int64_t i = 0; i < count; i++) {
@@ -184,7 +184,8 @@ int ls_input_pipeline_started(const ls_input_pipeline *f) {
 
 void ls_input_pipeline_stop(ls_input_pipeline *f) {
     if (!f->loader) return;
-    // Copies that are under way read the ring, whose slots the next loader fills. An error shows on the compute queue.
+    // Copies in progress still read the ring, whose slots the next loader will fill. The compute queue will report an
+    // error of a copy.
     if (f->copies) (void)f->device->api->queue_sync(f->copies);
     f->wait_seconds += ls_loader_wait_seconds(f->loader);
     ls_loader_free(f->loader);
@@ -213,7 +214,7 @@ static ls_status acquire(ls_input_pipeline *f, ls_batch *batch) {
     return LS_SUCCESS;
 }
 
-// The first number from this one on that is a micro-batch of this rank. There must be one.
+// Returns the first number, from `number` on, of a micro-batch that this rank has. There must be one.
 static int64_t next_real(const ls_input_pipeline *f, int64_t number) {
     const ls_batches *b = &f->batches;
     while (!ls_batches_micro_samples(
@@ -222,11 +223,11 @@ static int64_t next_real(const ls_input_pipeline *f, int64_t number) {
     return number;
 }
 
-// The loader gets its slots back in order.
+// Gives the loader the oldest held slot of the ring. The loader gets its slots back in order.
 static ls_status release_oldest(ls_input_pipeline *f) {
     device_slot *slot = &f->on_device[f->released % DEVICE_SLOTS];
     while (!slot->held || slot->number != f->released) slot = &f->on_device[++f->released % DEVICE_SLOTS];
-    // The copy waits for the programs that read the slot before, and these for the peers.
+    // The copy waits for the programs that read the device's slot before, and these may wait for other ranks.
     const double start_s = ls_clock_seconds();
     if (f->options.comm) ls_comm_wait_begins(f->options.comm, "the device's sums");
     ls_status status = f->device->api->event_sync(slot->copied);
@@ -238,8 +239,8 @@ static ls_status release_oldest(ls_input_pipeline *f) {
     return LS_SUCCESS;
 }
 
-// Copies one more micro-batch to the device. Its slot there is free once the compute queue has read what was in it;
-// the ring's slot of that earlier micro-batch goes back to the loader, for it was copied long ago.
+// Copies the next micro-batch to the device. The device's slot is free after the compute queue has read the earlier
+// micro-batch in it. That micro-batch was copied long ago, so its slot of the ring goes back to the loader.
 static ls_status stage(ls_input_pipeline *f) {
     const ls_device_api *api = f->device->api;
     f->acquired = next_real(f, f->acquired);
@@ -295,7 +296,8 @@ const int32_t *ls_input_pipeline_labels(const ls_input_pipeline *f, const ls_bat
     return f->slots[batch->slot].labels;
 }
 
-// As many as lie in slots that the compute queue is done with.
+// Whether the next micro-batch may be copied to the device: fewer than LS_INPUT_PIPELINE_AHEAD are there that programs
+// have not read.
 static int may_stage(const ls_input_pipeline *f) {
     return f->left > 0 && next_real(f, f->acquired) - next_real(f, f->taken) < LS_INPUT_PIPELINE_AHEAD;
 }
@@ -308,7 +310,7 @@ ls_status ls_input_pipeline_done(ls_input_pipeline *f) {
     }
     f->device->api->event_record(slot->read, f->options.queue);
     slot->used = 1;
-    // Only now, when the device has work, is it time to wait for the loader.
+    // The device has work now, so this is a good time to wait for the loader.
     while (may_stage(f)) LS_TRY(stage(f));
     return LS_SUCCESS;
 }

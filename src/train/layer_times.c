@@ -3,15 +3,15 @@
 #include "base/clock.h"
 #include "base/memory.h"
 
-enum { BURST = 8 }; // runs of an instruction that are captured or enqueued at a time
+enum { BURST = 8 }; // number of runs of an instruction that are captured or enqueued together
 
 enum { OPTIMIZER_PASS = -1 };
 
 typedef struct {
     const ls_run_session *session;
-    const ls_program *program; // of the epoch that comes next
+    const ls_program *program; // program of the next epoch
     const ls_program_inputs *inputs;
-    int number; // of the instruction; OPTIMIZER_PASS
+    int number; // number of the instruction, or OPTIMIZER_PASS
 } burst;
 
 static void run_once(const burst *b) {
@@ -29,8 +29,8 @@ static void run_burst(const burst *b, int runs) {
     for (int i = 0; i < runs; i++) run_once(b);
 }
 
-// *out: seconds of one run. If the device can capture, a burst is one graph, so that launches of small kernels cost
-// what they cost in training.
+// Measures the seconds of one run. If the device can capture, the runs of a burst are one graph, so that launches of
+// small kernels cost as much as in training.
 static ls_status time_instruction(const burst *b, double seconds, double *out) {
     const ls_device_api *api = b->session->compute.device->api;
     ls_queue *queue = b->session->compute.queue;
@@ -69,8 +69,8 @@ static size_t bytes_of(const burst *b) {
     return ls_instruction_bytes(instruction, args);
 }
 
-// Times the optimizer over and over so that no weight changes: gradients of 0, a learning rate of 0, no micro-batches
-// (so no statistics), and an update that counts as applied (adamw divides by 1 - beta^t).
+// Measures the optimizer's pass without changing any weight. Gradients and learning rates are 0. The number of
+// micro-batches is 0, so statistics do not change. The update counts as applied, because adamw divides by 1 - beta^t.
 static ls_status time_still_optimizer(const burst *b, double seconds, double *out) {
     const ls_session *s = &b->session->compute;
     ls_update *update = b->session->update;
@@ -83,7 +83,7 @@ static ls_status time_still_optimizer(const burst *b, double seconds, double *ou
     still.micro_batches = 0;
     if (still.applied < 1) still.applied = 1;
     LS_TRY(ls_update_write_state(update, &still));
-    ls_param_store_widen(s->store, s->queue); // clears what timed instructions left in 16 bits
+    ls_param_store_widen(s->store, s->queue); // clears the 16-bit gradients that timed instructions have left
     s->device->api->zero(ls_buffer_at(grad, 0, grad->bytes), grad->bytes, s->queue);
     ls_status status = time_instruction(b, seconds, out);
     ls_keep_first(&status, ls_update_write_state(update, &before));
@@ -108,7 +108,7 @@ static ls_status time_optimizer(const burst *b, double seconds, ls_layer_time *r
 static ls_status time_all(burst *b, double seconds, ls_layer_time *rows) {
     const ls_session *s = &b->session->compute;
     const ls_program *program = b->program;
-    // After one whole run every buffer holds what training would put there.
+    // After one run of the whole program, every buffer holds values as in training.
     ls_program_run(program, b->inputs, s->queue, &(ls_program_hooks){ 0 });
     LS_TRY(s->device->api->queue_sync(s->queue));
     for (b->number = 0; b->number < program->count; b->number++) {

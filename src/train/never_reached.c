@@ -8,18 +8,19 @@
 #include "train/positions.h"
 #include "train/schedule.h"
 
-static const double NEAR_FULL = 0.5; // of its fall: a schedule that is cut off with more than this left is mentioned
+// A schedule that is cut off is mentioned if more than this share of its fall is left.
+static const double NEAR_FULL = 0.5;
 
 typedef struct {
     const ls_train_info *info;
     ls_schedule schedule;
-    int64_t updates; // of the run
-    int64_t whole;   // of train.epochs, without train.max_updates
+    int64_t updates; // number of updates of the run
+    int64_t whole;   // number of updates in train.epochs, without the limit of train.max_updates
     void (*say)(void *context, const char *line);
     void *context;
 } run_end;
 
-// "train.max_updates = 100" into dst: what ends the run. Returns dst.
+// Writes what ends the run, for example "train.max_updates = 100", into dst. Returns dst.
 static const char *cause(const run_end *r, char dst[64]) {
     const ls_config *cfg = r->info->cfg;
     if (r->updates < r->whole)
@@ -29,7 +30,7 @@ static const char *cause(const run_end *r, char dst[64]) {
     return dst;
 }
 
-// "OPTION = VALUE: " and the text.
+// Reports a line: "OPTION = VALUE: " and the text.
 static LS_PRINTF(3, 4) void say(const run_end *r, int option, const char *format, ...) {
     char line[LS_STATUS_TEXT_BYTES], text[LS_STATUS_TEXT_BYTES / 2], where[LS_STATUS_TEXT_BYTES / 4];
     va_list args;
@@ -40,7 +41,8 @@ static LS_PRINTF(3, 4) void say(const run_end *r, int option, const char *format
     r->say(r->context, line);
 }
 
-// Speaks up if the run has not more updates than `after`, which come before `what` happens.
+// Reports the option and returns 1 if the run ends before `what` happens. `after` is the number of updates that come
+// before it.
 static int misses(const run_end *r, int option, const char *what, int64_t after, const char *so) {
     char ends[64];
     if (after < r->updates) return 0;
@@ -49,7 +51,8 @@ static int misses(const run_end *r, int option, const char *what, int64_t after,
     return 1;
 }
 
-// The same of what happens at the end of update number `update`, from 1, which the run may be just long enough for.
+// Does the same for something that happens at the end of update number `update`, counted from 1. A run of that many
+// updates still reaches it.
 static void misses_end_of(const run_end *r, int option, const char *what, int64_t update, const char *so) {
     if (update > r->updates) misses(r, option, what, update, so);
 }
@@ -76,7 +79,7 @@ static void check_milestones(const run_end *r) {
         missed == s->milestone_count ? "the rate never falls" : "the rate does not fall so often");
 }
 
-// Warns if the run ends before half of the schedule's fall is done.
+// Reports the schedule if the run ends before half of its current fall is done.
 static void check_fall(const run_end *r) {
     const ls_config *cfg = r->info->cfg;
     const int64_t last = r->updates - 1, end = ls_schedule_fall_end(&r->schedule, last);
@@ -137,7 +140,7 @@ static void check_groups(const run_end *r) {
     for (int g = 0; !ls_failed(status) && g < groups.count; g++) check_group(r, &groups.group[g]);
 }
 
-// --- what else changes the weights ---------------------------------------------------------------
+// --- other changes of the weights ----------------------------------------------------------------
 
 static void check_average(const run_end *r) {
     const ls_config *cfg = r->info->cfg;
@@ -176,9 +179,9 @@ static void check_periods(const run_end *r) {
         misses(r, LS_OPTION_data_flip, "sides change", updates_of(r, 1), "each picture has one side, as with true");
 }
 
-// --- what only looks at the run ------------------------------------------------------------------
+// --- options that only observe the run -----------------------------------------------------------
 
-// These are asked about all of train.epochs: a short trial by train.max_updates is no reason to mention them.
+// These options are compared with all of train.epochs, so that a short trial by train.max_updates does not report them.
 static void check_observation(const run_end *r) {
     const ls_config *cfg = r->info->cfg;
     const struct {
@@ -209,7 +212,7 @@ static void check_observation(const run_end *r) {
             "it has no effect; raise train.epochs for more updates");
 }
 
-// --- what has too little to work on --------------------------------------------------------------
+// --- options with too little data ----------------------------------------------------------------
 
 static void check_samples(const run_end *r) {
     const ls_config *cfg = r->info->cfg;

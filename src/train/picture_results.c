@@ -5,9 +5,9 @@
 #include "base/memory.h"
 #include "data/thumbnail.h"
 
-// Zeros where another rank has the picture, or none: then gathering is adding.
+// A row of zeros means that another rank has the picture, or no rank. So adding the rows of all ranks gathers them.
 typedef struct {
-    int32_t label, prediction; // from 1
+    int32_t label, prediction; // counted from 1; 0: not on this rank
     int32_t place, unused;
 } row_classes;
 
@@ -18,7 +18,7 @@ typedef struct {
 struct ls_picture_results {
     int64_t samples;
     int classes;
-    row_classes *of; // by index
+    row_classes *of; // by index of the picture
     row_values *values;
 };
 
@@ -48,7 +48,7 @@ double ls_log_sum(const double *logits, int classes, int *best) {
     return logits[*best] + log(sum);
 }
 
-// What is not a number counts as likelier.
+// Returns the number of classes ahead of the label. A class whose logit is not a number counts as ahead.
 static int place_of(const double *logits, int classes, int label) {
     const double own = logits[label];
     int place = 0;
@@ -92,7 +92,8 @@ static void count_bin(ls_evaluation *e, double probability, int is_correct) {
     b->confidence_sum += probability;
 }
 
-// In the order of the set: of equals the first one stays ahead.
+// Inserts a mistake into the list of the most confident mistakes. Mistakes come in the order of the set, so among equal
+// probabilities the first one stays ahead.
 static void keep_mistake(ls_evaluation *e, const ls_mistake *mistake) {
     int at = e->mistake_count;
     if (at < LS_EVALUATION_MISTAKES) e->mistake_count++;
@@ -122,7 +123,7 @@ static int compare_confusions(const void *left, const void *right) {
     return (a->prediction > b->prediction) - (a->prediction < b->prediction);
 }
 
-// A sorted list of counts: a matrix of 65536 classes would not fit into memory.
+// Makes a sorted list of counts, because a matrix of 65536 classes would not fit into memory.
 static ls_status count_confusions(const ls_picture_results *o, ls_evaluation *e) {
     int64_t pairs = 0, kept = 0;
     LS_TRY(ls_try_new(&e->confusion, e->samples, sizeof *e->confusion, "confusion of %d classes", e->classes));

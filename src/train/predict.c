@@ -11,7 +11,8 @@
 #include "formats/weights_fit.h"
 #include "train/views.h"
 
-enum { BATCH = 8 }; // always as many, so that a picture's logits are the same bits beside any others
+// All batches have this size, so that a picture's logits have the same bits whatever other pictures are in its batch.
+enum { BATCH = 8 };
 
 struct ls_predictor {
     ls_predictor_options options;
@@ -20,12 +21,13 @@ struct ls_predictor {
     ls_session session;
     const char *why_not_gpu;
     ls_slab *views;   // views.h
-    ls_slab *records; // what the loss reads and writes beside the logits
+    ls_slab *records; // values that the loss reads and writes, besides the logits
     ls_input_pipeline *input;
     ls_program_inputs inputs;
-    float *logits, *of_view; // of the batch, (BATCH, classes)
+    float *logits, *of_view; // of the whole batch: (BATCH, classes)
     ls_batch batch;
-    int64_t next, batch_end; // pictures: the next one; behind the last that logits has
+    // Number of the next picture; number of the first picture after those in `logits`.
+    int64_t next, batch_end;
 };
 
 static ls_input_pipeline_options input_options(const ls_predictor *p) {
@@ -49,7 +51,7 @@ static ls_status open_session(ls_predictor *p) {
     return ls_input_pipeline_set_table(s, p->pictures);
 }
 
-// The loss runs, too, as it does in evaluation; what it adds up is not looked at.
+// Makes the records for the loss, which also runs in an evaluation. Its sums are not used here.
 static ls_status make_records(ls_predictor *p) {
     enum { ALIGN = 128 };
     const size_t state = (sizeof(ls_train_state) + ALIGN - 1) / ALIGN * ALIGN;
@@ -134,7 +136,7 @@ const char *ls_predictor_why_not_gpu(const ls_predictor *p) {
     return p->why_not_gpu;
 }
 
-// Its share of the batch's logits; a picture in one view keeps its bits.
+// Adds the logits of the batch in one view, times the view's weight. With only one view, the logits keep their bits.
 static ls_status add_view(ls_predictor *p, int view) {
     const ls_program *program = p->session.program[0];
     const float weight = (float)ls_views_weight(p->options.cfg, view);

@@ -42,8 +42,9 @@ static uint64_t hash_more_algorithms(uint64_t hash, const ls_program *program) {
     return both[0];
 }
 
-// Other algorithms round differently. That is no error if processors differ, but is reported. Programs of short
-// micro-batches are left out, because not every rank has one.
+// Returns a hash of the algorithms that this rank uses. Different algorithms round differently. A difference between
+// ranks is reported but is not an error, because processors may differ. Programs of short micro-batches are left out,
+// because not every rank has one.
 static uint64_t hash_algorithms(const ls_run_session *session) {
     if (session->plan->evaluates) return hash_more_algorithms(0, session->compute.program[LS_RUN_EVAL_PROGRAM]);
     uint64_t hash = 0;
@@ -67,8 +68,8 @@ static ls_status add_data(const ls_run_plan *plan, const ls_run_session *session
     return LS_SUCCESS;
 }
 
-// Adds a program's algorithms to the known ones, each once: how often and in which order they occur depends on the
-// number of ranks.
+// Adds the algorithms of a program to the known ones and returns the sum of the new hashes. Each algorithm counts once,
+// because their number and order depend on the number of ranks.
 static uint64_t add_algorithms(const ls_program *program, uint64_t *known, int *count, int most) {
     uint64_t sum = 0;
     for (int i = 0; i < program->count; i++) {
@@ -83,7 +84,7 @@ static uint64_t add_algorithms(const ls_program *program, uint64_t *known, int *
     return sum;
 }
 
-// A hash of the algorithms that the run's whole micro-batches use.
+// Returns a hash of the set of algorithms that the run's whole micro-batches use.
 static uint64_t hash_algorithms_used(const ls_run_session *session) {
     enum { KINDS = 256 };
     uint64_t known[KINDS], sum = 0;

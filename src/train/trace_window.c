@@ -6,7 +6,7 @@
 #include "run/trace_file.h"
 #include "train/run_session.h"
 
-enum { WARM_UP = 10, UPDATES = 20 }; // of a trace whose updates are not chosen
+enum { WARM_UP = 10, UPDATES = 20 }; // for a trace whose updates the user did not choose
 enum { COPIES_UNDER_WAY = 64, BUCKETS_UNDER_WAY = 4096, STEP_SPANS = 16, COMPUTE_UNDER_WAY_MAX = 1 << 15 };
 
 static ls_status choose_updates(ls_run_session *session, const ls_run_progress *progress, int64_t from, int64_t to) {
@@ -24,7 +24,7 @@ static ls_status choose_updates(ls_run_session *session, const ls_run_progress *
     return LS_SUCCESS;
 }
 
-// As many as the updates that may be under way have.
+// Returns the number of compute spans in all updates that may be in progress, up to a limit.
 static int64_t compute_under_way(const ls_run_session *session) {
     const ls_run_plan *plan = session->plan;
     int64_t most = 0;
@@ -58,7 +58,7 @@ void ls_run_trace_span(ls_span_lane lane, const char *name, int64_t update, doub
 }
 
 void ls_run_trace_close(ls_run_trace *trace) {
-    if (trace->timeline) ls_spans_close(); // no thread adds spans any more
+    if (trace->timeline) ls_spans_close(); // at this point no thread adds spans any more
     ls_timeline_free(trace->timeline);
 }
 
@@ -68,7 +68,7 @@ static void begin(ls_run_session *session) {
     session->trace.start_s = ls_clock_seconds();
 }
 
-// The ranks' clocks are compared now, not at the run's end, which may be hours away.
+// Ends the trace. Compares the clocks of the ranks now, because the end of the run may be hours away.
 static ls_status end(ls_run_session *session) {
     ls_trace_info *facts = &session->trace.info;
     facts->comm_exposed_s += ls_run_session_comm_counts(session).exposed_seconds;

@@ -62,8 +62,8 @@ LS_CHECKED ls_status ls_trainer_snapshot(ls_trainer *trainer, ls_snapshot *snaps
 LS_CHECKED ls_status ls_trainer_restore(ls_trainer *trainer, ls_snapshot *snapshot);
 
 // Measures how long each instruction of a micro-batch takes. Each is run by itself for about `seconds` on one batch;
-// the optimizer's pass comes last. Overwrites gradients and the tensors that the optimizer keeps (momentum), but not the weights. The caller
-// frees *rows; the trainer owns the texts.
+// the optimizer's pass comes last. Overwrites gradients and the tensors that the optimizer keeps (momentum),
+// but not the weights. The caller frees *rows; the trainer owns the texts.
 typedef struct {
     const char *op, *layer, *algorithm, *chosen; // chosen: see ls_plan.chosen
     ls_op_kind kind;

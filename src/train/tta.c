@@ -7,7 +7,7 @@
 #include "train/positions.h"
 #include "train/views.h"
 
-// Returns how many test pictures are evaluated in all views.
+// Returns the number of test pictures that are evaluated in all views.
 static int64_t count_wanted(const ls_run_plan *plan) {
     return ls_ticks_down(ls_ticks(plan->cfg->eval_tta_share, plan->info.test_data->count));
 }
@@ -15,7 +15,8 @@ static int64_t count_wanted(const ls_run_plan *plan) {
 ls_status ls_tta_upload_views(ls_run_session *session) {
     const ls_run_plan *plan = session->plan;
     if (plan->cfg->eval_tta == LS_TTA_OFF) return LS_SUCCESS;
-    if (plan->evaluates && plan->info.comm->rank == 0 && count_wanted(plan) == 0) // a run says so at its start
+    // a training run reports this at its start
+    if (plan->evaluates && plan->info.comm->rank == 0 && count_wanted(plan) == 0)
         ls_warn("eval.tta_share = %g of %lld test pictures is none: eval.tta has no effect", plan->cfg->eval_tta_share,
             (long long)plan->info.test_data->count);
     LS_TRY(ls_views_new(&session->compute, plan->cfg, plan->eval_batches.micro_batch, &session->views));
@@ -27,12 +28,13 @@ ls_status ls_tta_upload_views(ls_run_session *session) {
 
 struct ls_tta {
     ls_run_session *session;
-    int64_t count, kept; // of this rank's pictures
+    int64_t count, kept; // number of this rank's pictures; number of pictures kept so far
     uint32_t *samples;   // their numbers in the test split
     int32_t *labels;
     double *logits;      // (count, classes)
-    float *batch_logits; // of what was run last, (micro-batch, classes)
-    // Those that are looked at in all views: their numbers in the test split and among this rank's.
+    float *batch_logits; // logits of the last run: (micro-batch, classes)
+    // The pictures that are evaluated in all views: their numbers in the test split, and their numbers among this
+    // rank's pictures.
     int64_t chosen_count;
     uint32_t *chosen;
     int64_t *chosen_kept;
@@ -76,7 +78,7 @@ void ls_tta_keep(ls_tta *tta, int64_t index, int label, const double *logits) {
     tta->kept++;
 }
 
-// --- which to look at in all views ---------------------------------------------------------------
+// --- choosing pictures to evaluate in all views --------------------------------------------------
 
 typedef struct {
     double confidence;
@@ -89,7 +91,7 @@ static int order_candidates(const void *left, const void *right) {
     return (a->sample > b->sample) - (a->sample < b->sample);
 }
 
-// Of a kept picture: the probability of its likeliest class; 0 where that is not a number.
+// Returns a kept picture with the probability of its predicted class, or with 0 if that is not a number.
 static candidate candidate_of(const ls_tta *tta, int64_t kept) {
     const int classes = classes_of(tta);
     const double *logits = tta->logits + kept * classes;
@@ -98,7 +100,8 @@ static candidate candidate_of(const ls_tta *tta, int64_t kept) {
     return (candidate){ confidence >= 0 ? confidence : 0, tta->samples[kept] };
 }
 
-// The candidates of all ranks, in order. Each picture is one rank's: the others add nothing to it.
+// Gathers the candidates of all ranks, in order. Each picture belongs to one rank; the other ranks add 0 to its
+// confidence.
 static ls_status gather_candidates(const ls_tta *tta, double *confidence, candidate *all) {
     const int64_t samples = tta->session->plan->info.test_data->count;
     for (int64_t i = 0; i < tta->count; i++) confidence[tta->samples[i]] = candidate_of(tta, i).confidence;
@@ -108,7 +111,7 @@ static ls_status gather_candidates(const ls_tta *tta, double *confidence, candid
     return LS_SUCCESS;
 }
 
-// *last: the last one of all ranks' candidates in their order to look at in all views; there are `wanted`.
+// *last: the last of the `wanted` pictures that are evaluated in all views, in the order of all ranks' candidates.
 static ls_status find_last(const ls_tta *tta, int64_t wanted, candidate *last) {
     const size_t samples = (size_t)tta->session->plan->info.test_data->count;
     double *confidence = NULL;
@@ -138,9 +141,10 @@ static ls_status choose_pictures(ls_tta *tta, int64_t *wanted) {
     return LS_SUCCESS;
 }
 
-// --- looking at them -----------------------------------------------------------------------------
+// --- evaluating them -----------------------------------------------------------------------------
 
-// The batch's logits in the view that was run last; first: of the chosen ones, the batch's first.
+// Adds the weighted logits of the view that ran last to those of the batch's pictures. first: index in `chosen` of the
+// batch's first picture.
 static void add_view(ls_tta *tta, const ls_batch *batch, int64_t first, double weight) {
     const int classes = classes_of(tta);
     for (int i = 0; i < batch->count * classes; i++)

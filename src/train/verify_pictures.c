@@ -1,6 +1,6 @@
-// verify_pictures.c - every picture is read and decoded once before the first update, shared out over the ranks and
-// their threads, and packed: what is broken is known then, and not at the end of an epoch. All ranks do alike with what
-// any of them found. What the files contain is known then, too: it is part of a set's identity.
+// verify_pictures.c - reads and decodes every picture once before the first update, and packs the pictures. The ranks
+// and their threads share this work. So broken pictures are known at the start, not at the end of an epoch. All ranks
+// use the findings of all ranks. The contents of the files are also known then; they are part of a set's identity.
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
@@ -16,15 +16,16 @@ typedef struct {
     const ls_run_plan *plan;
     ls_dataset *dataset;
     const char *split;
-    // Ranks of one host that see the same files: this one's group and place in it.
+    // The ranks of one host that see the same files are a group. group: the number of this rank's group; share: this
+    // rank's place in it.
     int group, groups, share, shares;
     ls_verify_options options;
     uint8_t *broken;
-    int64_t *sums;     // by group: of what its files contain
-    int64_t *contents; // by sample: its file's content
+    int64_t *sums;     // for each group: the sum of its files' contents
+    int64_t *contents; // for each sample: the content of its file
     double told_s;
-    int64_t read;  // by this rank
-    int64_t count; // that are broken
+    int64_t read;  // number of samples read by this rank
+    int64_t count; // number of broken samples
 } verification;
 
 static void report_reading(void *context, int64_t done, int64_t all) {
@@ -46,7 +47,7 @@ static int sees_the_same(const sight *a, const sight *b) {
     return a->host == b->host && a->files == b->files;
 }
 
-// Groups are numbered by their lowest ranks.
+// Finds this rank's group and its place in the group. Groups are numbered in the order of their lowest ranks.
 static void find_group(verification *v, const sight *all, int ranks, int rank) {
     for (int r = 0; r < ranks; r++) {
         int lowest = 0;
@@ -68,7 +69,8 @@ static ls_status group_ranks(verification *v) {
     return status;
 }
 
-// One rank of each group creates the file; the others open it. What cannot be packed is decoded in every epoch.
+// Packs the pictures: one rank of each group creates the file, and the others open it. Pictures that cannot be packed
+// are decoded in every epoch.
 static ls_status pack(verification *v) {
     char folder[LS_TEXT_BYTES];
     const int creates = v->share == 0;
@@ -81,7 +83,7 @@ static ls_status pack(verification *v) {
     return LS_SUCCESS;
 }
 
-// Where nothing is packed, the groups share the decoding.
+// Divides the work. If nothing is packed, the groups share the decoding.
 static ls_verify_options share_out(verification *v) {
     const int packs = strcmp(v->plan->cfg->data_cache, "off") != 0, workers = (int)v->plan->cfg->data_workers;
     return (ls_verify_options){ .share = v->share,
@@ -103,8 +105,8 @@ static ls_status read_pictures(verification *v) {
     return ls_verify_read(v->dataset, &v->options, v->broken, &v->read);
 }
 
-// Each group has read all its files. Where they contain the same everywhere, each rank gets what the first group has
-// found; else the comparison of ranks ends the run.
+// Combines the contents that the groups have read; each group has read all its files. If all groups agree, each rank
+// gets the contents that the first group found. Otherwise the comparison of ranks ends the run.
 static ls_status share_contents(verification *v) {
     const ls_comm_info *comm = v->plan->info.comm;
     const int64_t count = ls_dataset_get_info(v->dataset)->count;
@@ -119,7 +121,7 @@ static ls_status share_contents(verification *v) {
     return LS_SUCCESS;
 }
 
-// On rank 0, by reading them once more.
+// Rank 0: names broken pictures, by reading them once more.
 static void name_broken(const verification *v) {
     const ls_dataset_info *facts = ls_dataset_get_info(v->dataset);
     uint8_t *pixels = malloc((size_t)ls_chw_count(facts->shape));
@@ -140,8 +142,8 @@ static void name_broken(const verification *v) {
     if (v->count > named) ls_warn("and %lld more %s pictures", (long long)(v->count - named), v->split);
 }
 
-// What any rank found is broken, on all ranks. Where their lists of files differ nothing is looked at:
-// ls_startup_check_state refuses that.
+// Finds all pictures that are broken on any rank, and tells all ranks. If the ranks' lists of files differ, nothing is
+// read: ls_startup_check_state refuses the run.
 static ls_status verify(verification *v) {
     ls_comm *comm = v->plan->comm;
     const int64_t all = ls_dataset_get_info(v->dataset)->count,
@@ -152,7 +154,7 @@ static ls_status verify(verification *v) {
     LS_TRY(group_ranks(v));
     LS_TRY(ls_comm_agree(comm, pack(v), NULL));
     ls_status status = read_pictures(v);
-    LS_TRY(ls_comm_barrier_napping(comm)); // others may have more to do
+    LS_TRY(ls_comm_barrier_napping(comm)); // other ranks may have more pictures to read
     LS_TRY(ls_comm_agree(comm, status, NULL));
     LS_TRY(ls_comm_allreduce(comm, v->broken, all, LS_U8, LS_REDUCE_MAX));
     LS_TRY(share_contents(v));
@@ -190,7 +192,7 @@ static ls_status verify_training(ls_run_plan *plan, int64_t *broken) {
     return status;
 }
 
-// What is broken of a set that is evaluated on is left out, where data.broken = skip.
+// Verifies a set for evaluations. With data.broken = skip, its broken pictures are left out.
 static ls_status verify_evaluated(
     ls_run_plan *plan, ls_dataset *dataset, const char *split, int64_t *broken, int64_t *all) {
     if (!dataset || !ls_dataset_may_break(dataset)) return LS_SUCCESS;
@@ -213,7 +215,7 @@ ls_status ls_run_plan_verify_test_pictures(ls_run_plan *plan) {
     LS_TRY(verify_evaluated(plan, plan->test_data, "test", &broken, &all));
     LS_TRY(verify_evaluated(plan, plan->val_data, "validation", &broken, &all));
     if (broken == 0 || plan->cfg->data_broken == LS_BROKEN_SKIP) return LS_SUCCESS;
-    LS_TRY(verify_training(plan, &more)); // all that is broken is named at once
+    LS_TRY(verify_training(plan, &more)); // so that one message names all broken pictures
     return refuse(broken + more, all);
 }
 

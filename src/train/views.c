@@ -5,11 +5,11 @@
 enum { VIEWS_MAX = 6 };
 
 typedef struct {
-    ls_augmentation augmentation; // that has them
+    ls_augmentation augmentation; // the augmentation that can produce all views
     int count;
     struct {
         double weight;
-        ls_augment_sample drawn; // the same for every sample
+        ls_augment_sample drawn; // the same for all samples
     } view[VIEWS_MAX];
 } view_list;
 
