@@ -42,7 +42,8 @@ char *ls_nonfinite_origin(const ls_tensor_stats *stats, char *dst, size_t bytes)
     writer w = { dst, bytes, 0 };
     char place[96];
     int of_input = strncmp(stats->tensor, "gradient of its", 15) == 0;
-    int own = of_input || stats->kind == LS_TENSOR_STATS_ACTIVATION; // else the tensor has a name
+    // 1: described as "its output" and the like; 0: has a name
+    int own = of_input || stats->kind == LS_TENSOR_STATS_ACTIVATION;
     if (stats->layer[0]) put(&w, "layer '%s' (%s), ", stats->layer, stats->op);
     put(&w, "%s: ",
         stats->instruction < 0 ? "in the sums over micro-batches and ranks"
@@ -116,7 +117,7 @@ char *ls_nonfinite_advice(
 }
 
 static void put_samples(writer *w, const ls_nonfinite *r) {
-    int told = r->bad.bad_samples >= 0; // by sample
+    int told = r->bad.bad_samples >= 0; // 1: the samples with bad elements are known
     int all = told ? r->bad.bad_samples : r->count, shown = r->sample_count < 4 ? r->sample_count : 4;
     if (!shown) return;
     put(w, "; %s%s ", told ? "in sample" : "the micro-batch's sample", all == 1 ? "" : "s");

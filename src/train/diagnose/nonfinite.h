@@ -1,4 +1,4 @@
-// nonfinite.h - the report of a loss or gradient that was not finite: where it began, and in words why.
+// nonfinite.h - the report of a loss or gradient that was not finite: where the failure began, and its cause in words.
 #ifndef LS_TRAIN_DIAGNOSE_NONFINITE_H
 #define LS_TRAIN_DIAGNOSE_NONFINITE_H
 
@@ -9,48 +9,51 @@
 enum { LS_NONFINITE_SAMPLES_MAX = LS_TENSOR_STATS_SAMPLES_MAX, LS_NONFINITE_NAME_BYTES = 256 };
 
 typedef enum {
-    LS_CAUSE_NOT_REPEATED, // computing the micro-batches again found nothing
-    LS_CAUSE_INPUT,        // the normalised pictures
-    LS_CAUSE_WEIGHT,       // a weight, before the update
-    LS_CAUSE_F16,          // more than fp16 holds, from finite operands
-    LS_CAUSE_DIVERGED,     // more than fp32 (or bf16) holds, from finite operands
-    LS_CAUSE_SUMS,         // every micro-batch's gradient is finite, their sum is not
-    LS_CAUSE_FIXED_POINT,  // finite, but ordered mode cannot hold it
+    LS_CAUSE_NOT_REPEATED, // computing the micro-batches again found only finite values
+    LS_CAUSE_INPUT,        // the normalised pictures were not finite
+    LS_CAUSE_WEIGHT,       // a weight was not finite before the update
+    LS_CAUSE_F16,          // finite operands gave a value too large for fp16
+    LS_CAUSE_DIVERGED,     // finite operands gave a value too large for fp32 (or bf16)
+    LS_CAUSE_SUMS,         // the gradient of every micro-batch is finite, but their sum is not
+    LS_CAUSE_FIXED_POINT,  // the value is finite, but too large for ordered mode
     LS_CAUSES
 } ls_nonfinite_cause;
-const char *ls_nonfinite_cause_name(ls_nonfinite_cause cause); // "fp16 overflow", ...: in JSON, too
+const char *ls_nonfinite_cause_name(ls_nonfinite_cause cause); // "fp16 overflow", ...: in messages and in JSON
 
 typedef struct ls_nonfinite {
     int64_t update, epoch, window;
-    float loss_scale;       // of this update
-    int64_t bad_losses;     // samples whose loss was not finite, over all ranks
-    int32_t skipped_in_row; // updates, this one included
-    int64_t later;          // updates that a device had applied since, before the host saw it
+    float loss_scale;       // loss scale of this update
+    int64_t bad_losses;     // number of samples whose loss was not finite, over all ranks
+    int32_t skipped_in_row; // number of updates skipped in a row, including this one
+    int64_t later;          // number of later updates that the device had applied before the host saw the failure
     ls_nonfinite_cause cause;
-    int32_t rank, world_size; // rank: whose micro-batch it is; -1: no rank's
+    int32_t rank, world_size; // rank: the rank with the failing micro-batch; -1: no single rank
     char host[64];
-    int32_t micro, micro_batches; // number of the micro-batch in its window
-    uint64_t position;            // of its first sample in the window
-    int32_t count;                // its samples
+    int32_t micro, micro_batches; // number of the micro-batch in its window; number of micro-batches in the window
+    uint64_t position;            // position of the micro-batch's first sample in the window
+    int32_t count;                // number of samples in the micro-batch
     ls_tensor_stats bad;          // the first bad tensor
-    int32_t sample_count; // of samples[]: those with bad elements, or the micro-batch's first where `bad` cannot tell
+    // Number of entries of samples[]: the samples with bad elements, or the first of the micro-batch if that is not
+    // known.
+    int32_t sample_count;
     int64_t samples[LS_NONFINITE_SAMPLES_MAX];                     // their numbers in the data set
-    char names[LS_NONFINITE_SAMPLES_MAX][LS_NONFINITE_NAME_BYTES]; // their files; "": they are none
-    char folder[LS_TEXT_BYTES];                                    // with all that `train replay` needs; "": none
-    char trouble[512];                                             // why there is none; "": none was to be written
+    char names[LS_NONFINITE_SAMPLES_MAX][LS_NONFINITE_NAME_BYTES]; // their files; "": the samples are not files
+    char folder[LS_TEXT_BYTES]; // folder with everything that `train replay` needs; "": none was written
+    char trouble[512];          // why the folder could not be written; "": no failure
 } ls_nonfinite;
 
-// The cause, from where it began.
+// Returns the cause, derived from the first bad tensor.
 ls_nonfinite_cause ls_nonfinite_find_cause(const ls_tensor_stats *first);
-// LS_NUMERIC: one message with all of it, and what to do. cfg: for the names and values of options.
+// Fails with LS_NUMERIC and one message with the whole report and advice. cfg: supplies the names and values of
+// options.
 LS_CHECKED ls_status ls_nonfinite_failure(const ls_nonfinite *report, const ls_config *cfg);
-// Where the first bad tensor is and what is wrong with it, without rank and samples: "layer 'c1' (conv forward),
-// forward: 12 of 512 elements of its output are not finite ...", into dst; returns dst.
+// Describes the first bad tensor and its defect, without rank and samples: "layer 'c1' (conv forward), forward: 12 of
+// 512 elements of its output are not finite ...". Writes into dst and returns dst.
 char *ls_nonfinite_origin(const ls_tensor_stats *first, char *dst, size_t bytes);
-// Why, and what to do; into dst; returns dst.
+// Writes the cause and advice into dst. Returns dst.
 char *ls_nonfinite_advice(
     ls_nonfinite_cause cause, const ls_tensor_stats *first, float loss_scale, char *dst, size_t bytes);
-// Adds all facts as members.
+// Adds the facts of the report to a JSON object.
 void ls_nonfinite_json(const ls_nonfinite *report, cJSON *object);
 
 #endif

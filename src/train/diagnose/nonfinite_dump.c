@@ -52,7 +52,7 @@ ls_status ls_norm_sums_put(const ls_norm_sums *sums, int index, ls_device *devic
     LS_TRY(api->slab_new(device, LS_MEMORY_PINNED, bytes, "sums over ranks (host)", &host));
     double *to = ls_buffer_host(ls_buffer_at(host, 0, bytes));
     const double *from = sums->list[index].values;
-    memcpy(to, from, c * sizeof *to); // what lies behind them is zero
+    memcpy(to, from, c * sizeof *to); // the rest of these vectors is zero padding
     memcpy(to + vector, from + c, c * sizeof *to);
     to[2 * vector] = from[2 * c];
     api->copy(buffer, ls_buffer_at(host, 0, bytes), bytes, queue);
@@ -69,7 +69,8 @@ void ls_norm_sums_free(ls_norm_sums *sums) {
 
 // --- writing -------------------------------------------------------------------------------------
 
-// The batch as the loader gave it; read again, as it is a pure function of the samples.
+// The batch as the loader gave it. It is read again; this gives the same values, because they depend only on the
+// samples.
 typedef struct {
     uint8_t *pixels;
     int32_t *labels;
@@ -181,7 +182,7 @@ static ls_status write_files(const ls_run_session *session, const char *folder, 
     return write_facts(path, r);
 }
 
-// A run that was continued may have failed here before: its folder stays.
+// Chooses a free name for the folder. A resumed run may have failed at this update before; the older folder stays.
 static ls_status choose_folder(const char *run, const ls_nonfinite *r, char *path, size_t bytes) {
     for (int i = 1; i <= TRIES; i++) {
         char name[64];
@@ -198,7 +199,7 @@ ls_status ls_nonfinite_write(
     char folder[LS_TEXT_BYTES], partial[LS_TEXT_BYTES + 16];
     LS_TRY(choose_folder(run, r, folder, sizeof folder));
     snprintf(partial, sizeof partial, "%s.partial", folder);
-    snprintf(r->folder, sizeof r->folder, "%s", folder); // its own facts name it
+    snprintf(r->folder, sizeof r->folder, "%s", folder); // set before writing, because the facts name the folder
     ls_status status = write_files(session, partial, r, samples, sums);
     if (!ls_failed(status) && ls_pinned_rename(partial, folder) != 0)
         status = ls_fail(LS_STORAGE, "%s: rename to %s: %s", partial, folder, strerror(errno));
@@ -213,7 +214,7 @@ static ls_status find(const ls_safetensors *file, ls_safetensors_tensor wanted, 
     return ls_safetensors_find(file, &wanted, data);
 }
 
-// Rank and dimensions of the pixels say how large all others must be.
+// Reads the shape of the pixels. The sizes of all other tensors follow from it.
 static ls_status read_shape(const char *path, const ls_safetensors *file, ls_chw input, ls_nchw *shape) {
     for (int i = 0; i < ls_safetensors_count(file); i++) {
         ls_safetensors_tensor tensor;

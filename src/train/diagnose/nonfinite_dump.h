@@ -1,19 +1,21 @@
-// nonfinite_dump.h - the folder RUN/nonfinite-update-N: one micro-batch, with all that `train replay` needs
-// to compute it again on any machine.
-//   config.ini           the run's options, with no path of this machine
+// nonfinite_dump.h - the folder RUN/nonfinite-update-N: one micro-batch, with everything that `train replay` needs to
+// compute it again on any machine.
+//   config.ini           the options of the run, without paths of this machine
 //   network.ini          the network
-//   weights.safetensors  as they were at the beginning of the update
-//   batch.safetensors    pixels     uint8 (N,C,H,W)
-//                        labels     int32 (N)
-//                        augment    uint8 (N,32) = the ls_augment_sample of each (config/augmentation.h), little-endian; older
-//                                   folders have its first 4 bytes, as placement, uint8 (N,4)
-//                        samples    int64 (N) = their numbers in the data set
-//                        table      float32 (C,256) = the normalised value of each pixel value
-//                        class_weights  float32 (classes), with train.class_weights
-//                        sums.K     float64 (2C + 1), of synchronised batch norm: what its K-th sum over ranks gave
-//   nonfinite.json       where it began (nonfinite.h), and what the program reads beside that: update, epoch, position of the
-//                        first sample in its window, loss scale
-// Whole or not at all: it is written under another name and renamed.
+//   weights.safetensors  the weights at the beginning of the update
+//   batch.safetensors    pixels         uint8 (N,C,H,W)
+//                        labels         int32 (N)
+//                        augment        uint8 (N,32): the ls_augment_sample of each sample (config/augmentation.h),
+//                                       little-endian. Older folders have only its first 4 bytes: placement, uint8
+//                                       (N,4)
+//                        samples        int64 (N): numbers of the samples in the data set
+//                        table          float32 (C,256): the normalised value of each pixel value
+//                        class_weights  float32 (classes); only with train.class_weights
+//                        sums.K         float64 (2C + 1): result of the K-th sum over ranks of synchronised batch norm
+//   nonfinite.json       the report (nonfinite.h). Read again are: update, epoch, loss scale, position of the first
+//                        sample
+//                        in its window, and the layer and tensor where the failure began
+// The folder is complete or absent: it is written under another name and then renamed.
 #ifndef LS_TRAIN_DIAGNOSE_NONFINITE_DUMP_H
 #define LS_TRAIN_DIAGNOSE_NONFINITE_DUMP_H
 
@@ -22,7 +24,8 @@
 #include "formats/safetensors.h"
 #include "train/run_session.h"
 
-// What synchronised batch norm's sums over ranks gave, in the order of the program; canonical: 2C sums and the count.
+// The results of synchronised batch norm's sums over ranks, in the order of the program. Canonical: 2C sums and the
+// count.
 typedef struct {
     int count, capacity;
     struct ls_norm_sum {
@@ -31,36 +34,39 @@ typedef struct {
     } * list;
 } ls_norm_sums;
 
-// Appends sums that lie on the device.
+// Appends the sums in `buffer`, which lies on the device.
 LS_CHECKED ls_status ls_norm_sums_keep(
     ls_norm_sums *sums, ls_device *device, ls_queue *queue, ls_buffer buffer, int64_t count, int channels);
-// Puts number `index` where the program reads it. LS_STORAGE: there is none of so many channels.
+// Copies sum number `index` to the memory from which the program reads it. LS_STORAGE: that sum is missing or has
+// another number of channels.
 LS_CHECKED ls_status ls_norm_sums_put(const ls_norm_sums *sums, int index, ls_device *device, ls_queue *queue,
     ls_buffer buffer, int64_t count, int channels);
 void ls_norm_sums_free(ls_norm_sums *sums);
 
-// Rank 0 writes, below the run's folder. samples: report->count of them. Sets report->folder. LS_STORAGE as any file.
+// Writes the folder into `run`, the folder of the run. Only rank 0 calls it. samples: the numbers of the report->count
+// samples. Sets report->folder. LS_STORAGE: a file cannot be written.
 LS_CHECKED ls_status ls_nonfinite_write(const ls_run_session *session, const char *run, ls_nonfinite *report,
     const int64_t *samples, const ls_norm_sums *sums);
 
-// The micro-batch of a folder.
+// The micro-batch read from such a folder.
 typedef struct {
     ls_graph *graph;
-    ls_safetensors *weights, *batch; // hold what follows
-    ls_nchw shape;                   // of pixels
+    ls_safetensors *weights, *batch; // the pointers below point into these files, unless they are owned
+    ls_nchw shape;                   // shape of pixels
     const float *table;
     const uint8_t *pixels;
     const int32_t *labels;
     const int64_t *samples;
-    const float *class_weights; // NULL: none
-    ls_augment_sample *augment; // own
-    ls_norm_sums sums;          // own; count 0: batch norm is not synchronised
+    const float *class_weights; // NULL: the run had no class weights
+    ls_augment_sample *augment; // owned
+    ls_norm_sums sums;          // owned; count 0: batch norm is not synchronised
     int64_t update, epoch, position;
     float loss_scale;
-    char layer[LS_TENSOR_STATS_NAME_BYTES], tensor[LS_TENSOR_STATS_NAME_BYTES]; // where it began, as the run said
+    // The place where the failure began, as the run reported it.
+    char layer[LS_TENSOR_STATS_NAME_BYTES], tensor[LS_TENSOR_STATS_NAME_BYTES];
 } ls_nonfinite_batch;
 
-// LS_STORAGE: a file is missing or damaged, or does not fit the others.
+// Reads a folder. LS_STORAGE: a file is missing or damaged, or does not match the other files.
 LS_CHECKED ls_status ls_nonfinite_read(const char *folder, ls_nonfinite_batch *out);
 void ls_nonfinite_batch_free(ls_nonfinite_batch *batch);
 

@@ -9,10 +9,12 @@
 typedef struct {
     ls_run_session *session;
     const ls_run_progress *progress;
-    const char *folder; // the run's; "": it has none
+    const char *folder; // the run's folder; "": the run has no folder
     ls_nonfinite *report;
-    ls_norm_sums sums; // of synchronised batch norm, of this micro-batch
-    double *magnitude; // of each trained element, canonical, in graph order: sum of |gradient| over micro-batches
+    ls_norm_sums sums; // sums of synchronised batch norm in this micro-batch
+    // For each trained element, in canonical layout and graph order: the sum of |gradient| over this rank's
+    // micro-batches.
+    double *magnitude;
     int64_t elements;
 } search;
 
@@ -56,11 +58,11 @@ static ls_status inspect_mine(search *s, ls_tensor_stats *first) {
     int harmed;
     s->sums.count = 0;
     LS_TRY(ls_tensor_stats_run(&inspection, first, &harmed));
-    if (!harmed) first->first = -1; // this micro-batch is not the one
+    if (!harmed) first->first = -1; // the failure did not begin in this micro-batch
     return ls_input_pipeline_done(session->input);
 }
 
-// What adds up over the update, as far as this rank has it.
+// Adds the absolute gradients of this rank's micro-batch to s->magnitude.
 static void add_magnitudes(search *s, float *values) {
     const ls_param_store *a = s->session->compute.store;
     double *at = s->magnitude;
@@ -86,9 +88,10 @@ static ls_status run_step(search *s, int step, ls_tensor_stats *first) {
     return j.status;
 }
 
-// --- all of them ---------------------------------------------------------------------------------
+// --- all micro-batches ---------------------------------------------------------------------------
 
-// The earliest instruction of any rank, then the lowest rank; the same on all ranks. Returns whether there is one.
+// Agrees on the first bad tensor: that of the earliest instruction on any rank, then of the lowest rank. *found:
+// whether there is a bad tensor; the same on all ranks.
 static ls_status agree_on_first(search *s, int step, ls_tensor_stats *first, int *found) {
     const ls_comm_info *comm = s->session->plan->info.comm;
     int64_t none = INT64_MAX, key = none;
@@ -108,7 +111,8 @@ static ls_status agree_on_first(search *s, int step, ls_tensor_stats *first, int
     return LS_SUCCESS;
 }
 
-// Where no micro-batch's gradient was bad: an element whose terms may add up to more than the sum's type holds.
+// Looks for the first tensor with an element whose terms may add up to more than the type of the sum holds. Called if
+// the gradients of all micro-batches are finite.
 static ls_status measure_sums(search *s) {
     const ls_param_store *a = s->session->compute.store;
     ls_nonfinite *r = s->report;
@@ -173,7 +177,7 @@ done:
     return status;
 }
 
-// --- what is under way ---------------------------------------------------------------------------
+// --- updates in progress -------------------------------------------------------------------------
 
 // Completes the updates that were enqueued after the bad one. *later: how many of them were applied.
 static ls_status drain(const search *s, const ls_train_state *state, int64_t *later) {
@@ -186,7 +190,7 @@ static ls_status drain(const search *s, const ls_train_state *state, int64_t *la
     return LS_SUCCESS;
 }
 
-// The input begins again with the first micro-batch of the bad update.
+// Restarts the input at the first micro-batch of the bad update.
 static ls_status rewind_input(const search *s) {
     ls_input_pipeline_stop(s->session->input);
     return ls_run_session_start_input(s->session, &s->progress->done);
@@ -205,16 +209,15 @@ static void name_samples(search *s, const int64_t *samples) {
     }
 }
 
-// *out: the micro-batch's samples, by their numbers in the data set; a pure function of seed, epoch and place. The
-// caller frees it.
+// *out: numbers in the data set of the micro-batch's samples. They depend only on seed, epoch and position. The caller
+// frees *out.
 static ls_status list_samples(const search *s, int64_t **out) {
     const ls_run_plan *plan = s->session->plan;
     const ls_nonfinite *r = s->report;
     int64_t all = plan->info.train_data->count;
     int64_t first = r->window * plan->info.batches.global_batch + (int64_t)r->position;
     uint32_t *order = NULL;
-    LS_TRY(
-        ls_try_new(&*out, r->count + 1, sizeof **out, "order of %lld samples", (long long)all)); // the caller frees it
+    LS_TRY(ls_try_new(&*out, r->count + 1, sizeof **out, "order of %lld samples", (long long)all));
     if (plan->cfg->data_shuffle)
         LS_TRY(ls_try_new(&order, all, sizeof *order, "order of %lld samples", (long long)all));
     if (order) ls_order_shuffle(order, all, (uint64_t)plan->cfg->run_seed, r->epoch);
@@ -223,7 +226,7 @@ static ls_status list_samples(const search *s, int64_t **out) {
     return LS_SUCCESS;
 }
 
-// Rank 0 writes for all: it has the same data set, weights and sums over ranks as any other rank.
+// Rank 0 writes the evidence of any rank, because it has the same data set, weights and sums over ranks.
 static ls_status keep_evidence(search *s) {
     int64_t *samples = NULL;
     ls_status status = list_samples(s, &samples);
@@ -245,12 +248,13 @@ static ls_status investigate(search *s, const ls_train_state *state) {
     snprintf(r->host, sizeof r->host, "%s", plan->info.places[r->rank].host);
     ls_status kept = plan->info.comm->rank == 0 ? keep_evidence(s) : LS_SUCCESS;
     if (ls_failed(kept))
-        snprintf(r->trouble, sizeof r->trouble, "%s", kept.text); // the place that was found counts more
+        // the search was successful, so its report is still given
+        snprintf(r->trouble, sizeof r->trouble, "%s", kept.text);
     return LS_SUCCESS;
 }
 
-// The search failed: says what the reduced gradient shows. The parameter store begins with the network's last layer,
-// so the highest element that is not finite belongs to the first bad layer.
+// Fails with the information in the reduced gradient, because the search failed. The parameter store begins with the
+// network's last layer, so the highest element that is not finite belongs to the first bad layer.
 static ls_status fail_without_place(
     const ls_run_session *session, const ls_nonfinite *r, int64_t element, ls_status why) {
     const ls_param_store *a = session->compute.store;
@@ -291,7 +295,7 @@ ls_status ls_run_check_finite(ls_run_session *session, ls_run_progress *progress
     const ls_train_state *state, int64_t bad_losses) {
     search s = { .session = session, .progress = progress, .folder = folder };
     ls_status status = LS_SUCCESS;
-    if (state->skip) { // decided on the reduced gradient: all ranks are here, or none
+    if (state->skip) { // skipping is decided on the reduced gradient, so all ranks get here or none
         LS_TRY(ls_comm_allreduce(session->plan->comm, &bad_losses, 1, LS_I64, LS_REDUCE_SUM));
         if (state->halted || bad_losses) status = end_run(&s, progress, state, bad_losses);
     }

@@ -4,19 +4,19 @@
 #include "train/diagnose/nonfinite_dump.h"
 #include "formats/weights.h"
 
-enum { PARTS = 4 }; // of a micro-batch
+enum { PARTS = 4 }; // number of uploaded parts of a micro-batch
 
 typedef struct {
     const ls_config *cfg;
     FILE *file;
     ls_nonfinite_batch batch;
-    ls_graph *resized; // at the resolution of the epoch; NULL: at that of the pictures
+    ls_graph *resized; // the network at the resolution of the epoch; NULL: at the resolution of the pictures
     ls_param_rules *rules;
     ls_session session;
     ls_slab *uploaded[PARTS];
     ls_program_inputs inputs;
-    int next_sum; // of synchronised batch norm
-    int marked;   // the first bad tensor was printed
+    int next_sum; // number of the next sum of synchronised batch norm
+    int marked;   // 1: the first bad tensor has been printed
 } replay;
 
 static ls_status open_resolution(replay *r) {
@@ -30,8 +30,8 @@ static ls_status open_resolution(replay *r) {
 static ls_status open_session(replay *r) {
     ls_session *s = &r->session;
     const char *why_not_gpu;
-    // What is frozen, or has come to its end, has no gradient in the run's program, and its buckets are cut
-    // accordingly.
+    // The rules are needed because the run's program has no gradients for parameters that are frozen or whose rate has
+    // ended, and its buckets depend on that.
     LS_TRY(ls_param_rules_new(r->cfg, r->batch.graph, &r->rules));
     const ls_param_store_options store = { .storage = ls_config_storage(r->cfg), .rules = r->rules };
     LS_TRY(ls_session_open_device(s, r->cfg, &why_not_gpu));
@@ -74,11 +74,11 @@ static ls_status upload_batch(replay *r) {
     return LS_SUCCESS;
 }
 
-// What was drawn for a sample must be a draw of this configuration: an operator relies on it.
+// Checks that this configuration could have drawn the augmentation of each sample. Operators rely on that.
 static ls_status check_augmentation(const replay *r) {
     const ls_augmentation augmentation = ls_config_augmentation(r->cfg), *a = &augmentation;
     const ls_chw picture = r->batch.graph->input;
-    (void)picture; // rows may read it
+    (void)picture; // the rows of augmentations.def may use it
     for (int i = 0; i < r->batch.shape.n; i++) {
         const ls_augment_sample *drawn = &r->batch.augment[i];
 #define FIELD(type, name, most) \

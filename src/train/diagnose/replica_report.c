@@ -45,18 +45,19 @@ static void show_count(uint64_t value, char text[LS_RANK_GROUPS_VALUE_BYTES]) {
     snprintf(text, LS_RANK_GROUPS_VALUE_BYTES, "%" PRId64, (int64_t)value);
 }
 
-// All ranks' words. The same on all ranks, and so is all that is concluded from it.
+// The words of all ranks. They are the same on all ranks, so all ranks draw the same conclusions.
 typedef struct {
     ls_run_session *session;
     const ls_run_progress *progress;
     const ls_run_saving *saving;
     const ls_snapshot *list;
     int ranks, words;
-    uint64_t *all;    // [ranks][words]
-    uint64_t *column; // [ranks]: one word of each
-    uint64_t *whole;  // [ranks]: the hash of all words of each
+    uint64_t *all;    // [ranks][words]: the words of all ranks
+    uint64_t *column; // [ranks]: the same word of each rank
+    uint64_t *whole;  // [ranks]: a hash of all words of each rank
     float *mine, *theirs;
-    int first, differing; // tensors: the first of the network's that differs (-1: none), and how many do
+    // Tensors: index of the first in the network's order that differs (-1: none), and number of tensors that differ.
+    int first, differing;
 } evidence;
 
 static const uint64_t *column_of(const evidence *e, int word) {
@@ -69,7 +70,7 @@ static int differs(const evidence *e, int word) {
     return ls_rank_groups_size(column, e->ranks, column[0]) < e->ranks;
 }
 
-// In the order of the network's layers, each tensor followed by the optimizer's memory of it.
+// Orders tensors by the network's layers. After each tensor come the tensors that the optimizer keeps for it.
 static int is_before(const ls_snapshot_tensor *a, const ls_snapshot_tensor *b) {
     return a->param != b->param ? a->param < b->param : a->state < b->state;
 }
@@ -115,7 +116,7 @@ static ls_status describe_elements(const evidence *e, ls_text_room *out) {
 
 // --- files ---------------------------------------------------------------------------------------
 
-// Rank 0: what a weights file says of itself, and whose this is.
+// Rank 0: writes the state of a rank, with the metadata of a weights file and the rank's number.
 static ls_status write_file(const evidence *e, const char *path, const ls_snapshot *s, int rank) {
     char number[32], update[32];
     snprintf(number, sizeof number, "%d", rank);
@@ -142,8 +143,8 @@ static ls_status write_rank(const evidence *e, const ls_snapshot *s, int rank) {
     return write_file(e, path, s, rank);
 }
 
-// The state of one rank of each kind. It travels to rank 0, which alone has the run's folder, and perhaps alone sees
-// its file system. The text is rank 0's.
+// Writes the state of one rank of each group of equal ranks. The states are sent to rank 0, because only rank 0 has the
+// run's folder and can be sure to reach its file system. Only the text on rank 0 is complete.
 static ls_status save_kinds(const evidence *e, ls_snapshot *s, ls_text_room *out) {
     ls_run_session *session = e->session;
     const ls_run_plan *plan = session->plan;

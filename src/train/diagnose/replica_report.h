@@ -1,4 +1,5 @@
-// replica_report.h - replicas that are no longer the same (replicas.h): what differs, where, and the evidence in files.
+// replica_report.h - reports replicas that have diverged (replicas.h): which state differs and where, with evidence in
+// files.
 #ifndef LS_TRAIN_DIAGNOSE_REPLICA_REPORT_H
 #define LS_TRAIN_DIAGNOSE_REPLICA_REPORT_H
 
@@ -7,7 +8,7 @@
 #include "train/run_saving.h"
 #include "train/run_session.h"
 
-// What is compared beside tensors, a word each.
+// Compared in addition to tensors; one word for each.
 typedef enum {
     LS_REPLICA_LOSS_SCALE,
     LS_REPLICA_APPLIED,
@@ -18,8 +19,9 @@ typedef enum {
 } ls_replica_counter;
 void ls_replica_report_counters(const ls_train_state *state, uint64_t words[LS_REPLICA_COUNTERS]);
 
-// All ranks, each with its own words (the counters, then a hash a tensor of list); not the same on all. values has room
-// for the largest tensor. Writes the evidence, and returns the same LS_NUMERIC on all ranks.
+// Reports a difference between ranks. words: this rank's counters, then a hash of each tensor in `list`. values: room
+// for the largest tensor. equal_at: the last update after which all ranks were equal. Writes the evidence, and returns
+// the same LS_NUMERIC on all ranks. Collective.
 LS_CHECKED ls_status ls_replica_report(ls_run_session *session, const ls_run_progress *progress,
     const ls_run_saving *saving, const ls_snapshot *list, const uint64_t *words, float *values, int64_t equal_at);
 

@@ -8,11 +8,11 @@
 #include "train/diagnose/replica_report.h"
 #include "train/snapshots.h"
 
-// Memory for the largest tensor is enough: tensors are fetched and hashed one after another.
+// Memory for the largest tensor is enough, because tensors are copied and hashed one after another.
 struct ls_replicas {
-    ls_snapshot *list; // which tensors there are; without values
-    float *values;     // of the largest
-    uint64_t *words;   // LS_REPLICA_COUNTERS, then one hash a tensor
+    ls_snapshot *list; // the list of tensors, without values
+    float *values;     // values of one tensor
+    uint64_t *words;   // the LS_REPLICA_COUNTERS counters, then one hash for each tensor
     int64_t equal_at, checked_at;
     ls_replica_checks checks;
 };
@@ -70,7 +70,7 @@ static ls_status fill_words(ls_run_session *session, const ls_run_progress *prog
         ls_run_export_tensor(session, progress->done.updates, &tensor);
         r->words[LS_REPLICA_COUNTERS + i] = ls_snapshot_hash(&tensor);
     }
-    return session->compute.device->api->queue_sync(session->compute.queue); // an export that failed shows here
+    return session->compute.device->api->queue_sync(session->compute.queue); // returns the error of a failed export
 }
 
 ls_status ls_replicas_check(ls_run_session *session, const ls_run_progress *progress, const ls_run_saving *saving) {
@@ -81,7 +81,8 @@ ls_status ls_replicas_check(ls_run_session *session, const ls_run_progress *prog
     ls_comm_phase(plan->comm, "comparing replicas", progress->done.updates);
     LS_TRY(fill_words(session, progress, r));
     size_t bytes = (size_t)(LS_REPLICA_COUNTERS + r->list->count) * sizeof *r->words;
-    // The minima over ranks of h and of -1-h equal this rank's values on all ranks, or on none.
+    // bound[0] becomes the lowest hash of all ranks, and -1 - bound[1] the highest. They are equal only if all hashes
+    // are.
     int64_t hash = (int64_t)ls_hash(r->words, bytes), bound[2] = { hash, -1 - hash };
     LS_TRY(ls_comm_allreduce(plan->comm, bound, 2, LS_I64, LS_REDUCE_MIN));
     if (bound[0] != -1 - bound[1])

@@ -100,7 +100,7 @@ void ls_state_free(ls_state *state) {
 // --- facts ---------------------------------------------------------------------------------------
 
 int ls_fact_same(const cJSON *a, const cJSON *b) {
-    // cJSON_Compare takes numbers that differ in their last bits for equal.
+    // cJSON_Compare treats numbers that differ only in their last bits as equal.
     if (cJSON_IsNumber(a) && cJSON_IsNumber(b)) return a->valuedouble == b->valuedouble;
     return cJSON_Compare(a, b, 1);
 }
@@ -131,7 +131,7 @@ static void tell(report *r, ls_state_difference d) {
 
 static void compare_fact(report *r, const char *section, const char *name, const cJSON *a, const cJSON *b) {
     char full[NAME_BYTES], x[VALUE_BYTES], y[VALUE_BYTES];
-    if (strcmp(name, "seconds") == 0) return; // how long training took is no part of the state
+    if (strcmp(name, "seconds") == 0) return; // the duration of training is not part of the state
     if (ls_fact_same(a, b)) return;
     ls_text_cut(full, sizeof full, "%s.%s", section, name);
     tell(r, (ls_state_difference){
@@ -142,8 +142,8 @@ static void compare_facts(report *r, const cJSON *a, const cJSON *b) {
     static const char *const sections[] = { "network", "data", "random", "cursor", "update", "sums", "evaluation" };
     for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
         const cJSON *x = ls_json_get(a, sections[i]), *y = ls_json_get(b, sections[i]), *item;
-        if (cJSON_IsArray(x) || cJSON_IsArray(y)) continue; // a manifest that no version wrote
-        cJSON_ArrayForEach(item, x) {                       // how long training took is no part of the state
+        if (cJSON_IsArray(x) || cJSON_IsArray(y)) continue; // not written by any version of Lockstep
+        cJSON_ArrayForEach(item, x) {
             if (strcmp(item->string, "seconds") != 0)
                 compare_fact(r, sections[i], item->string, item, ls_json_get(y, item->string));
         }
@@ -153,7 +153,7 @@ static void compare_facts(report *r, const cJSON *a, const cJSON *b) {
     }
 }
 
-// "fp32 (8, 3, 3, 3)"
+// Writes the type and shape, such as "fp32 (8, 3, 3, 3)", into dst. Returns dst.
 static const char *shape_text(const ls_safetensors_tensor *t, char *dst, size_t bytes) {
     ls_text_room room = { dst, bytes };
     dst[0] = 0;
@@ -182,7 +182,7 @@ static void compare_values(report *r, const ls_safetensors_tensor *a, const ls_s
     tell(r, (ls_state_difference){ 1, a->name, x, y, note });
 }
 
-// A state that lacks the tensor has NULL.
+// Reports a tensor that differs. NULL: the state lacks the tensor.
 static void compare_tensor(report *r, const ls_safetensors_tensor *a, const ls_safetensors_tensor *b) {
     char x[VALUE_BYTES], y[VALUE_BYTES];
     if (a && b && same_shape(a, b)) {
@@ -194,7 +194,8 @@ static void compare_tensor(report *r, const ls_safetensors_tensor *a, const ls_s
                 1, any->name, a ? shape_text(a, x, sizeof x) : "none", b ? shape_text(b, y, sizeof y) : "none", "" });
 }
 
-// Two states of one network have their tensors in the same order, so `likely` is tried first.
+// Finds a tensor by name. `likely` is tried first, because two states of one network have their tensors in the same
+// order.
 static const ls_safetensors_tensor *find(const ls_state *state, const char *name, int likely) {
     if (likely < state->count && strcmp(state->tensors[likely].name, name) == 0) return &state->tensors[likely];
     for (int i = 0; i < state->count; i++)

@@ -1,7 +1,7 @@
 // state_diff.h - compares two states of training bit for bit: which facts and tensors differ, and by how much.
 //
-// A state is what decides how training goes on: network, data and seed, counters, and tensors by name. Nothing else in
-// the program compares the tensors of two states.
+// A state is everything that decides how training continues: network, data and seed, counters, and named tensors. This
+// is the only code that compares the tensors of two states.
 #ifndef LS_TRAIN_DIAGNOSE_STATE_DIFF_H
 #define LS_TRAIN_DIAGNOSE_STATE_DIFF_H
 
@@ -12,12 +12,12 @@
 // --- one tensor
 
 typedef struct {
-    int64_t elements, differing; // all elements; those whose bits differ
+    int64_t elements, differing; // number of elements; number of elements whose bits differ
     int64_t first;               // index of the first element that differs; -1: no element does
-    double first_a, first_b;     // its two values
-    int one_bit;                 // these two differ in a single bit
-    double largest_absolute;     // |a - b|; infinite where a value is not finite
-    double largest_relative;     // |a - b| / max(|a|, |b|)
+    double first_a, first_b;     // values of the first element that differs, in a and in b
+    int one_bit;                 // 1: these two values differ in a single bit
+    double largest_absolute;     // largest |a - b|; infinite if one of the values is not finite
+    double largest_relative;     // largest |a - b| / max(|a|, |b|)
 } ls_tensor_difference;
 
 void ls_tensor_compare(
@@ -26,30 +26,32 @@ void ls_tensor_compare(
 // --- whole states
 
 typedef struct {
-    ls_safetensors_tensor *tensors; // data NULL: of a type that is not compared
+    ls_safetensors_tensor *tensors; // data NULL: the type is not supported, so the tensor's values are not compared
     int count;
-    const cJSON *facts; // a checkpoint's manifest, or what it says of counters; NULL: tensors alone are known
-    cJSON *own;         // facts that belong to this state
+    const cJSON *facts; // a checkpoint's manifest, or its part about counters; NULL: only the tensors are known
+    cJSON *own;         // facts that this struct owns
 } ls_state;
 
-// Both borrow names and values; release by ls_state_free.
+// Both borrow names and values. Release the result with ls_state_free.
 ls_state ls_state_of_snapshot(const ls_snapshot *snapshot);
-// optimizer and manifest: of the weights' checkpoint; both NULL: weights alone.
+// optimizer and manifest belong to the same checkpoint as the weights. Both NULL: the state has weights only.
 ls_state ls_state_of_files(const ls_safetensors *weights, const ls_safetensors *optimizer, const cJSON *manifest);
 void ls_state_free(ls_state *state); // {0} is allowed
 
-// Facts as JSON: equal to the last bit; as text into dst, "none" for NULL. ls_fact_text returns dst.
+// Facts are JSON items. ls_fact_same: whether they are equal to the last bit. ls_fact_text writes an item as text into
+// dst, "none" for NULL, and returns dst.
 int ls_fact_same(const cJSON *a, const cJSON *b);
 const char *ls_fact_text(const cJSON *item, char *dst, size_t bytes);
 
-typedef struct { // the texts live during the call
+typedef struct { // the texts are valid during the call
     int is_tensor;
     const char *name; // "cursor.update", "conv1.weight"
     const char *a, *b, *note;
 } ls_state_difference;
 
 // Calls `found` for each fact that differs, then for each tensor that differs, in the order of a's tensors, and last
-// for the tensors that only b has. Facts are compared where both states have them. Returns how many times it called.
+// for the tensors that only b has. Facts are compared only if both states have facts. Returns the number of differences
+// found.
 int ls_state_diff(const ls_state *a, const ls_state *b,
     void (*found)(void *context, const ls_state_difference *difference), void *context);
 

@@ -7,12 +7,14 @@
 #include "base/text.h"
 #include "dist/rank_groups.h"
 
-static const double LATE_SHARE = 0.1;                 // of the time that the others wait, from which on a rank is named
-static const double INTERVAL_SECONDS = 3;             // between looks
-static const double REPEAT_SECONDS = 5 * 60;          // between warnings
-static const double LAST_PART = 0.25;                 // late: waits less than min + this * (max - min)
-static const double CAUSE_PART = 0.5;                 // of the delay, that a cause must explain
-static const double FEW_PART = 0.75, SLOW_PART = 0.9; // cores, clock: of what the others have
+// Ranks are named if the other ranks wait for them for at least this share of the time.
+static const double LATE_SHARE = 0.1;
+static const double INTERVAL_SECONDS = 3;    // between two comparisons
+static const double REPEAT_SECONDS = 5 * 60; // between two warnings
+static const double LAST_PART = 0.25;        // a rank is late if it waits less than min + LAST_PART * (max - min)
+static const double CAUSE_PART = 0.5;        // share of the delay that a cause must explain
+// Few cores, or a low GPU clock, explain a delay if they are below this fraction of the other ranks' mean.
+static const double FEW_PART = 0.75, SLOW_PART = 0.9;
 enum { IN_A_ROW = 3, LIST_BYTES = 128 };
 
 // --- who -----------------------------------------------------------------------------------------
@@ -35,7 +37,7 @@ static double clock_of(const ls_straggler_info *f, int rank) {
     return f->gpus && f->gpus[rank].samples ? f->gpus[rank].clock_mhz : NAN;
 }
 
-// The mean over ranks with this mark, of those where it is known.
+// Returns the mean of a figure over the ranks with this mark for which it is known.
 static double mean_of(const ls_straggler_info *f, const uint64_t *is_slow, uint64_t mark, figure *figure_of) {
     double sum = 0;
     int count = 0;
@@ -116,14 +118,16 @@ char *ls_stragglers_text(
     return dst;
 }
 
-// --- a run's -------------------------------------------------------------------------------------
+// --- over a run ----------------------------------------------------------------------------------
 
 struct ls_stragglers {
     ls_comm *comm;
     ls_straggler_info facts;
-    // by rank, since the start: now; at the first record; at the last look; then what was spent since one of these
+    // [ranks], since the start: now; at the first record; at the last comparison; then the time spent since one of
+    // these.
     ls_rank_time *now, *first, *last, *spent;
-    double now_s, first_s, last_s, warned_s; // of training; warned_s: -INFINITY, never
+    // training times of these records; warned_s: time of the last warning, -INFINITY if none
+    double now_s, first_s, last_s, warned_s;
     uint64_t *is_slow, *is_slow_before;
     int records, in_a_row;
     char text[LS_STRAGGLERS_TEXT_BYTES];
@@ -163,7 +167,7 @@ static double find_since(ls_stragglers *s, const ls_rank_time *then, double then
     return ls_stragglers_find(&s->facts, s->is_slow);
 }
 
-// The end of an interval. A warning, or NULL.
+// Ends an interval. Returns a warning or NULL.
 static const char *find_straggler(ls_stragglers *s) {
     size_t bytes = (size_t)s->facts.ranks * sizeof *s->is_slow;
     double share = find_since(s, s->last, s->last_s);
@@ -185,7 +189,7 @@ ls_status ls_stragglers_report(ls_stragglers *s, const ls_rank_time *mine, doubl
     s->now_s = seconds;
     s->facts.gpus = gpus;
     size_t bytes = (size_t)s->facts.ranks * sizeof *s->now;
-    int begins = s->records++ == 0; // what the start took does not count
+    int begins = s->records++ == 0; // the time before the first record is left out, because it includes the start
     if (begins) {
         memcpy(s->first, s->now, bytes);
         s->first_s = seconds;
@@ -199,7 +203,7 @@ ls_status ls_stragglers_report(ls_stragglers *s, const ls_rank_time *mine, doubl
 
 const char *ls_stragglers_sum_up(ls_stragglers *s, double *share) {
     if (!s || s->now_s - s->first_s < INTERVAL_SECONDS) return NULL;
-    s->facts.gpus = NULL; // those of the last record, not of the run
+    s->facts.gpus = NULL; // the samples of the last record do not describe the whole run
     *share = find_since(s, s->first, s->first_s);
     return *share < LATE_SHARE ? NULL : ls_stragglers_text(&s->facts, s->is_slow, *share, s->text);
 }

@@ -9,9 +9,9 @@
 
 typedef enum { OUT_ACTIVATION, OUT_FEATURES, OUT_GRADIENT, OUT_GATE, OUT_PARAM, OUT_SAVED, OUT_SUMS } output_kind;
 
-// What an operator writes, and where its descriptor has the shape. OUT_FEATURES: (N, out_features) of a linear layer;
-// OUT_GATE: a gradient of (N, C).
-// Pooling indices are left out: they are no numbers.
+// The tensors that operators write. `shape` is the offset of the tensor's shape in the descriptor. OUT_FEATURES: (N,
+// out_features) of a linear layer. OUT_GATE: a gradient of (N, C). Indices of pooling are left out, because they are
+// not numbers to examine.
 #define SHAPE(field) offsetof(ls_op_desc, attr.field)
 static const struct {
     ls_op op;
@@ -84,10 +84,10 @@ typedef struct {
     const ls_tensor_stats_list *o;
     const ls_device_api *api;
     ls_device *device;
-    ls_slab *records, *host; // state and result on the device; both and room for sums in memory that the host reads
-    float *values;           // one tensor
-    char *weight_seen;       // by parameter
-    int loss_at;             // the loss's instruction
+    ls_slab *records, *host; // state and result on the device; the same, and room for sums, in pinned memory
+    float *values;           // values of one tensor
+    char *weight_seen;       // for each parameter: 1 if it has been examined
+    int loss_at;             // number of the loss instruction
     ls_tensor_stats *first;
     int harmed;
 } inspector;
@@ -142,7 +142,7 @@ static void count_values(ls_tensor_stats *stats, const float *values) {
         if (stats->first < 0) stats->first = i;
         if (!stats->samples) continue;
         int64_t sample = i / (stats->count / stats->dim[0]);
-        if (sample == last_sample) continue; // elements come sample by sample
+        if (sample == last_sample) continue; // elements are in the order of samples
         last_sample = sample;
         if (stats->bad_samples < LS_TENSOR_STATS_SAMPLES_MAX) stats->bad_sample[stats->bad_samples] = (int32_t)sample;
         stats->bad_samples++;
@@ -158,19 +158,19 @@ static void report(inspector *in, const ls_tensor_stats *stats) {
     if (stats->beyond || stats->kind == LS_TENSOR_STATS_LOSS || stats->kind == LS_TENSOR_STATS_WEIGHT_GRADIENT)
         in->harmed = 1;
     if (stats->kind == LS_TENSOR_STATS_STATISTIC && in->o->ordered)
-        in->harmed = 1; // rounded to fixed point like gradients
+        in->harmed = 1; // statistics are rounded to fixed point like gradients
 }
 
-// A head (op_loss.h) is of its linear layer, but the loss in it is not.
+// Returns the name of the layer. A head (op_loss.h) belongs to its linear layer, but the loss in it does not.
 static const char *layer_of(const ls_op_desc *desc, ls_tensor_stats_kind kind, const char *tensor) {
     const int loss = kind == LS_TENSOR_STATS_LOSS || strcmp(tensor, LOGITS_GRADIENT) == 0;
     return desc->op == LS_OP_HEAD && loss ? "loss" : desc->layer;
 }
 
-// A look at the tensor of an instruction, still without shape and counts.
+// Returns statistics for a tensor of an instruction, still without shape and counts.
 static ls_tensor_stats new_stats(const inspector *in, int number, ls_tensor_stats_kind kind, const char *tensor) {
     const ls_program *program = in->o->program;
-    int behind = number == program->count; // the rounding to fixed point
+    int behind = number == program->count; // 1: the tensor belongs to the rounding to fixed point, after the program
     const ls_op_desc *desc = behind ? NULL : &program->instructions[number].plan->desc;
     ls_tensor_stats stats = { .instruction = number,
         .backward = number > in->loss_at || (number == in->loss_at && kind == LS_TENSOR_STATS_GRADIENT),
@@ -220,7 +220,8 @@ static void measure_weight(inspector *in, int number, const ls_ref *ref) {
     in->api->param_export(in->device, &param->shape, ls_param_store_weight(store, ref->index), in->values);
     count_values(&stats, in->values);
     if (!ls_tensor_stats_is_bad(&stats) && ref->copy == LS_PARAM_WORKING && store->storage != LS_F32) {
-        stats.storage = (int32_t)store->storage; // the master is good, but what operators read is rounded
+        // the master is good, so the rounded copy that operators read is examined
+        stats.storage = (int32_t)store->storage;
         for (int64_t i = 0; i < stats.count; i++)
             ls_store_float(in->values, LS_F32, i,
                 store->storage == LS_F16 ? ls_float_from_f16(ls_f16_from_float(in->values[i]))
@@ -237,7 +238,7 @@ static void measure_weights(inspector *in, int number) {
             measure_weight(in, number, &instruction->refs[a]);
 }
 
-// --- what an instruction wrote -------------------------------------------------------------------
+// --- tensors that an instruction writes ----------------------------------------------------------
 
 static void measure_param(inspector *in, int number, const ls_ref *ref) {
     const ls_param_store *store = in->o->program->store;
@@ -258,7 +259,8 @@ static void measure_activation(inspector *in, int number, int row, ls_nchw shape
     int gradient = outputs[row].kind == OUT_GRADIENT || outputs[row].kind == OUT_GATE;
     ls_tensor_stats stats =
         new_stats(in, number, gradient ? LS_TENSOR_STATS_GRADIENT : LS_TENSOR_STATS_ACTIVATION, outputs[row].name);
-    // Behind the loss `add` and the maps work on gradients; what is computed a second time are activations again.
+    // After the loss, `add` and elementwise operators compute gradients, but instructions that recompute still compute
+    // activations.
     if (number > in->loss_at && !gradient && !in->o->program->instructions[number].plan_is_shared) {
         int sum = in->o->program->instructions[number].plan->desc.op == LS_OP_ADD;
         stats.kind = LS_TENSOR_STATS_GRADIENT;
@@ -293,7 +295,7 @@ static ls_status measure_sums(inspector *in, int number, int row, ls_nchw shape,
     const double *sums = ls_buffer_host(host);
     for (int i = 0; i < 2; i++)
         for (int c = 0; c < shape.c; c++) {
-            double sum = sums[(size_t)i * elements + (size_t)c]; // may be more than a float holds, and finite
+            double sum = sums[(size_t)i * elements + (size_t)c]; // a finite sum may be too large for a float
             in->values[i * shape.c + c] = (float)(isfinite(sum) ? fmax(fmin(sum, FLT_MAX), -FLT_MAX) : sum);
         }
     count_values(&stats, in->values);
@@ -358,7 +360,7 @@ static ls_status measure_outputs(inspector *in, int number, const ls_buffer *arg
     return LS_SUCCESS;
 }
 
-// Ordered mode: what TO_FIXED_POINT of op_update.h would refuse.
+// Ordered mode: finds elements that TO_FIXED_POINT (op_update.h) would refuse.
 static void measure_fixed(inspector *in, int p) {
     const ls_param_store *store = in->o->program->store;
     const ls_param *param = &store->graph->params[p];
@@ -374,7 +376,7 @@ static void measure_fixed(inspector *in, int p) {
     shape_param(&stats, param);
     in->api->param_export(in->device, &param->shape, ls_param_store_grad(store, p), in->values);
     count_values(&stats, in->values);
-    if (ls_tensor_stats_is_bad(&stats)) return; // reported at the instruction that wrote it
+    if (ls_tensor_stats_is_bad(&stats)) return; // already reported at the instruction that wrote the tensor
     for (int64_t i = 0; i < stats.count; i++) {
         if (fabs(nearbyint(ldexp((double)in->values[i], bits) / scale)) < limit) continue;
         stats.beyond++;
@@ -433,7 +435,7 @@ static ls_status run_instruction(inspector *in, const ls_program_inputs *inputs,
     const ls_instruction *instruction = &program->instructions[number];
     int measures = in->o->seen || !in->harmed;
     ls_buffer args[LS_OP_ARGS_MAX];
-    if (in->o->comm) ls_comm_phase(in->o->comm, "looking for what is not finite", -1); // alive
+    if (in->o->comm) ls_comm_phase(in->o->comm, "looking for what is not finite", -1); // shows that this rank is alive
     ls_instruction_args(instruction, inputs, args);
     if (measures) measure_weights(in, number);
     ls_plan_run(instruction->plan, args, program->workspace, in->o->queue);

@@ -6,10 +6,10 @@
 #include "base/text.h"
 
 static const double SHORT_SECONDS = 1;   // a shorter run gets no verdict
-static const double BINDING_SHARE = 0.1; // of the time: less waiting than this is not mentioned
-static const double BUSY_SHARE = 0.5;    // of the time: a host that enqueues less than this is not short of time
+static const double BINDING_SHARE = 0.1; // of the time; a smaller share of waiting is not mentioned
+static const double BUSY_SHARE = 0.5;    // of the time; a host that enqueues for less time than this is not the limit
 
-// --- what the run waited for ---------------------------------------------------------------------
+// --- the resource that the run waited for --------------------------------------------------------
 
 // Shares of the time, on the slowest rank.
 typedef struct {
@@ -110,7 +110,8 @@ static void suggest_all_cores(const rank_shares *s, ls_verdict *v, ls_text_room 
     suggest(v, out, "device.threads", 0, s->facts->threads, why);
 }
 
-// More threads than cores: fewer threads where the configuration asks for too many, else fewer ranks.
+// Handles more threads than cores. Suggests fewer threads if the configuration asks for too many, otherwise fewer
+// ranks.
 static void suggest_fewer(const rank_shares *s, ls_verdict *v, ls_text_room *out) {
     const ls_verdict_facts *f = s->facts;
     if (!s->lacks_cores) return;
@@ -127,8 +128,8 @@ static void suggest_more_threads(const rank_shares *s, ls_verdict *v, ls_text_ro
     if (!s->is_gpu && f->cfg->device_threads > 0 && f->room.threads > f->threads) suggest_all_cores(s, v, out);
 }
 
-// One more loader thread for each idle core, as far as there are slots: each thread fills one, and where training
-// reads from host memory it holds one more.
+// Suggests one more loader thread for each idle core, as far as there are slots. Each thread fills one slot. If
+// training reads from host memory, it holds one more slot.
 static void suggest_workers(const rank_shares *s, ls_verdict *v, ls_text_room *out) {
     const ls_verdict_facts *f = s->facts;
     const double now = (double)f->cfg->data_workers, slots = (double)(f->cfg->data_prefetch - !s->is_gpu);
@@ -165,7 +166,7 @@ ls_verdict ls_verdict_find(const ls_verdict_facts *facts) {
     return verdict;
 }
 
-// " (convolution 40, norm 12)": kinds of operators with at least 1 % of the time, the largest first.
+// Writes for example " (convolution 40, norm 12)": the kinds of operators with at least 1 % of the time, largest first.
 static void put_kinds(const ls_run_time *t, ls_text_room *out) {
     double left[LS_OP_KIND_COUNT];
     memcpy(left, t->kind, sizeof left);

@@ -1,15 +1,16 @@
-// verdict.h - what a run waited for, and at most one suggestion that is sure to help: decided from where its time went.
+// verdict.h - decides from a run's times which resource the run mainly waited for, and makes at most one suggestion
+// that is sure to help.
 //
-// The slowest rank decides, the one that waits least for the others. It waited for the first of these with the largest
-// share of the time:
+// The slowest rank decides: the rank that waits least for the others. Its verdict is the row below with the largest
+// share of the time, if its condition holds; the earlier row if two shares are equal:
 //   cores           a tenth of the time or more, threads waited for a core
 //   loader          a tenth of the time or more, training waited for the next batch
-//   launches        half of the time or more, a GPU's host enqueued operators, and it hardly waited for the device
+//   launches        half of the time or more, a GPU's host enqueued operators and hardly waited for the device
 //   communication   a tenth of the time or more, training waited for sums over ranks
-//   compute         none of these
-// With more threads than cores, `cores` comes first even if another share is larger.
+//   compute         no other row applies
+// With more threads than cores, `cores` wins even if another share is larger.
 //
-// The suggestion is one of these, where it is certain to help and the configuration would accept it:
+// The suggestion is one of these, if it is certain to help and the configuration would accept it:
 //   cores      device.threads = 0, or fewer ranks, if there are more threads than cores
 //   loader     more data.workers, if cores are idle
 //   launches   a train.micro_batch twice as large, if it fits into the GPU's memory
@@ -21,13 +22,13 @@
 
 typedef struct {
     const ls_config *cfg;
-    int ranks, threads; // threads: of a rank
+    int ranks, threads; // threads: number of threads of a rank
     int64_t train_samples;
-    int micro_batch, accumulation; // samples; micro-batches of a rank in an update
+    int micro_batch, accumulation; // micro_batch: number of samples; accumulation: a rank's micro-batches in an update
     ls_run_room room;
-    int64_t updates;          // of this part of the run
-    ls_run_time time;         // rank 0's
-    const ls_rank_time *each; // of all ranks, while each_seconds went by; NULL: one rank
+    int64_t updates;          // number of updates in this part of the run
+    ls_run_time time;         // times of rank 0
+    const ls_rank_time *each; // times of all ranks during each_seconds; NULL: one rank
     double each_seconds;
 } ls_verdict_facts;
 
