@@ -1,10 +1,9 @@
 // autotune.c - device.autotune: measures which algorithms are the fastest, and gives all ranks the same choices.
 //
 // The lowest rank of each host measures while the other ranks of the host sleep. Ranks that measured at the same time
-// would disturb each other and make different choices. Then all ranks take all choices. If hosts have chosen
-// differently, the choice of the lowest rank wins. For a key without a choice, a rank uses the device's rule. This
-// happens if its processor or its number of threads differs from those of the measuring rank, or if only its short last
-// micro-batch has this shape.
+// would disturb each other and make different choices. Then all ranks take all choices; the choice of the lowest rank
+// wins. For a key without a choice, a rank uses the device's rule. This happens if its processor or its number of
+// threads differs from those of the measuring rank, or if only its short last micro-batch has this shape.
 #include <string.h>
 #include "system/cache_folder.h"
 #include "base/clock.h"
@@ -28,8 +27,7 @@ ls_status ls_run_session_open_algorithms(ls_run_session *session) {
     return ls_algorithm_cache_open(ls_cache_folder(folder, sizeof folder), "plans", &session->algorithms);
 }
 
-// Compiles the programs of whole micro-batches. This measures the algorithms that the cache lacks, unless the cache is
-// settled, and marks the entries in use.
+// Compiles the programs of whole micro-batches. Unless the cache is settled, this measures missing algorithms.
 static ls_status compile_all(const ls_run_session *session) {
     const ls_session *s = &session->compute;
     for (int p = 0; p < LS_RUN_PROGRAMS; p++) {

@@ -88,8 +88,7 @@ static int64_t sample_at(const ls_class_weights *w, int64_t position) {
     return w->order ? (int64_t)w->order[position] : position;
 }
 
-// Returns the sum of w[n] over the micro-batch that starts at position `first` of the epoch. op_augment.h defines a
-// sample's partner.
+// Returns the sum of w[n] over the micro-batch that starts at `first` in the epoch. Partners: see op_augment.h.
 static double micro_sum(const ls_class_weights *w, int64_t first, int count) {
     const int mixes = ls_augment_mixes(&w->augmentation);
     double sum = 0;

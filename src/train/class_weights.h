@@ -1,5 +1,4 @@
-// class_weights.h - train.class_weights: the weight of each class in the loss, and the divisor of the mean loss of a
-// window.
+// class_weights.h - train.class_weights: class weights in the loss, and the divisor of a window's mean loss.
 //
 // Like torch.nn.CrossEntropyLoss(weight, reduction="mean"), the mean over the samples of a window is
 //   sum of loss[n] / sum of w[n]
@@ -8,8 +7,7 @@
 // window follow from (seed, epoch), and their labels are known. A sum of 0 is replaced by 1; the gradient is then 0.
 //
 // With train.class_weights = balanced, weights[k] = N / (C * N[k]). N[k] is the number of training samples of class k,
-// N the number of all training samples, and C the number of classes that have samples. A class without samples has
-// weight 0.
+// N their sum, and C the number of classes with samples. A class without samples has weight 0.
 #ifndef LS_TRAIN_CLASS_WEIGHTS_H
 #define LS_TRAIN_CLASS_WEIGHTS_H
 

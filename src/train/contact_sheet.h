@@ -1,5 +1,4 @@
-// contact_sheet.h - a contact sheet: training pictures as the network sees them, made by the operators of a run on its
-// device.
+// contact_sheet.h - a contact sheet: training pictures as the network sees them, made by a run's operators.
 //
 // Each row shows one sample: first the picture as it is in the data set, then the picture as augmented in one epoch
 // after another. The rows are the first samples of the training set. They form one micro-batch, so mixup and cutmix
@@ -26,14 +25,12 @@ typedef struct {
     uint8_t *pixels; // planar (C,H,W); owned
 } ls_contact_sheet;
 
-// Makes the sheet on the device that cfg names. Not collective: the calling rank works alone. LS_USAGE: the data set
-// has fewer samples than rows, or its number of channels is neither 1 nor 3. LS_DATA, LS_DEVICE: for the same reasons
-// as in a run.
+// Makes the sheet on the device that cfg names. Not collective. LS_USAGE: the data set has too few samples, or neither
+// 1 nor 3 channels. LS_DATA, LS_DEVICE: as in a run.
 LS_CHECKED ls_status ls_contact_sheet_new(
     const ls_config *cfg, const ls_contact_sheet_options *options, ls_contact_sheet *out);
 void ls_contact_sheet_free(ls_contact_sheet *sheet); // a sheet of {0} is allowed
-// Returns the offset of the first pixel of the picture at (row, column) in channel 0. Column 0 holds the unchanged
-// pictures.
+// Returns the offset of the first pixel of the picture at (row, column) in channel 0. Column 0: unchanged pictures.
 size_t ls_contact_sheet_at(const ls_contact_sheet *sheet, int row, int column);
 
 #endif

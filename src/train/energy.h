@@ -12,12 +12,10 @@
 
 typedef struct ls_energy ls_energy;
 
-// ls_energy_start and ls_energy_read are collective. places: the places of all ranks, borrowed. root: a prefix of /sys,
-// "" except in tests.
+// Collective, like ls_energy_read. places: of all ranks, borrowed. root: a prefix of /sys, "" except in tests.
 LS_CHECKED ls_status ls_energy_start(ls_comm *comm, const char *root, const ls_rank_info *places, ls_energy **out);
-// Returns the energy used so far. gpus: the samples of all ranks from ls_gpu_records_gather, or NULL. last: set at the
-// end of the run. Before the end, joules are NAN while any GPU has no sample yet; otherwise the total would be too
-// small.
+// Returns the energy used so far. gpus: the samples of all ranks from ls_gpu_records_gather, or NULL. last: 1 at the
+// end of the run. Before that, joules are NAN until all GPUs have a sample.
 LS_CHECKED ls_status ls_energy_read(ls_energy *energy, const ls_gpu_sample *gpus, int last, ls_run_energy *out);
 void ls_energy_free(ls_energy *energy); // not collective; NULL is allowed
 

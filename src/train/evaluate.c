@@ -19,8 +19,7 @@ static void count_mine(const ls_batches *b, int64_t *batches, int64_t *samples) 
 typedef struct {
     ls_input_pipeline *input;
     const ls_batches *batches;
-    // Only for a detailed evaluation, otherwise all NULL. Logits are copied to the host: those of a micro-batch, and
-    // those of one picture.
+    // Only in a detailed evaluation, otherwise NULL. Copies of a micro-batch's and of one picture's logits.
     float *logits;
     double *of_picture;
     ls_picture_results *outcomes;

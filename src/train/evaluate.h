@@ -1,5 +1,4 @@
-// evaluate.h - loss and accuracy over the test split, or over the pictures held out for validation. Every sample is
-// evaluated once, with any number of ranks.
+// evaluate.h - loss and accuracy over the test split or the validation pictures, each sample counted once.
 #ifndef LS_TRAIN_EVALUATE_H
 #define LS_TRAIN_EVALUATE_H
 

@@ -1,7 +1,6 @@
 // initial_weights.c - the weights that a run starts from. Each rank makes them by itself: from the seed (model/init.c),
 // or, for whitening filters, from the training pictures (model/whiten.h). Ranks compare a hash of the result
-// (startup_check.c). After that, the weights of a file may replace them (formats/weights_map.h); rank 0 reads the file
-// and sends the weights to the others.
+// (startup_check.c). Weights of a file, which rank 0 reads and sends, may replace them (formats/weights_map.h).
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -84,8 +83,8 @@ static ls_status take_values(
     return LS_SUCCESS;
 }
 
-// Reports how the file fits. A difference in classes does not matter if all tensors with a row for each class start
-// anew by model.init_rules.
+// Reports how the file fits. A difference in classes does not matter if model.init_rules let all tensors that have a
+// row for each class start anew.
 static void report_fit(const ls_run_plan *plan, const ls_weights_fit *fit) {
     int matters = plan->init_map->started_anew, rows = 0;
     for (int p = 0; p < plan->graph->param_count; p++) {

@@ -33,9 +33,8 @@ struct ls_input_pipeline {
     ls_loader *loader;
     ls_batches batches;
     int64_t left; // number of micro-batches that may still be acquired
-    // Numbers of the micro-batches to acquire, to take and to release next. The numbers include micro-batches of a
-    // short window that this rank does not have. So the same number is in the same slot on all ranks, and all ranks
-    // capture the same updates at the same time.
+    // Numbers of the next micro-batches to acquire, take and release. They also count those that this rank lacks in a
+    // short window. So a number has the same slot on all ranks, and all ranks capture the same updates.
     int64_t acquired, taken, released;
     double wait_seconds; // of loaders that are already stopped
     double device_wait_seconds;
@@ -184,8 +183,7 @@ int ls_input_pipeline_started(const ls_input_pipeline *f) {
 
 void ls_input_pipeline_stop(ls_input_pipeline *f) {
     if (!f->loader) return;
-    // Copies in progress still read the ring, whose slots the next loader will fill. The compute queue will report an
-    // error of a copy.
+    // Copies in progress still read the ring, whose slots the next loader will fill. The compute queue reports errors.
     if (f->copies) (void)f->device->api->queue_sync(f->copies);
     f->wait_seconds += ls_loader_wait_seconds(f->loader);
     ls_loader_free(f->loader);
@@ -296,8 +294,7 @@ const int32_t *ls_input_pipeline_labels(const ls_input_pipeline *f, const ls_bat
     return f->slots[batch->slot].labels;
 }
 
-// Whether the next micro-batch may be copied to the device: fewer than LS_INPUT_PIPELINE_AHEAD are there that programs
-// have not read.
+// Whether the next micro-batch may be copied: fewer than LS_INPUT_PIPELINE_AHEAD wait on the device.
 static int may_stage(const ls_input_pipeline *f) {
     return f->left > 0 && next_real(f, f->acquired) - next_real(f, f->taken) < LS_INPUT_PIPELINE_AHEAD;
 }

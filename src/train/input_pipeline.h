@@ -23,13 +23,11 @@ typedef struct {
     int micro_batch;
     int prefetch; // slots of the ring that the loader may fill ahead
     int resident;
-    // Communicator of the ranks that exchange data in programs of this queue, so that the watchdog sees the waits. NULL
-    // if programs exchange nothing.
+    // If programs exchange data with other ranks: shows the waits to the watchdog. NULL: they exchange no data.
     ls_comm *comm;
 } ls_input_pipeline_options;
 
-// Makes the ring and the slots. With `resident`, also copies the data set to the device. LS_DATA: a picture cannot be
-// decoded.
+// Makes ring and slots. With `resident`, copies the data set to the device. LS_DATA: a picture cannot be decoded.
 LS_CHECKED ls_status ls_input_pipeline_new(
     ls_device *device, const ls_input_pipeline_options *options, ls_input_pipeline **out);
 void ls_input_pipeline_free(ls_input_pipeline *pipeline); // NULL is allowed; the queue must have finished
@@ -39,9 +37,8 @@ LS_CHECKED ls_status ls_input_pipeline_start(
     ls_input_pipeline *pipeline, const ls_loader_options *options, int64_t last);
 void ls_input_pipeline_stop(ls_input_pipeline *pipeline);
 int ls_input_pipeline_started(const ls_input_pipeline *pipeline);
-// ls_input_pipeline_next takes the next micro-batch: it fills in the inputs (pixels, labels, augment, index, micro
-// record) and makes the queue wait for them. Call ls_input_pipeline_done after the work that reads these inputs is
-// enqueued.
+// Takes the next micro-batch: fills in the inputs (pixels, labels, augment, index, micro record) and makes the queue
+// wait for them. Call ls_input_pipeline_done after enqueueing the work that reads them.
 LS_CHECKED ls_status ls_input_pipeline_next(ls_input_pipeline *pipeline, ls_program_inputs *inputs, ls_batch *batch);
 LS_CHECKED ls_status ls_input_pipeline_done(ls_input_pipeline *pipeline);
 // Shows the pipeline's copies on the timeline, which is borrowed.
@@ -50,13 +47,11 @@ void ls_input_pipeline_trace(ls_input_pipeline *pipeline, ls_timeline *timeline)
 const int32_t *ls_input_pipeline_labels(const ls_input_pipeline *pipeline, const ls_batch *batch);
 // Returns the seconds since ls_input_pipeline_new that the host waited for the loader.
 double ls_input_pipeline_wait_seconds(const ls_input_pipeline *pipeline);
-// Returns the seconds since ls_input_pipeline_new that the host waited for a free slot on the device, that is, for
-// computation.
+// Returns the seconds since ls_input_pipeline_new that the host waited for the device to free a slot.
 double ls_input_pipeline_device_wait_seconds(const ls_input_pipeline *pipeline);
 size_t ls_input_pipeline_bytes(const ls_input_pipeline *pipeline); // ring, slots and resident data set
-size_t ls_input_pipeline_device_bytes(
-    // Returns the bytes that ls_input_pipeline_new would allocate on the device.
-    ls_device *device, const ls_input_pipeline_options *options);
+// Returns the bytes that ls_input_pipeline_new would allocate on the device.
+size_t ls_input_pipeline_device_bytes(ls_device *device, const ls_input_pipeline_options *options);
 // Sets the session's normalisation table to the data set's.
 LS_CHECKED ls_status ls_input_pipeline_set_table(ls_session *session, const ls_dataset *dataset);
 

@@ -29,8 +29,7 @@ static void run_burst(const burst *b, int runs) {
     for (int i = 0; i < runs; i++) run_once(b);
 }
 
-// Measures the seconds of one run. If the device can capture, the runs of a burst are one graph, so that launches of
-// small kernels cost as much as in training.
+// Measures the seconds of one run. A burst is captured as one graph if possible, so that launches cost as in training.
 static ls_status time_instruction(const burst *b, double seconds, double *out) {
     const ls_device_api *api = b->session->compute.device->api;
     ls_queue *queue = b->session->compute.queue;

@@ -6,8 +6,7 @@
 #include "train/run_session.h"
 #include "train/trainer.h"
 
-// at: the position of the next update. Overwrites gradients and the tensors that the optimizer keeps
-// (momentum), but not the weights.
+// at: position of the next update. Overwrites gradients and the optimizer's momentum, but not the weights.
 LS_CHECKED ls_status ls_run_layer_times(
     ls_run_session *session, const ls_position *at, double seconds, ls_layer_time **rows, int *count);
 

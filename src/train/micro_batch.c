@@ -5,10 +5,9 @@
 #include "train/run_session.h"
 #include "train/views.h"
 
-// --- what is possible ----------------------------------------------------------------------------
+// --- possible micro-batches ----------------------------------------------------------------------
 
-// Ordered mode adds one fixed-point term for each micro-batch, and an update may have at most `limit` terms
-// (op_update.h).
+// Ordered mode adds a fixed-point term for each micro-batch, at most `limit` in an update (op_update.h).
 static ls_status check_fixed_point(const ls_config *cfg, const ls_batches *b) {
     const int limit = 1 << LS_FIXED_RANK_BITS;
     if (!cfg->run_deterministic || b->micro_batches <= limit) return LS_SUCCESS;
@@ -62,8 +61,7 @@ static ls_status check_batches(const ls_run_plan *plan, const ls_batches *b) {
     return LS_SUCCESS;
 }
 
-// Changes *b to the next smaller micro-batch in which the run can be trained. Returns 0, without changing *b, if there
-// is none.
+// Changes *b to the next smaller micro-batch in which the run can be trained. Returns 0 if no smaller one exists.
 static int shrink(const ls_run_plan *plan, ls_batches *b) {
     ls_batches smaller = *b;
     do
@@ -103,7 +101,7 @@ ls_status ls_run_plan_cut_batches(ls_run_plan *plan) {
     return LS_SUCCESS;
 }
 
-// --- what fits -----------------------------------------------------------------------------------
+// --- micro-batches that fit ----------------------------------------------------------------------
 
 // Returns the size of the short micro-batch of an epoch if this rank has it, otherwise 0.
 static int tail_size(const ls_batches *b) {
@@ -149,17 +147,15 @@ static void plan_programs(ls_run_session *session, ls_run_plan *plan) {
     if (plan->val_data) session->compute.memory.inputs += input_bytes(session, LS_SPLIT_VALIDATION);
 }
 
-// Finds out whether the plans so far fit into the device of this rank (*mine) and of all ranks (*all). status: this
-// rank's. Collective.
+// Whether the plans so far fit into this rank's device (*mine) and into all ranks' (*all). Collective.
 static ls_status agree_on_fit(const ls_run_session *session, ls_status status, int32_t *mine, int32_t *all) {
     LS_TRY(ls_comm_agree(session->plan->comm, status, NULL));
     *all = *mine = ls_memory_plan_fits(&session->compute.memory);
     return ls_comm_allreduce(session->plan->comm, all, 1, LS_I32, LS_REDUCE_MIN);
 }
 
-// Plans the run, including its programs, with the micro-batch of plan->info.batches, as long as it fits. *mine: it fits
-// into this rank's device. *all: it fits into the devices of all ranks. Activations are measured first, because that
-// needs no plans and is fast. Collective.
+// Plans the run, including its programs, with the micro-batch of plan->info.batches, as long as it fits. *mine,
+// *all: see agree_on_fit. Activations are measured first, because that needs no plans and is fast. Collective.
 static ls_status try_micro_batch(ls_run_session *session, ls_run_plan *plan, int32_t *mine, int32_t *all) {
     plan_programs(session, plan);
     LS_TRY(agree_on_fit(session, ls_session_measure(&session->compute), mine, all));

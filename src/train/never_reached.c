@@ -20,7 +20,7 @@ typedef struct {
     void *context;
 } run_end;
 
-// Writes what ends the run, for example "train.max_updates = 100", into dst. Returns dst.
+// Writes the option that ends the run, for example "train.max_updates = 100", into dst. Returns dst.
 static const char *cause(const run_end *r, char dst[64]) {
     const ls_config *cfg = r->info->cfg;
     if (r->updates < r->whole)
@@ -41,8 +41,7 @@ static LS_PRINTF(3, 4) void say(const run_end *r, int option, const char *format
     r->say(r->context, line);
 }
 
-// Reports the option and returns 1 if the run ends before `what` happens. `after` is the number of updates that come
-// before it.
+// Reports the option and returns 1 if the run ends before `what` happens, which is after `after` updates.
 static int misses(const run_end *r, int option, const char *what, int64_t after, const char *so) {
     char ends[64];
     if (after < r->updates) return 0;
@@ -51,8 +50,7 @@ static int misses(const run_end *r, int option, const char *what, int64_t after,
     return 1;
 }
 
-// Does the same for something that happens at the end of update number `update`, counted from 1. A run of that many
-// updates still reaches it.
+// The same for an event at the end of update number `update`, from 1: a run of `update` updates reaches it.
 static void misses_end_of(const run_end *r, int option, const char *what, int64_t update, const char *so) {
     if (update > r->updates) misses(r, option, what, update, so);
 }

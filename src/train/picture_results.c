@@ -92,8 +92,7 @@ static void count_bin(ls_evaluation *e, double probability, int is_correct) {
     b->confidence_sum += probability;
 }
 
-// Inserts a mistake into the list of the most confident mistakes. Mistakes come in the order of the set, so among equal
-// probabilities the first one stays ahead.
+// Inserts a mistake into the list of the most confident ones. Among equal probabilities, earlier calls stay ahead.
 static void keep_mistake(ls_evaluation *e, const ls_mistake *mistake) {
     int at = e->mistake_count;
     if (at < LS_EVALUATION_MISTAKES) e->mistake_count++;

@@ -24,11 +24,9 @@ void ls_picture_results_free(ls_picture_results *outcomes); // NULL is allowed
 void ls_picture_results_add(ls_picture_results *outcomes, int64_t index, int label, const double *logits);
 // Gives all ranks the rows of all pictures. Collective; call it once.
 LS_CHECKED ls_status ls_picture_results_gather(ls_picture_results *outcomes, ls_comm *comm);
-// Returns the mean loss and the accuracy over all gathered rows. Sums follow the order of the set, so the result has
-// the same bits for any number of ranks.
+// Mean loss and accuracy over all gathered rows, in the order of the set: the same bits for any number of ranks.
 void ls_picture_results_mean(const ls_picture_results *outcomes, double *loss, double *accuracy);
-// Evaluates all gathered rows; there must be at least one. Class names, and the paths and pictures of mistakes, are
-// still missing.
+// Evaluates all gathered rows, at least one. Names of classes, paths and pictures of mistakes are added later.
 LS_CHECKED ls_status ls_picture_results_evaluate(const ls_picture_results *outcomes, ls_evaluation **out);
 // Adds the names of the classes, and the path and the picture of each mistake. dataset: the evaluated set.
 LS_CHECKED ls_status ls_picture_results_illustrate(const ls_dataset *dataset, ls_evaluation *evaluation);

@@ -2,8 +2,7 @@
 //
 // A decimal number times the number of updates in an epoch is rarely exact in binary: 0.14 * 50 is 7.000000000000001.
 // Therefore a product is rounded once, to the nearest millionth of an update (a tick), and all further arithmetic uses
-// integers. A moment less than half a millionth of an update away from the start of an update is treated as the start
-// of that update.
+// integers. A moment less than half a tick away from the start of an update counts as that start.
 #ifndef LS_TRAIN_POSITIONS_H
 #define LS_TRAIN_POSITIONS_H
 

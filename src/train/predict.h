@@ -24,12 +24,11 @@ typedef struct {
     const float *logits; // one logit for each class; valid until the next call
 } ls_prediction;
 
-// Not collective: the calling rank works alone. LS_STORAGE: the file lacks weights of the network. LS_DEVICE: the
-// device cannot be opened.
+// Not collective. LS_STORAGE: the file lacks weights of the network. LS_DEVICE: the device cannot be opened.
 LS_CHECKED ls_status ls_predictor_new(const ls_predictor_options *options, ls_predictor **out);
 void ls_predictor_free(ls_predictor *predictor); // NULL is allowed
-const char *ls_predictor_why_not_gpu(
-    const ls_predictor *predictor); // the reason, in one line, why device.type = auto chose the CPU; or NULL
+// Returns in one line why device.type = auto chose the CPU, or NULL if it did not.
+const char *ls_predictor_why_not_gpu(const ls_predictor *predictor);
 // Returns the next picture in the order of `paths`. Call it at most once for each path. A picture's logits do not
 // depend on the other pictures. LS_NUMERIC: the logits are not finite.
 LS_CHECKED ls_status ls_predictor_next(ls_predictor *predictor, ls_prediction *prediction);

@@ -101,8 +101,7 @@ static ls_status report_energy(run_state *run) {
     return LS_SUCCESS;
 }
 
-// Shows a record or refreshes a display. Records are due at the same updates on all ranks. Rank 0 alone decides on a
-// refresh.
+// Shows a record, due at the same updates on all ranks, or refreshes a display, which rank 0 alone decides.
 static ls_status report(run_state *run, const ls_train_state *state, int epoch_ended) {
     ls_run_progress *progress = run->progress;
     double now = ls_clock_seconds();
@@ -132,8 +131,7 @@ static ls_status report(run_state *run, const ls_train_state *state, int epoch_e
 
 // --- epochs --------------------------------------------------------------------------------------
 
-// Evaluates at the end of an epoch. If there are validation pictures, the test split is evaluated only at the end of
-// the run.
+// Evaluates after an epoch. With validation pictures, the test split is evaluated only at the end of the run.
 static ls_status evaluate(const run_state *run, int last) {
     const ls_run_plan *plan = run->session->plan;
     ls_run_progress *progress = run->progress;
@@ -182,8 +180,7 @@ static ls_status end_epoch(run_state *run, int last) {
     return LS_SUCCESS;
 }
 
-// Returns the update before which all updates must be completed: evaluation, checkpoints and comparisons need its
-// weights.
+// Returns the update before which all updates must be completed, for an evaluation, checkpoint or comparison.
 static int64_t next_stop(const run_state *run) {
     const ls_run_plan *plan = run->session->plan;
     ls_run_progress *progress = run->progress;
@@ -248,8 +245,7 @@ static ls_status evaluate_again(const run_state *run) {
 static ls_status run_updates(run_state *run) {
     const ls_run_plan *plan = run->session->plan;
     ls_run_progress *progress = run->progress;
-    // A changed train.max_updates or train.patience can make a checkpoint the end of the run before it has a test
-    // result.
+    // If train.max_updates or train.patience was changed, a checkpoint without a result can be the end of the run.
     const int tested = progress->evaluation.update == progress->done.updates && progress->evaluation.test_samples > 0;
     if (progress->done.updates == progress->last) return tested ? evaluate_again(run) : end_epoch(run, 1);
     while (progress->done.updates < progress->last) {

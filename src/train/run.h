@@ -1,5 +1,4 @@
-// run.h - runs updates until the end of the run (run.c, advance.c), with everything between them: records, evaluations,
-// checkpoints.
+// run.h - runs updates to the end of the run (run.c, advance.c), with records, evaluations and checkpoints.
 #ifndef LS_TRAIN_RUN_H
 #define LS_TRAIN_RUN_H
 
@@ -17,8 +16,7 @@ LS_CHECKED ls_status ls_run_advance(
 // far. Calls the observers on rank 0. Collective.
 LS_CHECKED ls_status ls_run_to_end(ls_run_session *session, ls_run_progress *progress, ls_run_saving *saving,
     const ls_train_observer *observers, int observer_count, ls_train_summary *summary);
-// Runs `updates` further updates without evaluation. loss[i] (loss may be NULL): the mean loss of that update's window
-// over all ranks. Collective.
+// Runs more updates without evaluation. loss[i] (or NULL): mean loss of window i over all ranks. Collective.
 LS_CHECKED ls_status ls_run_updates(
     ls_run_session *session, ls_run_progress *progress, ls_run_saving *saving, int64_t updates, double *loss);
 

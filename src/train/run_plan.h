@@ -1,12 +1,10 @@
-// run_plan.h - the decisions about a run that are made before its first update: options, ranks, network, data, stages,
-// batches, rules, schedule.
+// run_plan.h - facts fixed before the first update: ranks, network, data, stages, batches, rules, schedule.
 //
 // trainer.c makes the plan with ls_run_plan_begin, ls_run_plan_open_network, ls_run_plan_take_data and
 // ls_run_plan_complete. Two steps of the session also change the plan before it is final. Opening the device fills in
 // the device's facts. ls_run_choose_micro_batch (run_session.h) may make the batches smaller until the programs fit
 // into the device of every rank. Until the first update, the caller may also set the identity of the run, the file of
-// the first weights, and the checkpoint to resume from. After that the plan does not change, and any thread may read
-// it.
+// the first weights, and the checkpoint to resume from. From then on it is constant, and any thread may read it.
 #ifndef LS_TRAIN_RUN_PLAN_H
 #define LS_TRAIN_RUN_PLAN_H
 
@@ -21,8 +19,7 @@ typedef struct {
     int64_t epoch; // first epoch of the stage
     int h, w;      // resolution in pixels
     int ended;     // number of learning rates that have already ended
-    // The network at this resolution, owned. NULL: the resolution is the data's, or an earlier stage has the same
-    // programs.
+    // The network at this resolution, owned. NULL: it has the data's resolution, or uses an earlier stage's programs.
     ls_graph *resized;
 } ls_stage;
 
@@ -53,12 +50,11 @@ void ls_run_plan_begin(ls_run_plan *plan, const ls_config *cfg, ls_comm *comm, i
 LS_CHECKED ls_status ls_run_plan_open_network(ls_run_plan *plan, ls_data_reading *train);
 // Waits for the data. LS_DATA: it cannot be read.
 LS_CHECKED ls_status ls_run_plan_take_data(ls_run_plan *plan, ls_data_reading *train, ls_data_reading *test);
-// Call after network, data and device are known. Makes rules, stages, batches and schedule. LS_USAGE: the options do
-// not fit together.
+// Call after network, data and device are known. Makes rules, stages, batches and schedule. LS_USAGE: options conflict.
 LS_CHECKED ls_status ls_run_plan_complete(ls_run_plan *plan);
 void ls_run_plan_close(ls_run_plan *plan); // a plan of {0} is allowed
-LS_CHECKED ls_status ls_run_plan_set_parts(
-    ls_run_plan *plan, cJSON *parts); // takes ownership of parts, even if it fails
+// Sets the record of the run's parts. Takes ownership of `parts`, even if it fails.
+LS_CHECKED ls_status ls_run_plan_set_parts(ls_run_plan *plan, cJSON *parts);
 
 // Implemented in stages.c. Call after the network, its rules and the shape of the data are known. LS_USAGE:
 // train.resolution has a resolution that the network cannot take.
@@ -69,16 +65,14 @@ int ls_run_plan_stage_of(const ls_run_plan *plan, int64_t epoch);
 int ls_run_plan_has_stage(const ls_run_plan *plan, int stage); // whether the stage exists and has its own programs
 const ls_graph *ls_run_plan_graph_of(const ls_run_plan *plan, int stage);
 
-// Implemented in micro_batch.c. Sets info.batches from the configuration. LS_USAGE: the run cannot be trained in such
-// batches.
+// Implemented in micro_batch.c. Sets info.batches from the configuration. LS_USAGE: the run cannot use them.
 LS_CHECKED ls_status ls_run_plan_cut_batches(ls_run_plan *plan);
 
 // Implemented in verify_pictures.c. Reads and decodes every training picture once if the data set consists of picture
 // files, except pictures that an earlier start has packed. LS_DATA on all ranks: some pictures cannot be read. With
 // data.broken = skip, other pictures replace them instead. Collective.
 LS_CHECKED ls_status ls_run_plan_verify_pictures(ls_run_plan *plan);
-// Does the same for the test and validation pictures. With data.broken = skip, broken pictures are left out, which
-// reduces info.test_data->count.
+// Does the same for test and validation pictures. data.broken = skip leaves broken pictures out of the sets.
 LS_CHECKED ls_status ls_run_plan_verify_test_pictures(ls_run_plan *plan);
 
 #endif

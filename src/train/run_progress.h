@@ -1,5 +1,4 @@
-// run_progress.h - how far a run has come: its position, counters, sums of losses, results and times. Plain data,
-// except two reports that it owns.
+// run_progress.h - how far a run has come. Plain data, except two reports that it owns.
 //
 // It starts as {0}. Enqueueing an update moves `next`, and completing an update moves `done` (advance.c). Records,
 // epochs and evaluations change the other fields (run.c, evaluate.c). Restoring a snapshot changes all of them
@@ -16,8 +15,7 @@
 
 struct ls_nonfinite;
 
-// A position between two updates. `epoch` and `window` name the window that comes next. `updates` and `samples` count
-// the work that is done.
+// A position between two updates: `epoch` and `window` of the next window; `updates` and `samples` done so far.
 typedef struct {
     int64_t epoch, window, updates, samples;
 } ls_position;
@@ -33,7 +31,7 @@ typedef struct {
     ls_micro_result since_report, of_epoch;
     double last_epoch_loss;         // mean loss of the last finished epoch
     ls_train_evaluation evaluation; // the last evaluation
-    ls_evaluation *details;         // rank 0: the last detailed evaluation; NULL: there was none. Owned
+    ls_evaluation *details;         // rank 0: the last detailed evaluation; NULL: no such evaluation. Owned
     // The report of why the run ended with LS_NUMERIC (nonfinite_search.h); NULL: it did not. Owned
     struct ls_nonfinite *nonfinite;
     double started_s;                      // time at which the run started; 0: it has not started

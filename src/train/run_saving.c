@@ -18,8 +18,7 @@ static const double PATIENCE_SECONDS = 1;
 static const double SCHEDULER_MARGIN_SECONDS = 60; // time for the last checkpoint before the scheduler ends the job
 enum { AGREE_UPDATES_MAX = 1000 };
 
-// If ranks have several reasons to stop, the largest value wins. 0: no reason. The number of a signal is encoded
-// together with the reason.
+// The largest of several reasons wins. 0: no reason. A signal's number is encoded together with the reason.
 typedef enum { NO_REASON, BY_MAX_MINUTES, BY_SCHEDULER, BY_SIGNAL, BY_FOLDER } stop_reason;
 
 static int64_t encode(stop_reason reason, int signal, int rank) {
@@ -217,8 +216,7 @@ static ls_status fail_moved(const ls_run_saving *saving, const ls_run_progress *
         where[0] ? where : "the folder that was moved");
 }
 
-// Rank 0: waits until the last checkpoint is written. If it could not be written, fails with the reason and the path of
-// the newest good checkpoint.
+// Rank 0: waits until the last checkpoint is written. If that failed, says why and names the newest good one.
 static ls_status finish_last(ls_run_saving *saving, const ls_run_plan *plan, const ls_run_progress *progress,
     const listeners *l, char *path, size_t bytes) {
     const char *folder = ls_checkpoint_manager_folder(saving->files);

@@ -19,8 +19,7 @@ typedef struct {
     int on;                       // 1: the run saves checkpoints and reacts to requests to stop; the same on all ranks
     ls_checkpoint_manager *files; // rank 0's checkpoint manager; NULL on other ranks. Owned
     int64_t agree_at;             // the ranks agree again before this update
-    // As agreed: all earlier updates must be completed before this one starts, to save or to stop. INT64_MAX: not
-    // agreed.
+    // Agreed: all earlier updates must be completed before this one, to save or to stop. INT64_MAX: not agreed.
     int64_t meet_at;
     int64_t reason;                    // why the run stops: an encoded reason and rank; 0: it does not stop
     int64_t saved;                     // number of updates in the last snapshot
@@ -40,8 +39,7 @@ void ls_run_saving_close(ls_run_saving *saving); // waits for the checkpoint tha
 // Call before update `next` is enqueued. Agrees with the other ranks if that is due. Collective.
 LS_CHECKED ls_status ls_run_saving_agree(
     ls_run_saving *saving, const ls_run_plan *plan, const ls_run_progress *progress);
-// Returns the next update after `done` at which a checkpoint is due by count, or at which the ranks have agreed to
-// meet.
+// Returns the next update after `done` at which a checkpoint is due by count or the ranks have agreed to meet.
 int64_t ls_run_saving_next(const ls_run_saving *saving, const ls_run_plan *plan, const ls_run_progress *progress);
 // Call after all enqueued updates are completed. Saves if that is due. Then fails with LS_STOPPED on all ranks if they
 // have agreed to stop. Rank 0 reports finished checkpoints to the observers. Collective.

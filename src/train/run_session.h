@@ -30,8 +30,7 @@ typedef struct ls_run_session {
     ls_update *update;
     int depth; // how many updates may be enqueued and not completed; 1 on a device in host memory
     ls_input_pipeline *input, *eval_input, *val_input; // NULL: not needed
-    // The views of test pictures: ls_augment_sample[view][plan->eval_batches.micro_batch] (tta.h). NULL: eval.tta is
-    // off.
+    // Views of test pictures: ls_augment_sample[view][plan->eval_batches.micro_batch]. NULL: eval.tta is off.
     ls_slab *views;
     ls_class_weights *class_weights; // NULL: all classes have the same weight
     struct ls_replicas *replicas;    // NULL: the weights of the ranks are not compared (diagnose/replicas.h)
@@ -40,16 +39,14 @@ typedef struct ls_run_session {
 
 // Implemented in open_session.c, up to ls_run_session_close.
 void ls_run_session_begin(ls_run_session *session, const ls_run_plan *plan);
-// Opens the device and fills in the plan's facts about it. status: this rank's status so far; if it failed on any rank,
-// all ranks fail. Collective.
+// Opens the device and fills in the plan's facts about it. status: this rank's so far; a failure fails all ranks.
+// Collective.
 LS_CHECKED ls_status ls_run_session_open_device(ls_run_session *session, ls_run_plan *plan, ls_status status);
 // Decides where each tensor lies. Allocates nothing on the device. Call after the plan is complete.
 LS_CHECKED ls_status ls_run_session_place(ls_run_session *session);
-// Opens the library that sums gradients over ranks. Call before memory is planned, because the library also takes
-// memory. Collective.
+// Opens the library that sums over ranks. Call before planning memory, because it takes some. Collective.
 LS_CHECKED ls_status ls_run_session_open_sums(ls_run_session *session, ls_run_plan *plan);
-// Allocates everything in the memory plan, and makes the first weights from the seed. Collective; the caller must agree
-// with the other ranks on the status.
+// Allocates everything in the memory plan, and makes the first weights. Collective; agree on the status.
 LS_CHECKED ls_status ls_run_session_allocate(ls_run_session *session);
 void ls_run_session_close(ls_run_session *session); // {0} is allowed; the queue must have finished (ls_session_drain)
 
@@ -57,15 +54,12 @@ void ls_run_session_close(ls_run_session *session); // {0} is allowed; the queue
 // it may make plan->info.batches smaller for that. LS_DEVICE: the programs do not fit. Collective.
 LS_CHECKED ls_status ls_run_choose_micro_batch(ls_run_session *session, ls_run_plan *plan);
 
-// Implemented in autotune.c. Opens session->algorithms if device.autotune asks for it. Call before the device is
-// opened.
+// Implemented in autotune.c. Opens session->algorithms for device.autotune. Call before opening the device.
 LS_CHECKED ls_status ls_run_session_open_algorithms(ls_run_session *session);
-// Measures algorithms for whole micro-batches and gives all ranks the same choices. Needs session->algorithms.
-// Collective.
+// Measures algorithms of whole micro-batches; all ranks get the same. Needs session->algorithms. Collective.
 LS_CHECKED ls_status ls_run_session_autotune(ls_run_session *session);
 
-// Return the programs of an epoch: the program of a whole micro-batch, and the program of a micro-batch of `samples`
-// samples.
+// Return the program of an epoch for a whole micro-batch, or for a micro-batch of `samples` samples.
 const ls_program *ls_run_session_full_program(const ls_run_session *session, int64_t epoch);
 const ls_program *ls_run_session_program_for(const ls_run_session *session, int64_t epoch, int samples);
 

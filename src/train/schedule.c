@@ -79,8 +79,7 @@ static double cosine(const ls_schedule *s, int64_t update) {
     return half_cosine(s, PI * way(s, s->warmup, s->end, update));
 }
 
-// Finds the period that contains the update, from one restart to the next, in ticks. Periods follow SGDR (Loshchilov
-// and Hutter 2017).
+// Finds the update's period, between two restarts, in ticks, as in SGDR (Loshchilov and Hutter 2017).
 static void find_period(const ls_schedule *s, int64_t update, int64_t *from, int64_t *to) {
     const int64_t now = update * LS_TICKS, factor = s->cfg->schedule_period_factor;
     int64_t period = s->period;
@@ -160,8 +159,7 @@ int ls_schedule_rescales(const ls_schedule *s, ls_rescaling *so_far, int64_t upd
     return so_far->last == end;
 }
 
-// With lookahead, the weights become the average after the last update of a run, even if that update adds no weights to
-// the average.
+// With lookahead, the weights become the average at the end of a run, even if the average is not due then.
 ls_average_step ls_schedule_average(const ls_schedule *s, int64_t update, int64_t updates) {
     const ls_config *cfg = s->cfg;
     const int64_t start = s->average_start, done = update + 1;

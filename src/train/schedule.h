@@ -23,8 +23,7 @@ typedef struct {
     int64_t average_start; // the average becomes a copy of the weights before this update
 } ls_schedule;
 
-// LS_USAGE: schedule.milestones is not a list of numbers, or schedule.period is shorter than an update. *out is filled
-// in even then, except the milestones.
+// LS_USAGE: milestones is not a list, or the period is too short. *out is then complete except the milestones.
 LS_CHECKED ls_status ls_schedule_new(const ls_config *cfg, const ls_batches *batches, ls_schedule *out);
 // Returns the factor of the learning rate in this update, 0 to 1. During schedule.warmup_epochs it rises linearly from
 // schedule.warmup_start to 1. After that it follows schedule.kind (config/schedules.def), but is at least

@@ -6,8 +6,7 @@ ls_status ls_run_snapshot_new(const ls_run_plan *plan, ls_snapshot **out) {
     return ls_snapshot_new(plan->graph, plan->rules, out);
 }
 
-// Returns where a tensor lies after `updates` updates. Before the average of average.kind = ema starts, the weights
-// take its place.
+// Returns where a tensor lies after `updates` updates. Before ema's average starts, the weights stand for it.
 static ls_buffer buffer_of(const ls_run_session *session, const ls_snapshot_tensor *tensor, int64_t updates) {
     const ls_param_store *a = session->compute.store;
     const int in_average = tensor->state == LS_SNAPSHOT_OTHER ? session->plan->rules->average == LS_AVERAGE_LOOKAHEAD

@@ -1,5 +1,4 @@
-// snapshots.h - the state of a run: taken from the device and restored (snapshots.c), or read from a checkpoint
-// (resume.c).
+// snapshots.h - a run's state: taken from the device, restored (snapshots.c), read from a checkpoint (resume.c).
 #ifndef LS_TRAIN_SNAPSHOTS_H
 #define LS_TRAIN_SNAPSHOTS_H
 
@@ -7,14 +6,13 @@
 
 // Allocates a snapshot for this run. Free it with ls_snapshot_free.
 LS_CHECKED ls_status ls_run_snapshot_new(const ls_run_plan *plan, ls_snapshot **out);
-// Takes a snapshot. Call after all enqueued updates are completed. The tensors are this rank's own; they equal those of
-// all other ranks. `snapshot` may be NULL on ranks that do not need it. Collective.
+// Takes a snapshot. Call after all enqueued updates are completed. The tensors are this rank's own, which are equal on
+// all ranks. `snapshot` may be NULL on ranks that do not need it. Collective.
 LS_CHECKED ls_status ls_run_snapshot(ls_run_session *session, const ls_run_progress *progress, ls_snapshot *snapshot);
-// Copies one of this rank's tensors, as it is after `updates` updates, to tensor->values. If that fails, the next sync
-// of the queue returns the error.
+// Copies one of this rank's tensors after `updates` updates to tensor->values. The next queue sync returns errors.
 void ls_run_export_tensor(ls_run_session *session, int64_t updates, const ls_snapshot_tensor *tensor);
-// Continues the run from the snapshot. Rank 0's snapshot is used and overwrites those of the other ranks. Call before
-// the first update, or after all enqueued updates are completed. Collective.
+// Continues the run from the snapshot. Rank 0's snapshot is used and overwrites the others. Call before the first
+// update, or after all enqueued updates are completed. Collective.
 LS_CHECKED ls_status ls_run_restore(ls_run_session *session, ls_run_progress *progress, ls_snapshot *snapshot);
 
 // Implemented in resume.c. On rank 0, reads the newest good checkpoint of the folder (rank 0's path) into *out. *found,

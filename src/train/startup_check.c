@@ -43,8 +43,8 @@ static uint64_t hash_more_algorithms(uint64_t hash, const ls_program *program) {
 }
 
 // Returns a hash of the algorithms that this rank uses. Different algorithms round differently. A difference between
-// ranks is reported but is not an error, because processors may differ. Programs of short micro-batches are left out,
-// because not every rank has one.
+// ranks is reported but is not an error, because processors may differ. Short micro-batches are left out: not every
+// rank has one.
 static uint64_t hash_algorithms(const ls_run_session *session) {
     if (session->plan->evaluates) return hash_more_algorithms(0, session->compute.program[LS_RUN_EVAL_PROGRAM]);
     uint64_t hash = 0;

@@ -23,14 +23,12 @@ typedef struct {
 // Call once, before the first update. LS_USAGE: the run does not have these updates. Collective.
 LS_CHECKED ls_status ls_run_trace_open(
     struct ls_run_session *session, const ls_run_progress *progress, int64_t from, int64_t to);
-// Records a span of the host's work for `update`, from start_s (read from ls_spans_clock) until now. start_s 0: records
-// nothing.
+// Records a span of the host's work for `update`, from start_s (ls_spans_clock; 0: not traced) until now.
 void ls_run_trace_span(ls_span_lane lane, const char *name, int64_t update, double start_s);
 void ls_run_trace_close(ls_run_trace *trace); // {0} is allowed
 // Begins or ends the trace. Call before update trace.next, when no update is in progress. Collective.
 LS_CHECKED ls_status ls_run_trace_turn(struct ls_run_session *session, const ls_run_progress *progress);
-// Collects the trace of all ranks after the run; rank 0 writes the file. Collective; the status may differ between
-// ranks.
+// Rank 0 writes the trace of all ranks after the run. Collective; the status may differ between ranks.
 LS_CHECKED ls_status ls_run_trace_write(
     struct ls_run_session *session, const ls_run_progress *progress, const char *path);
 

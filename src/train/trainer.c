@@ -1,5 +1,4 @@
-// trainer.c - opens and closes a run, with everything that can fail before the first update. The other functions call
-// the trainer's parts.
+// trainer.c - opens and closes a run. The other functions only call the trainer's parts.
 #include <math.h>
 #include "system/cpus.h"
 #include "base/memory.h"
@@ -15,8 +14,7 @@
 
 // --- opening -------------------------------------------------------------------------------------
 
-// Opens everything that comes before device memory. The data is read at the same time; its errors are reported only if
-// network and device have none.
+// Opens everything that comes before device memory. Data is read meanwhile; its errors are reported last.
 static ls_status prepare(ls_trainer *t) {
     ls_run_plan *plan = &t->plan;
     ls_data_reading train, test;

@@ -24,12 +24,10 @@ void ls_trainer_free(ls_trainer *trainer); // NULL is allowed
 
 // --- before the first update ---
 LS_CHECKED ls_status ls_trainer_verify_pictures(ls_trainer *trainer); // LS_DATA: a training picture cannot be read
-// Rank 0's folder of the run keeps the evidence of failures. The identity of the run is written to checkpoints and
-// records.
+// Set the run's folder (rank 0's) for evidence of failures, and its identity for checkpoints and records.
 LS_CHECKED ls_status ls_trainer_set_folder(ls_trainer *trainer, const char *folder);
 LS_CHECKED ls_status ls_trainer_set_run(ls_trainer *trainer, const ls_run_identity *run);
-// Resumes from the newest good checkpoint in rank 0's folder, if there is one. Then *resumed is 1, and info->resumed_at
-// is the checkpoint's update.
+// Resumes from the newest good checkpoint in rank 0's folder. *resumed: one was found; info->resumed_at: its update.
 LS_CHECKED ls_status ls_trainer_resume(ls_trainer *trainer, const char *folder, int *resumed);
 // Loads the weights of model.init. Do not call it after resuming.
 LS_CHECKED ls_status ls_trainer_init_from_file(ls_trainer *trainer);
@@ -46,8 +44,7 @@ LS_CHECKED ls_status ls_trainer_read_ahead(ls_trainer *trainer);
 // scheduler's time limit), and a checkpoint holds all work so far.
 LS_CHECKED ls_status ls_trainer_run(
     ls_trainer *trainer, const ls_train_observer *observers, int observer_count, ls_train_summary *summary);
-// Runs `updates` further updates without evaluation, for benchmarks and tests. loss[i] (loss may be NULL): the mean
-// loss of that update's window.
+// Runs more updates without evaluation, for benchmarks and tests. loss[i] (or NULL): mean loss of window i.
 LS_CHECKED ls_status ls_trainer_updates(ls_trainer *trainer, int64_t updates, double *loss);
 // Evaluates the whole test split. in_detail: also evaluates by eval.tta (tta.h), and makes ls_trainer_details. Fills in
 // the test fields of *evaluation, which begins as {0}.
@@ -76,10 +73,10 @@ LS_CHECKED ls_status ls_trainer_layer_times(ls_trainer *trainer, double seconds,
 // --- facts; all of this rank, and borrowed; not collective ---
 const ls_train_info *ls_trainer_get_info(const ls_trainer *trainer);
 void ls_trainer_print_plan(const ls_trainer *trainer, FILE *file); // for --dry-run: network, groups, programs, memory
-// Rank 0: the last detailed evaluation, by test-time augmentation if that is on. NULL: there was none.
+// Rank 0: the last detailed evaluation, by test-time augmentation if that is on. NULL: no such evaluation.
 const ls_evaluation *ls_trainer_details(const ls_trainer *trainer);
-const struct ls_nonfinite *ls_trainer_nonfinite(
-    const ls_trainer *trainer); // why the run ended with LS_NUMERIC; NULL: it did not
+// Returns the report of why the run ended with LS_NUMERIC; NULL: it did not.
+const struct ls_nonfinite *ls_trainer_nonfinite(const ls_trainer *trainer);
 ls_device *ls_trainer_device(const ls_trainer *trainer);
 double ls_trainer_loader_wait_seconds(const ls_trainer *trainer); // since ls_trainer_new
 ls_reducer_counts ls_trainer_comm_counts(const ls_trainer *trainer);

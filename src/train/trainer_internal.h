@@ -1,5 +1,4 @@
-// trainer_internal.h - the four parts that a trainer owns. trainer.c opens and closes them. Other files get only the
-// parts that they need.
+// trainer_internal.h - a trainer's four parts. trainer.c opens and closes them; other files get only those they need.
 #ifndef LS_TRAIN_TRAINER_INTERNAL_H
 #define LS_TRAIN_TRAINER_INTERNAL_H
 

@@ -33,8 +33,7 @@ struct ls_tta {
     int32_t *labels;
     double *logits;      // (count, classes)
     float *batch_logits; // logits of the last run: (micro-batch, classes)
-    // The pictures that are evaluated in all views: their numbers in the test split, and their numbers among this
-    // rank's pictures.
+    // Pictures that are evaluated in all views: numbers in the test split, and among this rank's pictures.
     int64_t chosen_count;
     uint32_t *chosen;
     int64_t *chosen_kept;
@@ -100,8 +99,7 @@ static candidate candidate_of(const ls_tta *tta, int64_t kept) {
     return (candidate){ confidence >= 0 ? confidence : 0, tta->samples[kept] };
 }
 
-// Gathers the candidates of all ranks, in order. Each picture belongs to one rank; the other ranks add 0 to its
-// confidence.
+// Gathers all ranks' candidates, in order. Each picture belongs to one rank; the others add 0 to its confidence.
 static ls_status gather_candidates(const ls_tta *tta, double *confidence, candidate *all) {
     const int64_t samples = tta->session->plan->info.test_data->count;
     for (int64_t i = 0; i < tta->count; i++) confidence[tta->samples[i]] = candidate_of(tta, i).confidence;
@@ -143,8 +141,7 @@ static ls_status choose_pictures(ls_tta *tta, int64_t *wanted) {
 
 // --- evaluating them -----------------------------------------------------------------------------
 
-// Adds the weighted logits of the view that ran last to those of the batch's pictures. first: index in `chosen` of the
-// batch's first picture.
+// Adds the last view's weighted logits to the batch's pictures. first: index in `chosen` of the first picture.
 static void add_view(ls_tta *tta, const ls_batch *batch, int64_t first, double weight) {
     const int classes = classes_of(tta);
     for (int i = 0; i < batch->count * classes; i++)

@@ -1,5 +1,4 @@
-// tta.h - test-time augmentation (eval.tta): the logits of a picture are the weighted mean of the logits of several
-// views of it (views.h).
+// tta.h - test-time augmentation (eval.tta): a picture's logits are the weighted mean over several views (views.h).
 //
 // With eval.tta_share = s < 1, only floor(s * samples) pictures of the test split are evaluated in all views. These are
 // the pictures whose predicted class has the lowest probability in view 0; among equal probabilities, the first in the
@@ -25,9 +24,8 @@ LS_CHECKED ls_status ls_tta_new(ls_run_session *session, int64_t samples, ls_tta
 void ls_tta_free(ls_tta *tta); // NULL is allowed
 // Keeps the logits of a picture in view 0. index: the picture's number in the test split.
 void ls_tta_keep(ls_tta *tta, int64_t index, int label, const double *logits);
-// Call after all of this rank's pictures are kept. Chooses the pictures to evaluate in all views, evaluates them, and
-// adds every picture of this rank to outcomes. *evaluated: how many pictures were evaluated in all views, over all
-// ranks. Collective.
+// Call after all of this rank's pictures are kept. Chooses and evaluates the pictures for all views, and adds all of
+// this rank's pictures to outcomes. *evaluated: number of pictures evaluated in all views, over all ranks. Collective.
 LS_CHECKED ls_status ls_tta_finish(ls_tta *tta, ls_picture_results *outcomes, int64_t *evaluated);
 
 #endif

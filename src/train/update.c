@@ -48,8 +48,7 @@ static ls_buffer averaged(const ls_update *u, ls_slab *slab) {
     return ls_param_store_range(slab, 0, u->store->trained_elements + u->store->statistic_elements, sizeof(float));
 }
 
-// Updates the working copy of the weights, which operators read. Call after the master weights were changed by anything
-// other than the optimizer.
+// Updates the working copy of the weights, which operators read, after a change that the optimizer did not make.
 static void cast_weights(ls_update *u) {
     const ls_param_store *a = u->store;
     if (!u->cast_weights) return;
@@ -208,8 +207,7 @@ static void step(void *context) {
     ls_work_clock_end_part(&u->clock, LS_OP_KIND_OPTIMIZER, u->queue);
 }
 
-// Finishes the sums over ranks. In ordered mode all ranks also learn whether any rank met a gradient that fixed point
-// cannot hold.
+// Finishes the sums over ranks. In ordered mode, all ranks learn whether a gradient exceeded fixed point.
 static ls_status reduce(ls_update *u) {
     ls_buffer flag = { u->state.slab, u->state.offset + offsetof(ls_train_state, bad_gradient), sizeof(int32_t) };
     return ls_reducer_wait(u->reducer, u->ordered ? flag : (ls_buffer){ 0 });

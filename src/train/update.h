@@ -1,5 +1,4 @@
-// update.h - one update: accumulate the gradients of a window's micro-batches, sum them over ranks, check them, take a
-// step.
+// update.h - one update: accumulate the gradients of micro-batches, sum them over ranks, check, step.
 //
 // Plans and memory are made once; an update allocates nothing. With one rank, or with sums on the device's queues, the
 // host does not wait for the device inside an update. The values that the host needs come back in a report. The host
@@ -42,8 +41,7 @@ void ls_update_inputs(const ls_update *update, ls_program_inputs *inputs);
 typedef struct {
     double samples;       // number of samples over all ranks, or the sum of their weights (class_weights.h)
     double micro_batches; // over all ranks
-    // Micro-batches of this rank; 0 is possible in a short last window. With synchronised batch norm: the most of any
-    // rank.
+    // This rank's micro-batches, 0 or more. With synchronised batch norm: the largest number of any rank.
     int steps;
     int whole;              // 1: the window has all its samples; every rank then has the same work in every such window
     float lr[LS_RATES_MAX]; // one for each rate of ls_param_rules.rate
@@ -55,8 +53,7 @@ typedef struct {
     int renormalise;     // see ls_update_input.renormalise
 } ls_sliding_window;
 
-// An update consists of these calls: begin, then micro for each micro-batch of this rank, then join for each further
-// step, then end.
+// Calls of an update: begin, micro for each micro-batch of this rank, join for each further step, end.
 void ls_update_begin(ls_update *update, const ls_sliding_window *window);
 LS_CHECKED ls_status ls_update_micro(ls_update *update, const ls_program *program, const ls_program_inputs *inputs);
 // Takes one step in which this rank has no micro-batch. The rank only takes part in the sums of batch norm's statistics
@@ -74,8 +71,7 @@ void ls_update_evaluate_begin(ls_update *update);
 LS_CHECKED ls_status ls_update_evaluate(
     ls_update *update, const ls_program *program, const ls_program_inputs *inputs, int view);
 LS_CHECKED ls_status ls_update_take_result(ls_update *update, ls_micro_result *result);
-// Replaces LS_F64 values on the device by their sums over all ranks, like synchronised batch norm inside a program.
-// Call between updates. Collective.
+// Replaces LS_F64 values on the device by their sums over all ranks. Call between updates. Collective.
 LS_CHECKED ls_status ls_update_sum_now(ls_update *update, ls_buffer sums, int64_t count);
 ls_reducer_counts ls_update_comm_counts(const ls_update *update);
 // Returns double[LS_OP_KIND_COUNT]: the seconds that updates have computed, by kind of operator. NULL if that is not
@@ -83,8 +79,7 @@ ls_reducer_counts ls_update_comm_counts(const ls_update *update);
 const double *ls_update_kind_seconds(const ls_update *update);
 // Exchanges weights and statistics with their average. Call between updates, because it overwrites the gradients.
 void ls_update_swap_average(ls_update *update);
-// Read and write the optimizer's counters and the loss scale. Call between updates, when all are completed. Both wait
-// for the device.
+// Read and write the optimizer's counters and the loss scale. Call when all updates are completed. Both wait.
 LS_CHECKED ls_status ls_update_read_state(ls_update *update, ls_train_state *state);
 LS_CHECKED ls_status ls_update_write_state(ls_update *update, const ls_train_state *state);
 

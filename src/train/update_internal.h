@@ -38,7 +38,7 @@ struct ls_update {
     ls_plan *average, *cast_weights; // NULL: no average is kept; NULL: no working copy of the weights is needed
     ls_slab *device_control, *host_control, *workspace;
     ls_buffer state, result, stamps, window; // on the device; state, result and stamps lie side by side: a report
-    ls_buffer host_state, host_result;       // pinned: what the host writes, and reads between updates
+    ls_buffer host_state, host_result;       // pinned; the host reads and writes them between updates
     ls_buffer windows, reports;              // pinned: rings of `depth` windows and reports
     ls_event *reported[LS_UPDATE_DEPTH_MAX];
     int depth;

@@ -16,8 +16,7 @@ typedef struct {
     const ls_run_plan *plan;
     ls_dataset *dataset;
     const char *split;
-    // The ranks of one host that see the same files are a group. group: the number of this rank's group; share: this
-    // rank's place in it.
+    // Ranks of a host that see the same files are a group. group: this rank's; share: this rank's place in it.
     int group, groups, share, shares;
     ls_verify_options options;
     uint8_t *broken;
@@ -69,8 +68,7 @@ static ls_status group_ranks(verification *v) {
     return status;
 }
 
-// Packs the pictures: one rank of each group creates the file, and the others open it. Pictures that cannot be packed
-// are decoded in every epoch.
+// Packs the pictures: one rank of each group creates the file. Unpacked pictures are decoded in every epoch.
 static ls_status pack(verification *v) {
     char folder[LS_TEXT_BYTES];
     const int creates = v->share == 0;

@@ -14,8 +14,7 @@ int ls_views_count(const ls_config *cfg);               // view 0 is the picture
 double ls_views_weight(const ls_config *cfg, int view); // the weights of all views add up to 1
 // Returns the augmentation that a program must support to compute the views.
 ls_augmentation ls_views_augmentation(const ls_config *cfg);
-// Makes the views for micro-batches of n samples: ls_augment_sample[view][n] on the session's device. The caller frees
-// *out.
+// Makes ls_augment_sample[view][n] on the session's device, for micro-batches of n samples. The caller frees *out.
 LS_CHECKED ls_status ls_views_new(ls_session *session, const ls_config *cfg, int n, ls_slab **out);
 void ls_views_choose(const ls_slab *views, int n, int view, ls_program_inputs *inputs);
 

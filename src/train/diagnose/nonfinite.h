@@ -33,8 +33,7 @@ typedef struct ls_nonfinite {
     uint64_t position;            // position of the micro-batch's first sample in the window
     int32_t count;                // number of samples in the micro-batch
     ls_tensor_stats bad;          // the first bad tensor
-    // Number of entries of samples[]: the samples with bad elements, or the first of the micro-batch if that is not
-    // known.
+    // Entries of samples[]: samples with bad elements, or the micro-batch's first ones if these are not known.
     int32_t sample_count;
     int64_t samples[LS_NONFINITE_SAMPLES_MAX];                     // their numbers in the data set
     char names[LS_NONFINITE_SAMPLES_MAX][LS_NONFINITE_NAME_BYTES]; // their files; "": the samples are not files
@@ -44,8 +43,7 @@ typedef struct ls_nonfinite {
 
 // Returns the cause, derived from the first bad tensor.
 ls_nonfinite_cause ls_nonfinite_find_cause(const ls_tensor_stats *first);
-// Fails with LS_NUMERIC and one message with the whole report and advice. cfg: supplies the names and values of
-// options.
+// Fails with LS_NUMERIC and one message: the report and advice. cfg: for names and values of options.
 LS_CHECKED ls_status ls_nonfinite_failure(const ls_nonfinite *report, const ls_config *cfg);
 // Describes the first bad tensor and its defect, without rank and samples: "layer 'c1' (conv forward), forward: 12 of
 // 512 elements of its output are not finite ...". Writes into dst and returns dst.

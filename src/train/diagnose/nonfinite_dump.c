@@ -69,8 +69,7 @@ void ls_norm_sums_free(ls_norm_sums *sums) {
 
 // --- writing -------------------------------------------------------------------------------------
 
-// The batch as the loader gave it. It is read again; this gives the same values, because they depend only on the
-// samples.
+// The batch as the loader gave it. It is read again, because it depends only on the samples.
 typedef struct {
     uint8_t *pixels;
     int32_t *labels;

@@ -24,8 +24,7 @@
 #include "formats/safetensors.h"
 #include "train/run_session.h"
 
-// The results of synchronised batch norm's sums over ranks, in the order of the program. Canonical: 2C sums and the
-// count.
+// Results of synchronised batch norm's sums over ranks, in program order. Canonical: 2C sums and the count.
 typedef struct {
     int count, capacity;
     struct ls_norm_sum {
@@ -37,8 +36,7 @@ typedef struct {
 // Appends the sums in `buffer`, which lies on the device.
 LS_CHECKED ls_status ls_norm_sums_keep(
     ls_norm_sums *sums, ls_device *device, ls_queue *queue, ls_buffer buffer, int64_t count, int channels);
-// Copies sum number `index` to the memory from which the program reads it. LS_STORAGE: that sum is missing or has
-// another number of channels.
+// Copies sum number `index` to where the program reads it. LS_STORAGE: it is missing or its channels differ.
 LS_CHECKED ls_status ls_norm_sums_put(const ls_norm_sums *sums, int index, ls_device *device, ls_queue *queue,
     ls_buffer buffer, int64_t count, int channels);
 void ls_norm_sums_free(ls_norm_sums *sums);

@@ -12,8 +12,7 @@ typedef struct {
     const char *folder; // the run's folder; "": the run has no folder
     ls_nonfinite *report;
     ls_norm_sums sums; // sums of synchronised batch norm in this micro-batch
-    // For each trained element, in canonical layout and graph order: the sum of |gradient| over this rank's
-    // micro-batches.
+    // For each trained element, canonical, in graph order: the sum of |gradient| over this rank's micro-batches.
     double *magnitude;
     int64_t elements;
 } search;
@@ -90,8 +89,8 @@ static ls_status run_step(search *s, int step, ls_tensor_stats *first) {
 
 // --- all micro-batches ---------------------------------------------------------------------------
 
-// Agrees on the first bad tensor: that of the earliest instruction on any rank, then of the lowest rank. *found:
-// whether there is a bad tensor; the same on all ranks.
+// Agrees on the first bad tensor: the earliest instruction on any rank counts, then the lowest rank. *found: whether
+// there is a bad tensor; the same on all ranks.
 static ls_status agree_on_first(search *s, int step, ls_tensor_stats *first, int *found) {
     const ls_comm_info *comm = s->session->plan->info.comm;
     int64_t none = INT64_MAX, key = none;
@@ -209,8 +208,7 @@ static void name_samples(search *s, const int64_t *samples) {
     }
 }
 
-// *out: numbers in the data set of the micro-batch's samples. They depend only on seed, epoch and position. The caller
-// frees *out.
+// *out: numbers of the micro-batch's samples in the data set, from seed, epoch and position. The caller frees it.
 static ls_status list_samples(const search *s, int64_t **out) {
     const ls_run_plan *plan = s->session->plan;
     const ls_nonfinite *r = s->report;

@@ -1,10 +1,9 @@
 // nonfinite_search.h - finds where a loss or gradient first became not finite, after such an update has ended the run.
 //
 // The update was skipped as a whole, so the weights are still those from its beginning. Only with fp16 may a device
-// that was ahead of the host have applied later updates; the report then says so. All ranks learn of the failure. Each
-// rank computes its micro-batches of that update again, one by one, and examines every tensor (tensor_stats.h). The
-// failure began at the first bad tensor over all ranks, in the order of micro-batch, instruction, rank. A healthy run
-// pays nothing for this.
+// ahead of the host have applied later updates; the report says so. Each rank computes its micro-batches of that update
+// again, one by one, and examines every tensor (tensor_stats.h). The failure began at the first bad tensor over all
+// ranks, in the order of micro-batch, instruction, rank. A healthy run pays nothing.
 #ifndef LS_TRAIN_DIAGNOSE_NONFINITE_SEARCH_H
 #define LS_TRAIN_DIAGNOSE_NONFINITE_SEARCH_H
 

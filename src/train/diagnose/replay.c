@@ -30,8 +30,7 @@ static ls_status open_resolution(replay *r) {
 static ls_status open_session(replay *r) {
     ls_session *s = &r->session;
     const char *why_not_gpu;
-    // The rules are needed because the run's program has no gradients for parameters that are frozen or whose rate has
-    // ended, and its buckets depend on that.
+    // Like the run's program, this one has no gradients of frozen parameters or of those whose rate has ended.
     LS_TRY(ls_param_rules_new(r->cfg, r->batch.graph, &r->rules));
     const ls_param_store_options store = { .storage = ls_config_storage(r->cfg), .rules = r->rules };
     LS_TRY(ls_session_open_device(s, r->cfg, &why_not_gpu));

@@ -89,8 +89,7 @@ static void find_differences(evidence *e) {
 
 // --- elements ------------------------------------------------------------------------------------
 
-// Describes the first tensor that differs: its values on the lowest rank outside the majority, beside a rank of the
-// majority.
+// Describes the first tensor that differs, on the lowest rank outside the majority and on a rank of the majority.
 static ls_status describe_elements(const evidence *e, ls_text_room *out) {
     ls_run_session *session = e->session;
     const ls_run_plan *plan = session->plan;

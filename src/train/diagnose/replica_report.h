@@ -1,5 +1,4 @@
-// replica_report.h - reports replicas that have diverged (replicas.h): which state differs and where, with evidence in
-// files.
+// replica_report.h - reports diverged replicas (replicas.h): the tensors that differ, the ranks, and files as evidence.
 #ifndef LS_TRAIN_DIAGNOSE_REPLICA_REPORT_H
 #define LS_TRAIN_DIAGNOSE_REPLICA_REPORT_H
 

@@ -81,8 +81,7 @@ ls_status ls_replicas_check(ls_run_session *session, const ls_run_progress *prog
     ls_comm_phase(plan->comm, "comparing replicas", progress->done.updates);
     LS_TRY(fill_words(session, progress, r));
     size_t bytes = (size_t)(LS_REPLICA_COUNTERS + r->list->count) * sizeof *r->words;
-    // bound[0] becomes the lowest hash of all ranks, and -1 - bound[1] the highest. They are equal only if all hashes
-    // are.
+    // bound[0] becomes the lowest hash of all ranks, and -1 - bound[1] the highest. They are equal if all hashes are.
     int64_t hash = (int64_t)ls_hash(r->words, bytes), bound[2] = { hash, -1 - hash };
     LS_TRY(ls_comm_allreduce(plan->comm, bound, 2, LS_I64, LS_REDUCE_MIN));
     if (bound[0] != -1 - bound[1])

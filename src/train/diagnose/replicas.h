@@ -8,9 +8,8 @@
 // one hash. Only if the hashes differ are all of them exchanged.
 //
 // Diverged replicas end the run on all ranks with LS_NUMERIC and one message: which tensor differs, the ranks and their
-// values, and when the ranks were last equal. RUN/diverged-update-N/rank-R.safetensors is the whole state of one rank
-// of each group of equal ranks: weights and statistics as in a weights file, and the tensors that the optimizer keeps,
-// under the names that a checkpoint uses.
+// values, and when the ranks were last equal. RUN/diverged-update-N/rank-R.safetensors has the whole state of one rank
+// of each group of equal ranks, under the names in a weights file and a checkpoint.
 #ifndef LS_TRAIN_DIAGNOSE_REPLICAS_H
 #define LS_TRAIN_DIAGNOSE_REPLICAS_H
 
@@ -20,8 +19,7 @@
 
 typedef struct ls_replicas ls_replicas;
 
-// Call after the session's memory is allocated. *out is NULL with one rank, or with dist.check_replicas = 0.
-// Collective.
+// Call after allocating the session. *out is NULL with one rank or dist.check_replicas = 0. Collective.
 LS_CHECKED ls_status ls_replicas_new(const ls_run_session *session, ls_replicas **out);
 void ls_replicas_free(ls_replicas *replicas); // NULL is allowed
 

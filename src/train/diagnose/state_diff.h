@@ -38,9 +38,8 @@ ls_state ls_state_of_snapshot(const ls_snapshot *snapshot);
 ls_state ls_state_of_files(const ls_safetensors *weights, const ls_safetensors *optimizer, const cJSON *manifest);
 void ls_state_free(ls_state *state); // {0} is allowed
 
-// Facts are JSON items. ls_fact_same: whether they are equal to the last bit. ls_fact_text writes an item as text into
-// dst, "none" for NULL, and returns dst.
-int ls_fact_same(const cJSON *a, const cJSON *b);
+int ls_fact_same(const cJSON *a, const cJSON *b); // whether two facts are equal, numbers to the last bit
+// Writes a fact as text, or "none" for NULL, into dst and returns dst.
 const char *ls_fact_text(const cJSON *item, char *dst, size_t bytes);
 
 typedef struct { // the texts are valid during the call
@@ -50,8 +49,7 @@ typedef struct { // the texts are valid during the call
 } ls_state_difference;
 
 // Calls `found` for each fact that differs, then for each tensor that differs, in the order of a's tensors, and last
-// for the tensors that only b has. Facts are compared only if both states have facts. Returns the number of differences
-// found.
+// for the tensors that only b has. Facts are compared only if both states have some. Returns the number of calls.
 int ls_state_diff(const ls_state *a, const ls_state *b,
     void (*found)(void *context, const ls_state_difference *difference), void *context);
 

@@ -123,10 +123,9 @@ char *ls_stragglers_text(
 struct ls_stragglers {
     ls_comm *comm;
     ls_straggler_info facts;
-    // [ranks], since the start: now; at the first record; at the last comparison; then the time spent since one of
-    // these.
+    // [ranks], since the start: now; at the first record; at the last comparison; and the time since one of them
     ls_rank_time *now, *first, *last, *spent;
-    // training times of these records; warned_s: time of the last warning, -INFINITY if none
+    // training time at these three moments; warned_s: at the last warning, -INFINITY if there was no warning
     double now_s, first_s, last_s, warned_s;
     uint64_t *is_slow, *is_slow_before;
     int records, in_a_row;

@@ -1,14 +1,12 @@
-// stragglers.h - finds the ranks that arrive last at the sums of gradients, how long the other ranks wait for them, and
-// why.
+// stragglers.h - finds ranks that arrive last at the sums of gradients, how long the others wait, and why.
 //
 // Every rank measures how long it waits for sums when it has nothing left to compute. The sums themselves take equally
 // long on all ranks. The rest of the waiting is for the ranks that come last, and these wait least. Ranks exchange
 // these times with every record of the metrics. A warning is given if the same ranks delay the others for more than a
 // tenth of the time, in three consecutive intervals of some seconds. It is repeated every few minutes.
 //
-// If sums run on the device's queues, the times are waits of the device by its own clock, at the end of an update. Then
-// the sums of synchronised batch norm are not included, so with synchronised batch norm it may happen that no rank is
-// named.
+// If sums run on the device's queues, the times are waits of the device by its own clock, at the end of an update.
+// These times leave out the sums of synchronised batch norm, with which no rank may be named.
 #ifndef LS_TRAIN_DIAGNOSE_STRAGGLERS_H
 #define LS_TRAIN_DIAGNOSE_STRAGGLERS_H
 

@@ -10,8 +10,7 @@
 typedef enum { OUT_ACTIVATION, OUT_FEATURES, OUT_GRADIENT, OUT_GATE, OUT_PARAM, OUT_SAVED, OUT_SUMS } output_kind;
 
 // The tensors that operators write. `shape` is the offset of the tensor's shape in the descriptor. OUT_FEATURES: (N,
-// out_features) of a linear layer. OUT_GATE: a gradient of (N, C). Indices of pooling are left out, because they are
-// not numbers to examine.
+// out_features) of a linear layer. OUT_GATE: a gradient of (N, C). Pooling indices are left out.
 #define SHAPE(field) offsetof(ls_op_desc, attr.field)
 static const struct {
     ls_op op;
@@ -259,8 +258,7 @@ static void measure_activation(inspector *in, int number, int row, ls_nchw shape
     int gradient = outputs[row].kind == OUT_GRADIENT || outputs[row].kind == OUT_GATE;
     ls_tensor_stats stats =
         new_stats(in, number, gradient ? LS_TENSOR_STATS_GRADIENT : LS_TENSOR_STATS_ACTIVATION, outputs[row].name);
-    // After the loss, `add` and elementwise operators compute gradients, but instructions that recompute still compute
-    // activations.
+    // After the loss, `add` and elementwise operators compute gradients, unless the instruction recomputes.
     if (number > in->loss_at && !gradient && !in->o->program->instructions[number].plan_is_shared) {
         int sum = in->o->program->instructions[number].plan->desc.op == LS_OP_ADD;
         stats.kind = LS_TENSOR_STATS_GRADIENT;

@@ -1,10 +1,8 @@
-// tensor_stats.h - runs a training program one instruction at a time, and examines every weight that an instruction
-// reads and every tensor that it writes. It counts the elements that are not finite, and finds the instruction that
-// wrote the first of them.
+// tensor_stats.h - runs a training program instruction by instruction and examines every weight read and tensor
+// written: how many elements are not finite, and which instruction wrote the first of them.
 //
-// This is slow, because every tensor is copied to the host, and is never part of a healthy run. nonfinite_search.h uses
-// it after a failure, and replay.h uses it on a saved micro-batch. It runs the same program with the same plans as
-// training, so values have the same bits.
+// Slow, because every tensor is copied to the host: used only after a failure (nonfinite_search.h) and on a saved
+// micro-batch (replay.h). Program and plans are the same as in training, and so are the bits of all values.
 #ifndef LS_TRAIN_DIAGNOSE_TENSOR_STATS_H
 #define LS_TRAIN_DIAGNOSE_TENSOR_STATS_H
 
@@ -27,8 +25,7 @@ const char *ls_tensor_stats_kind_name(ls_tensor_stats_kind kind); // "activation
 typedef struct {                   // one tensor; plain data, so that ranks can exchange it
     int32_t instruction, backward; // backward: 1 in the backward pass
     int32_t kind;                  // ls_tensor_stats_kind
-    // 1: the update does not depend on the tensor. This holds for batch norm's running estimates, except in ordered
-    // mode.
+    // 1: the update does not depend on it, such as batch norm's running estimates outside ordered mode
     int32_t inert;
     int32_t samples; // 1: the first dimension counts the samples of the micro-batch
     char layer[LS_TENSOR_STATS_NAME_BYTES], op[32];
@@ -39,7 +36,7 @@ typedef struct {                   // one tensor; plain data, so that ranks can 
     int64_t count, nans, infs; // number of elements; number of NaN; number of infinite elements
     int64_t beyond;            // ordered mode: number of finite elements that are too large for fixed point
     int64_t first;             // index of the first bad element in canonical order; -1: all elements are good
-    double min, max, mean;     // of the finite elements; 0 if there are none
+    double min, max, mean;     // of the finite elements; 0 if no element is finite
     int32_t bad_samples;       // number of samples with bad elements; -1: elements do not belong to samples
     int32_t bad_sample[LS_TENSOR_STATS_SAMPLES_MAX]; // the first of these samples, by position in the micro-batch
 } ls_tensor_stats;
@@ -47,8 +44,7 @@ typedef struct {                   // one tensor; plain data, so that ranks can 
 static inline int ls_tensor_stats_is_bad(const ls_tensor_stats *stats) {
     return stats->first >= 0;
 }
-// Writes the coordinates of element stats->first into dst, such as "[3, 0, 7, 7]". dst has at least 96 bytes. Returns
-// dst.
+// Writes the coordinates of element stats->first, such as "[3, 0, 7, 7]", into dst (96 bytes). Returns dst.
 char *ls_tensor_stats_place(const ls_tensor_stats *stats, char *dst);
 
 typedef struct {

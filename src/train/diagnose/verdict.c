@@ -110,8 +110,7 @@ static void suggest_all_cores(const rank_shares *s, ls_verdict *v, ls_text_room 
     suggest(v, out, "device.threads", 0, s->facts->threads, why);
 }
 
-// Handles more threads than cores. Suggests fewer threads if the configuration asks for too many, otherwise fewer
-// ranks.
+// If a rank lacks cores: suggests fewer threads if the configuration asks for too many, otherwise fewer ranks.
 static void suggest_fewer(const rank_shares *s, ls_verdict *v, ls_text_room *out) {
     const ls_verdict_facts *f = s->facts;
     if (!s->lacks_cores) return;

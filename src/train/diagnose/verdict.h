@@ -1,5 +1,4 @@
-// verdict.h - decides from a run's times which resource the run mainly waited for, and makes at most one suggestion
-// that is sure to help.
+// verdict.h - the resource that a run mainly waited for, and at most one suggestion that is sure to help.
 //
 // The slowest rank decides: the rank that waits least for the others. Its verdict is the row below with the largest
 // share of the time, if its condition holds; the earlier row if two shares are equal:
