@@ -31,7 +31,7 @@ struct ls_tta {
     int64_t count, kept; // number of this rank's pictures; number of pictures kept so far
     uint32_t *samples;   // their numbers in the test split
     int32_t *labels;
-    double *logits;      // (count, classes)
+    double *logits;      // of these pictures: (count, classes)
     float *batch_logits; // logits of the last run: (micro-batch, classes)
     // Pictures that are evaluated in all views: numbers in the test split, and among this rank's pictures.
     int64_t chosen_count;
