@@ -57,7 +57,7 @@ void ls_buffer_planner_extend(ls_buffer_planner *arena, int number, int use) {
     if (use > s->last_use) s->last_use = use;
 }
 
-// The lowest offset at which s overlaps none of the placed slots that live at the same time.
+// Returns the lowest offset at which s overlaps no placed slot that is alive at the same time.
 static size_t lowest_gap(const ls_buffer_planner *arena, int placed, const slot *s) {
     size_t offset = 0;
     for (int i = 0; i < placed; i++) {
@@ -75,7 +75,8 @@ static int by_bytes(const void *a, const void *b, void *slots) {
     return x_bytes != y_bytes ? (x_bytes < y_bytes ? 1 : -1) : (x > y) - (x < y);
 }
 
-// Largest first; equal sizes in the order of booking, so that a plan is the same on every machine.
+// Sorts the largest slots first. Slots of equal size keep the order of booking, so that a plan is the same on every
+// machine.
 static void sort_by_size(ls_buffer_planner *arena) {
     for (int i = 0; i < arena->count; i++) arena->by_size[i] = i;
     if (arena->count) qsort_r(arena->by_size, (size_t)arena->count, sizeof *arena->by_size, by_bytes, arena->slots);
@@ -85,7 +86,8 @@ size_t ls_buffer_planner_peak(const ls_buffer_planner *arena) {
     int uses = 0;
     for (int i = 0; i < arena->count; i++)
         if (arena->slots[i].last_use >= uses) uses = arena->slots[i].last_use + 1;
-    // By use: the bytes that begin to live less those that end; the difference may wrap around.
+    // change[use]: the bytes of slots whose lifetime begins at `use`, minus those whose lifetime ended just before. The
+    // difference may wrap around.
     size_t *change = ls_new(uses + 1, sizeof *change, "plan of %d buffers", arena->count);
     for (int i = 0; i < arena->count; i++) {
         change[arena->slots[i].first_use] += arena->slots[i].bytes;

@@ -1,4 +1,7 @@
-// buffer_planner.h - places buffers with known lifetimes in one slab: booked while planning, fixed once, then only offsets.
+// buffer_planner.h - places buffers with known lifetimes in one slab.
+//
+// While a program is planned, each buffer is booked as a slot with its lifetime. ls_buffer_planner_fix then places all
+// slots, once. After that the planner only tells their offsets.
 #ifndef LS_PROGRAM_BUFFER_PLANNER_H
 #define LS_PROGRAM_BUFFER_PLANNER_H
 
@@ -11,21 +14,23 @@ typedef struct ls_buffer_planner ls_buffer_planner;
 
 ls_buffer_planner *ls_buffer_planner_new(void);
 void ls_buffer_planner_free(ls_buffer_planner *arena);
-// A buffer used by instructions first_use..last_use (inclusive). Two buffers share bytes only if their lifetimes are
-// disjoint. Returns the slot's number, 0, 1, 2, ... `name` is borrowed, for the memory table.
+// Books a buffer that instructions first_use to last_use (inclusive) use. Two buffers share bytes only if their
+// lifetimes do not overlap. *slot becomes the slot's number: 0, 1, 2, ... `name` is borrowed. LS_DEVICE: the slots
+// together are larger than an address space.
 LS_CHECKED ls_status ls_buffer_planner_book(
     ls_buffer_planner *arena, const char *name, size_t bytes, int first_use, int last_use, int *slot);
-void ls_buffer_planner_extend(ls_buffer_planner *arena, int slot, int use); // makes the lifetime include `use`
-// The most bytes of slots that live at one time: the least that the slab can have.
+void ls_buffer_planner_extend(ls_buffer_planner *arena, int slot, int use); // extends the lifetime to include `use`
+// Returns the largest sum of bytes of slots that are alive at the same time: no slab can be smaller.
 size_t ls_buffer_planner_peak(const ls_buffer_planner *arena);
-// Places all slots (largest first, lowest gap). After it no booking.
+// Places all slots: the largest first, each in the lowest gap that is free during its lifetime. No slot can be booked
+// or extended afterwards.
 void ls_buffer_planner_fix(ls_buffer_planner *arena);
-size_t ls_buffer_planner_bytes(
-    const ls_buffer_planner *arena); // the slab's size, a multiple of LS_BUFFER_PLANNER_ALIGN
-size_t ls_buffer_planner_unshared_bytes(
-    const ls_buffer_planner *arena); // the sum of all slots: what it would be without sharing
+// Returns the size of the slab, a multiple of LS_BUFFER_PLANNER_ALIGN. After fix.
+size_t ls_buffer_planner_bytes(const ls_buffer_planner *arena);
+// Returns the sum of all slots: the size of a slab in which no two slots share bytes.
+size_t ls_buffer_planner_unshared_bytes(const ls_buffer_planner *arena);
 size_t ls_buffer_planner_offset(const ls_buffer_planner *arena, int slot); // after fix
-size_t ls_buffer_planner_slot_bytes(
-    const ls_buffer_planner *arena, int slot); // as booked, rounded up to LS_BUFFER_PLANNER_ALIGN
+// Returns the bytes of a slot as booked, rounded up to LS_BUFFER_PLANNER_ALIGN.
+size_t ls_buffer_planner_slot_bytes(const ls_buffer_planner *arena, int slot);
 
 #endif

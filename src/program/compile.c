@@ -11,7 +11,7 @@ ls_ref ls_ref_input(ls_program_input input) {
     return (ls_ref){ .kind = LS_REF_INPUT, .index = (int)input };
 }
 
-// Its gradient is computed: it is trained, and its rate has not come to its end.
+// Whether the parameter's gradient is computed: it is trained, and its rate is not 0 in all epochs of this program.
 static int wants_grad(const ls_builder *b, int param) {
     const ls_param_rules *rules = b->store->options.rules;
     return ls_param_store_trains(b->store, param) && !(rules && ls_param_rules_ended(rules, param, b->options->epoch));
@@ -28,7 +28,7 @@ ls_ref ls_builder_param(const ls_builder *b, const ls_node *node, ls_param_role 
 
 ls_status ls_builder_slot(ls_builder *b, const char *name, size_t bytes, ls_ref *out) {
     *out = (ls_ref){ .kind = LS_REF_SLOT };
-    // the instruction that is emitted next writes it
+    // the next instruction writes the slot
     return ls_buffer_planner_book(b->program->planner, name, bytes, b->emitted, b->emitted, &out->index);
 }
 
@@ -36,7 +36,7 @@ ls_status ls_builder_activation(ls_builder *b, const char *name, ls_nchw shape, 
     return ls_builder_slot(b, name, b->device->api->activation_bytes(b->device, shape, b->store->storage), out);
 }
 
-// What is computed again has the plan of the first time: a layer's operators come in the same order.
+// Recomputation reuses the plan of the first time. A layer's operators are emitted in the same order both times.
 static ls_plan *plan_of_first_time(ls_builder *b, const ls_op_desc *desc) {
     const ls_instruction *first = b->program->instructions;
     while (first[b->again_at].plan->desc.op != desc->op || first[b->again_at].plan->desc.layer != desc->layer)
@@ -106,10 +106,10 @@ static void count_readers(ls_builder *b) {
     for (int l = 0; l < b->graph->layer_count; l++)
         for (int i = 0; i < b->graph->layers[l].input_count; i++)
             if (b->graph->layers[l].inputs[i] >= 0) b->readers[b->graph->layers[l].inputs[i]]++;
-    b->readers[b->graph->layer_count - 1]++; // the loss reads the output
+    b->readers[b->graph->layer_count - 1]++; // the loss reads the network's output
 }
 
-// The one layer that reads layer l, if it is of this kind; else -1.
+// Returns the only layer that reads layer l if it is of this kind, else -1.
 static int only_reader(const ls_builder *b, int l, ls_layer_kind kind) {
     if (b->readers[l] != 1) return -1;
     for (int r = l + 1; r < b->graph->layer_count; r++)
@@ -118,7 +118,7 @@ static int only_reader(const ls_builder *b, int l, ls_layer_kind kind) {
     return -1;
 }
 
-// The layer that computes what layer l stands for, after fusion.
+// Returns the layer whose node computes layer l, after fusion.
 static int anchor(const ls_builder *b, int l) {
     while (l >= 0 && b->absorbed_by[l] >= 0) l = b->absorbed_by[l];
     return l;
@@ -128,24 +128,26 @@ static int is_square(ls_pair pair) {
     return pair.h == pair.w;
 }
 
-// A fused pooling is square, and its index is one byte.
+// Whether the window suits a fused pooling, which must be square and have an index of one byte.
 static int window_fits(const ls_layer *pool) {
     const ls_layer_pool *a = &pool->attr.maxpool2d;
     return is_square(a->kernel) && is_square(a->stride) && is_square(a->padding) &&
            a->kernel.h * a->kernel.w < LS_POOL_NONE_U8;
 }
 
-// Whether the device can: windows of 2x2 side by side that cover the map, or any.
+// Whether the device can fuse the pooling into the batch norm. Some devices take any window, others only 2x2 windows
+// that do not overlap and cover the map.
 static int norm_takes_pool(const ls_builder *b, const ls_layer *norm, const ls_layer *pool) {
     const ls_layer_pool *a = &pool->attr.maxpool2d;
     if (!window_fits(pool) || ls_param_rules_stored(b->store->options.rules, norm))
-        return 0; // an evaluation leaves no index of the pooling
+        return 0; // with stored statistics the forward operator is that of evaluation, which writes no pooling index
     if (b->device->api->fusions & LS_FUSES_NORM_POOL) return 1;
     return b->device->api->fusions & LS_FUSES_NORM_POOL_2X2 && a->kernel.h == 2 && a->stride.h == 2 &&
            a->padding.h == 0 && norm->out.h % 2 == 0 && norm->out.w % 2 == 0;
 }
 
-// The add that reads `last` alone becomes the residual of batchnorm2d at l, where the other operand is there already.
+// Fuses an add, if it is the only reader of layer `last`, into batchnorm2d at layer l. The other operand must be
+// computed before layer l.
 static int takes_add(ls_builder *b, int l, int last, ls_node *node) {
     const ls_layer *layers = b->graph->layers;
     const int add = only_reader(b, last, LS_LAYER_ADD);
@@ -158,8 +160,8 @@ static int takes_add(ls_builder *b, int l, int last, ls_node *node) {
     return 1;
 }
 
-// batchnorm2d at l takes in the add that reads it, a relu after that, and after the relu a max pooling or, where there was none
-// before it, an add, where the device can; or a gelu.
+// Fuses layers into batchnorm2d at layer l: the add that reads it, the relu after that, and after the relu, if the
+// device can, a max pooling (or an add, if no add came before the relu). Alternatively a gelu.
 static void fuse_norm(ls_builder *b, int l, ls_node *node) {
     const ls_layer *layers = b->graph->layers;
     const int last = takes_add(b, l, l, node) ? only_reader(b, l, LS_LAYER_ADD) : l;
@@ -175,7 +177,7 @@ static void fuse_norm(ls_builder *b, int l, ls_node *node) {
             b->absorbed_by[pool] = l;
         }
     }
-    // Not behind an add: the gradient would need the residual once more.
+    // A gelu after an add is not fused: its gradient would need the residual a second time.
     int gelu = node->residual ? -1 : only_reader(b, last, LS_LAYER_GELU);
     if (gelu >= 0) {
         node->activation = LS_ACTIVATION_GELU;
@@ -187,7 +189,7 @@ static int is_max_pool(ls_layer_kind kind) {
     return kind == LS_LAYER_MAXPOOL2D || kind == LS_LAYER_GLOBALMAXPOOL;
 }
 
-// A relu that only a max pooling reads is computed by the pooling.
+// Whether the pooling computes this relu: a max pooling is its only reader.
 static int joins_pooling(const ls_builder *b, int relu) {
     return only_reader(b, relu, LS_LAYER_MAXPOOL2D) >= 0 || only_reader(b, relu, LS_LAYER_GLOBALMAXPOOL) >= 0;
 }
@@ -196,7 +198,7 @@ static int fuses_bias(const ls_builder *b) {
     return (b->device->api->fusions & LS_FUSES_BIAS) != 0;
 }
 
-// A convolution's bias that is added behind the max pooling, with a relu or without one in between.
+// Whether the max pooling after this convolution adds its bias. A relu may lie in between.
 static int bias_joins_pooling(const ls_builder *b, int conv) {
     if (!fuses_bias(b) || !b->graph->layers[conv].attr.conv2d.bias) return 0;
     const int relu = only_reader(b, conv, LS_LAYER_RELU), last = relu >= 0 ? relu : conv;
@@ -207,7 +209,7 @@ static int value_of_input(const ls_builder *b, int layer) {
     return layer < 0 ? 0 : b->value_of[layer];
 }
 
-// Decides what layer l becomes: nothing (its value is another's), or a node with a value of its own.
+// Turns layer l into a node with a value of its own, or into nothing: then it shares another layer's value.
 static void add_layer(ls_builder *b, int l) {
     const ls_layer *layer = &b->graph->layers[l];
     if (b->absorbed_by[l] >= 0) {
@@ -279,7 +281,7 @@ static ls_status emit_augment(ls_builder *b) {
 _Static_assert(
     (int)LS_RESOLUTION_SIDE_MAX == (int)LS_RESIZE_SIDE_MAX, "config/values.h allows what the operator can do");
 
-// Pictures are augmented as they are; a network at another resolution has them resized then.
+// Resizes the augmented pictures if the network has another resolution. Augmentation runs at their own size.
 static ls_status emit_resize(ls_builder *b) {
     ls_value *input = &b->values[0];
     if (ls_chw_equal(b->graph->input, b->store->graph->input)) return LS_SUCCESS;
@@ -309,12 +311,13 @@ void ls_builder_reduces(ls_builder *b, int arg, size_t count) {
 static ls_status emit_backward(ls_builder *b) {
     for (int block = b->block_count - 1; block >= 0; block--) {
         int first = block ? b->block_end[block - 1] : 0, end = b->block_end[block];
-        if (block < b->block_count - 1) LS_TRY(ls_builder_recompute(b, first, end)); // the last one is still there
+        if (block < b->block_count - 1)
+            LS_TRY(ls_builder_recompute(b, first, end)); // the last block is still in memory
         for (int n = end - 1; n >= first; n--) {
             ls_node *node = &b->nodes[n];
             const int completed = b->completed;
             if (b->values[node->output].needs_grad) LS_TRY(ls_lowerings[node->layer->kind].backward(b, node));
-            // What is trained but has come to its end: nothing is to be added to its gradient.
+            // Trained parameters whose rate has ended: their gradients stay 0 and are complete without an instruction.
             if (b->completed == completed && trained_params(b, node->layer) > 0) ls_builder_completes(b, node);
         }
     }

@@ -1,14 +1,21 @@
-// compile.h - from a network to a program: fuses layers into operators,
-// adds the backward pass, places activations by lifetime.
+// compile.h - compiles a network into a program: chooses and fuses the operators, adds the backward pass and places
+// activations in memory by their lifetimes.
 //
-// Fusions: batchnorm2d (+ add of an earlier value) (+ relu), or batchnorm2d + gelu, becomes one batch norm operator;
-// relu before max pooling joins it; where the device can (LS_FUSES_NORM_POOL, or _2X2), max pooling joins batch norm with relu,
-// (LS_FUSES_RELU_ADD) so does an add of an earlier value, and
-// (LS_FUSES_BIAS) max pooling adds the convolution's bias, a relu joins the linear layer with a bias before it;
-// in training the loss multiplies by the factor of a scale that is the last layer (LS_FUSES_SCALE), and takes in the linear
-// layer before it and a global pooling before that (LS_FUSES_HEAD);
-// flatten, and dropout in evaluation, become nothing. Gradients of a value with two readers are added by batch norm's
-// backward operator where it is the producer, else by an add.
+// Fusions on every device:
+//   batchnorm2d, the add of an earlier value and the relu after it (both optional) become one batch norm operator, and
+//   so do batchnorm2d and the gelu after it.
+//   A relu before max pooling is computed by the pooling.
+//   Flatten, and dropout in evaluation, become nothing.
+// Fusions on devices that support them (ls_fusion in device/device.h):
+//   LS_FUSES_NORM_POOL, LS_FUSES_NORM_POOL_2X2: max pooling after batchnorm2d and relu joins the batch norm operator.
+//   LS_FUSES_RELU_ADD: the add of an earlier value after batchnorm2d and relu joins the batch norm operator.
+//   LS_FUSES_BIAS: max pooling adds the bias of the convolution before it. A linear layer with a bias computes the relu
+//   after it.
+//   LS_FUSES_SCALE, in training: if the last layer is a scale, the loss multiplies by its factor.
+//   LS_FUSES_HEAD, in training: the loss operator also computes the linear layer at the end of the network and the
+//   global pooling before it.
+// A value that is read twice gets two gradients. The backward operator of its producer adds them if the producer is
+// batch norm (with LS_FUSES_CONCAT_ADD also if it is a concat). Otherwise an add operator does.
 #ifndef LS_PROGRAM_COMPILE_H
 #define LS_PROGRAM_COMPILE_H
 
@@ -18,31 +25,32 @@
 #include "program/program.h"
 
 typedef struct {
-    const ls_graph
-        *graph; // the store's at another resolution (ls_graph_resize), to which pictures are resized; borrowed, must
-                // outlive the program; NULL: the store's own
+    // The store's network at another resolution (ls_graph_resize), to which pictures are resized; borrowed, must
+    // outlive the program. NULL: the store's own network.
+    const ls_graph *graph;
     int micro_batch;
-    int training;          // 0: forward and loss only, with running statistics
-    int64_t epoch;         // training: the first; parameters whose rate has ended by then have no gradient
+    int training;  // 0: forward pass and loss only; batch norm uses its running statistics
+    int64_t epoch; // training: first epoch of the program; parameters whose rate is 0 from then on get no gradient
     float label_smoothing; // training
-    int weighted;          // training: by LS_INPUT_CLASS_WEIGHTS
-    float mean_of;         // training: of LS_GRADIENT_SCALE (device/op_update.h)
-    uint64_t seed;         // dropout
+    int weighted;          // training: the loss uses LS_INPUT_CLASS_WEIGHTS
+    float mean_of;         // training: argument of LS_GRADIENT_SCALE (device/op_update.h)
+    uint64_t seed;         // seed of dropout
     ls_augmentation augmentation;
-    int indexed;   // pixels are the whole data set's, and the batch is a list of numbers
-    int recompute; // training: activations inside of blocks are computed again in the backward pass (recompute.c)
-    int sync_norm; // training: batch norm's statistics are summed over ranks between two halves of its operators
+    int indexed;   // the pixels are the whole data set, and LS_INPUT_INDEX lists the batch's samples
+    int recompute; // training: the backward pass computes activations inside blocks a second time (recompute.c)
+    int sync_norm; // training: batch norm sums its statistics over all ranks
 } ls_compile_options;
 
-// The samples by which fp16's loss scale is divided (device/op_update.h, LS_GRADIENT_SCALE); 0: by none.
+// Returns mean_of for LS_GRADIENT_SCALE (device/op_update.h): the samples of a global batch if train.precision is fp16
+// and the loss is a mean, else 0.
 float ls_gradient_mean_of(const ls_config *cfg);
-// Of a training program, as the configuration says; indexed and sync_norm are the caller's.
+// Returns the options of a training program, from the configuration. The caller sets indexed and sync_norm.
 ls_compile_options ls_compile_options_of(const ls_config *cfg, int micro_batch);
 
-// LS_USAGE or LS_DEVICE naming the layer. The parameter store need not have memory yet. The program must be bound
-// (ls_program_bind) before it runs.
+// Compiles the network of the store. The store need not have memory yet, but the program must be bound
+// (ls_program_bind) before it runs. LS_USAGE, LS_DEVICE: the device cannot compute a layer, which the message names.
 LS_CHECKED ls_status ls_compile(const ls_param_store *store, const ls_compile_options *options, ls_program **out);
-// The program's activation_bytes, without making its plans: cheap.
+// Computes only the program's activation_bytes. This is cheap, because no plans are made.
 LS_CHECKED ls_status ls_compile_measure(
     const ls_param_store *store, const ls_compile_options *options, size_t *activation_bytes);
 

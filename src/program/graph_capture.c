@@ -3,11 +3,11 @@
 #include "base/memory.h"
 #include "base/spans.h"
 
-enum { LIMIT = 256 }; // pieces of work; a run has a handful for each of its resolutions
+enum { LIMIT = 256 }; // most pieces of work; a run has a handful for each of its resolutions
 
 typedef struct {
     ls_graph_capture_key key;
-    ls_captured_graph *graph; // NULL: it ran once
+    ls_captured_graph *graph; // NULL: it ran once and is not captured yet
 } entry;
 
 struct ls_graph_capture {
@@ -44,7 +44,7 @@ static entry *find(ls_graph_capture *c, const ls_graph_capture_key *key) {
 
 ls_status ls_graph_capture_run(
     ls_graph_capture *c, ls_graph_capture_key key, void (*enqueue)(void *context), void *context) {
-    const int on = c->on && !ls_spans_on(); // a trace shows single instructions
+    const int on = c->on && !ls_spans_on(); // a trace shows single instructions, so they must be enqueued one by one
     entry *e = on ? find(c, &key) : NULL;
     if (!e) {
         if (on && c->count < LIMIT) c->entries[c->count++] = (entry){ .key = key };

@@ -1,6 +1,9 @@
-// graph_capture.h - runs a piece of work that is enqueued over and over: eagerly the first time, so that plans and
-// libraries settle; captured the second time; from then on the captured graph is launched whole. The results are the same
-// bits. On a device that cannot capture, with device.graphs = false, and while a trace is on, every time is the first.
+// graph_capture.h - records a piece of work as a graph of the device (a CUDA graph), so that repeating it costs the
+// host little.
+//
+// The first time, the work runs normally, so that plans and libraries settle. The second time it is captured. From then
+// on the captured graph is launched as a whole. The results are the same bits. On a device that cannot capture, with
+// device.graphs = false, and while a trace is recorded, the work always runs normally.
 #ifndef LS_PROGRAM_GRAPH_CAPTURE_H
 #define LS_PROGRAM_GRAPH_CAPTURE_H
 
@@ -8,7 +11,7 @@
 
 typedef struct ls_graph_capture ls_graph_capture;
 
-// The key of a piece of work: all that decides which instructions it enqueues, and with which buffers.
+// Identifies a piece of work: everything that decides which instructions it enqueues, and with which buffers.
 typedef struct {
     const void *program;
     ls_buffer input;
@@ -16,7 +19,8 @@ typedef struct {
 } ls_graph_capture_key;
 
 LS_CHECKED ls_status ls_graph_capture_new(ls_queue *queue, const ls_device_api *api, int on, ls_graph_capture **out);
-void ls_graph_capture_free(ls_graph_capture *capture); // NULL is allowed; before the slabs of what was captured
+// Call it before the slabs that captured work uses are freed. NULL is allowed.
+void ls_graph_capture_free(ls_graph_capture *capture);
 LS_CHECKED ls_status ls_graph_capture_run(
     ls_graph_capture *capture, ls_graph_capture_key key, void (*enqueue)(void *context), void *context);
 

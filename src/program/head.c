@@ -1,6 +1,8 @@
-// head.c - the end of a network: the loss, and what it takes in where the device can, in training alone, as evaluation reads the
-// logits: a last layer that scales them (LS_FUSES_SCALE); the linear layer that makes them and a global pooling before it
-// (LS_FUSES_HEAD), whose gradient down to the map is there with the loss.
+// head.c - the loss, and the last layers of a network that the loss operator computes on some devices.
+//
+// The loss takes in a scale of the logits at the end of the network (LS_FUSES_SCALE). It takes in the linear layer that
+// makes the logits and a global pooling before it (LS_FUSES_HEAD); it then also computes the gradient of the map before
+// them. Both happen in training only, because evaluation reads the logits.
 #include "program/compile_internal.h"
 
 static int last_layer(const ls_builder *b) {
@@ -13,12 +15,14 @@ int ls_builder_joins_loss(const ls_builder *b, int l) {
            layer->kind == LS_LAYER_SCALE && layer->attr.scale.factor != 0;
 }
 
-// The node that makes a value, if no node but `reader` reads it (NULL: none at all); else NULL.
+// Returns the node that computes a value, or NULL if another node than `reader` reads the value, or if it is the
+// network's input.
 static const ls_node *maker_of(const ls_builder *b, int value, const ls_node *reader) {
     for (int n = 0; n < b->node_count; n++)
         for (int i = 0; i < b->nodes[n].input_count; i++)
             if (b->nodes[n].input[i] == value && &b->nodes[n] != reader) return NULL;
-    return value > 0 ? &b->nodes[value - 1] : NULL; // a node has one value, and the network's input is the first
+    // values[0] is the network's input; value n is the output of node n - 1.
+    return value > 0 ? &b->nodes[value - 1] : NULL;
 }
 
 static int pools_whole_map(const ls_builder *b, const ls_node *node) {
@@ -31,8 +35,8 @@ static int pools_whole_map(const ls_builder *b, const ls_node *node) {
            layer->attr.maxpool2d.padding.h == 0 && layer->attr.maxpool2d.padding.w == 0;
 }
 
-// Only where the two are the network's last nodes: then nothing of them is ever computed a second time (recompute.c), as they
-// lie in the last block, or the pooling ends the one before, and is kept.
+// The layers must be the last nodes of the network. Recomputation (recompute.c) then never computes them a second time:
+// they lie in the last block, or the pooling ends the block before it and its output is kept.
 int ls_builder_find_head(ls_builder *b) {
     const int logits = b->value_of[last_layer(b)];
     if (!b->options->training || !(b->device->api->fusions & LS_FUSES_HEAD)) return 0;
@@ -65,7 +69,7 @@ static ls_op_desc loss_desc(const ls_builder *b) {
             .scale = ls_builder_joins_loss(b, last) ? (float)b->graph->layers[last].attr.scale.factor : 0 } };
 }
 
-// Makes a head of the loss; grad_src: a buffer for the gradient of what it reads.
+// Turns the loss operator into the head operator, and books the gradient of the head's input.
 static ls_status join_head(ls_builder *b, ls_op_desc *desc, ls_ref *refs) {
     const ls_node *linear = b->head, *pool = b->head_pool;
     const ls_value *src = &b->values[pool ? pool->input[0] : linear->input[0]];

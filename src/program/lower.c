@@ -1,4 +1,4 @@
-// lower.c - the operators that each kind of layer becomes, forward and backward.
+// lower.c - turns each kind of layer into operators, forward and backward.
 #include "program/compile_internal.h"
 
 static ls_nchw input_shape(const ls_builder *b, const ls_node *node) {
@@ -9,7 +9,7 @@ static ls_ref input_ref(const ls_builder *b, const ls_node *node) {
     return b->values[node->input[0]].ref;
 }
 
-// Elements of an activation as the device lays it out.
+// Returns the number of elements of an activation in the device's layout, padding included.
 static size_t elements_of(const ls_builder *b, ls_nchw shape) {
     ls_dtype storage = b->store->storage;
     return b->device->api->activation_bytes(b->device, shape, storage) / ls_dtype_bytes(storage);
@@ -22,7 +22,7 @@ static ls_status new_output(ls_builder *b, const ls_node *node, ls_nchw shape) {
     return ls_builder_activation(b, node->layer->name, shape, &value->ref);
 }
 
-// A buffer for the gradient of the node's input, given to that value.
+// Books a buffer for the gradient of the node's input, and contributes it to that value.
 static ls_status new_input_grad(ls_builder *b, const ls_node *node, ls_ref *out) {
     LS_TRY(ls_builder_activation(b, node->layer->name, input_shape(b, node), out));
     return ls_builder_give_grad(b, node->input[0], *out);
@@ -69,7 +69,7 @@ static ls_op_desc linear_desc(const ls_builder *b, const ls_node *node, ls_op op
 
 static ls_status conv_linear_forward(ls_builder *b, ls_node *node, const ls_op_desc *desc, ls_nchw dst) {
     LS_TRY(new_output(b, node, dst));
-    if (node == b->head) return LS_SUCCESS; // ls_builder_emit_loss
+    if (node == b->head) return LS_SUCCESS; // the loss operator computes it (ls_builder_emit_loss)
     ls_ref refs[LS_CONV_FORWARD_ARGS] = {
         [LS_CONV_FORWARD_SRC] = input_ref(b, node),
         [LS_CONV_FORWARD_WEIGHT] = ls_builder_param(b, node, LS_ROLE_WEIGHT, LS_PARAM_WORKING),
@@ -81,7 +81,7 @@ static ls_status conv_linear_forward(ls_builder *b, ls_node *node, const ls_op_d
     return ls_builder_emit(b, desc, refs, LS_CONV_FORWARD_ARGS);
 }
 
-// Nothing where both parameters are frozen.
+// Emits nothing if weight and bias are both frozen.
 static ls_status weight_gradient(ls_builder *b, ls_node *node, const ls_op_desc *desc, ls_ref grad) {
     ls_ref refs[LS_CONV_BACKWARD_WEIGHT_ARGS] = {
         [LS_CONV_BACKWARD_WEIGHT_SRC] = input_ref(b, node),
@@ -98,12 +98,12 @@ static ls_status weight_gradient(ls_builder *b, ls_node *node, const ls_op_desc 
     return LS_SUCCESS;
 }
 
-// The weight gradient first: its bucket can be reduced while the data gradient is computed.
+// The weight gradient comes first, so that its bucket can be reduced while the data gradient is computed.
 static ls_status conv_linear_backward(ls_builder *b, ls_node *node, const ls_op_desc *weight, const ls_op_desc *data) {
     ls_ref grad;
     LS_TRY(ls_builder_grad(b, node, &grad));
     LS_TRY(weight_gradient(b, node, weight, grad));
-    if (!input_needs_grad(b, node) || node == b->head) return LS_SUCCESS; // the head has given that gradient
+    if (!input_needs_grad(b, node) || node == b->head) return LS_SUCCESS; // the loss operator computed it
     ls_ref data_refs[LS_CONV_BACKWARD_DATA_ARGS] = {
         [LS_CONV_BACKWARD_DATA_GRAD_DST] = grad,
         [LS_CONV_BACKWARD_DATA_WEIGHT] = ls_builder_param(b, node, LS_ROLE_WEIGHT, LS_PARAM_WORKING),
@@ -141,7 +141,7 @@ static ls_status linear_backward(ls_builder *b, ls_node *node) {
     return conv_linear_backward(b, node, &weight, &data);
 }
 
-// --- batchnorm2d, with the residual and the activation that fusion gave it -----------------------
+// --- batchnorm2d, with its fused residual and activation -----------------------------------------
 
 static ls_op_desc norm_desc(const ls_builder *b, const ls_node *node, ls_op op) {
     return (ls_op_desc){ .op = op,
@@ -158,7 +158,7 @@ static ls_op_desc norm_desc(const ls_builder *b, const ls_node *node, ls_op op) 
             .storage = b->store->storage } };
 }
 
-// Does training normalise with stored statistics? Its forward pass is an evaluation's then.
+// Whether training normalises with stored statistics. The forward operator is then that of evaluation.
 static int is_stored(const ls_builder *b, const ls_node *node) {
     return ls_param_rules_stored(b->store->options.rules, node->layer);
 }
@@ -177,13 +177,13 @@ static ls_status norm_inference(ls_builder *b, ls_node *node) {
     return ls_builder_emit(b, &desc, refs, LS_NORM_INFERENCE_ARGS);
 }
 
-// Elements of one of batch norm's per-channel arrays as the device lays it out.
+// Returns the number of elements of a per-channel array of batch norm in the device's layout, padding included.
 static size_t vector_elements(const ls_builder *b, const ls_node *node) {
     ls_param_shape vector = { LS_PARAM_VECTOR, { input_shape(b, node).c, 1, 1, 1 }, 1 };
     return b->device->api->param_elements(b->device, &vector);
 }
 
-// Emits the half that makes sums, into a new slot; refs have room for them.
+// Emits the half of a synchronised operator that computes sums, into a new slot. refs[sums_at] becomes the sums.
 static ls_status emit_sums(ls_builder *b, const ls_node *node, const ls_op_desc *desc, ls_ref *refs, int sums_at) {
     size_t count = ls_norm_sums_count(vector_elements(b, node));
     LS_TRY(ls_builder_slot(b, "sums over ranks", count * sizeof(double), &refs[sums_at]));
@@ -205,12 +205,13 @@ static ls_status norm_forward(ls_builder *b, ls_node *node) {
     int synced = !inference && b->options->sync_norm;
     ls_op_desc desc = norm_desc(b, node, synced ? LS_OP_NORM_APPLY : LS_OP_NORM_FORWARD);
     const ls_norm_attr *attr = &desc.attr.norm;
-    if (synced && !b->again) LS_TRY(norm_sums(b, node)); // for the second time the sums are there still
+    if (synced && !b->again) LS_TRY(norm_sums(b, node)); // recomputation reuses the sums
     LS_TRY(new_output(b, node, node->pool ? attr->pooled : attr->shape));
     if (inference) return norm_inference(b, node);
     LS_TRY(ls_builder_slot(b, "saved statistics", 2 * vector_elements(b, node) * sizeof(float), &node->saved));
-    if (node->pool) LS_TRY(ls_builder_slot(b, "pooling index", elements_of(b, attr->pooled), &node->index)); // uint8
-    // The second time is for the backward pass only: the statistics of this micro-batch were handed on the first time.
+    if (node->pool)
+        LS_TRY(ls_builder_slot(b, "pooling index", elements_of(b, attr->pooled), &node->index)); // one byte each
+    // Recomputation must not add this micro-batch to the running statistics a second time.
     ls_ref sum_mean = ls_builder_param(b, node, LS_ROLE_RUNNING_MEAN, LS_PARAM_GRAD);
     ls_ref sum_var = ls_builder_param(b, node, LS_ROLE_RUNNING_VAR, LS_PARAM_GRAD);
     if (b->again) sum_mean = sum_var = (ls_ref){ 0 };
@@ -229,13 +230,14 @@ static ls_status norm_forward(ls_builder *b, ls_node *node) {
     return ls_builder_emit(b, &desc, refs, ls_op_args(desc.op));
 }
 
-// Whether the backward pass may compute what the activation was given again from src alone.
+// Whether the backward pass can compute the activation's input again from src alone.
 static int norm_follows_from_src(const ls_node *node) {
     return node->activation == LS_ACTIVATION_GELU ||
            (node->activation == LS_ACTIVATION_RELU && (!node->residual || node->adds_last) && !node->pool);
 }
 
-// Adds to the gradients of gamma and beta and hands the sums on; then refs are those of the second half.
+// Emits the first half of a synchronised backward pass: it adds to the gradients of gamma and beta and computes sums.
+// Afterwards refs are the arguments of the second half.
 static ls_status norm_backward_sums(ls_builder *b, const ls_node *node, ls_op_desc desc, ls_ref *refs) {
     ls_ref gamma = refs[LS_NORM_BACKWARD_GAMMA];
     desc.op = LS_OP_NORM_BACKWARD_SUMS;
@@ -247,7 +249,7 @@ static ls_status norm_backward_sums(ls_builder *b, const ls_node *node, ls_op_de
     return LS_SUCCESS;
 }
 
-// What the backward pass of an evaluation reads instead of saved statistics; else absent.
+// Returns a stored statistic if training normalises with stored statistics, else an absent reference.
 static ls_ref stored_statistic(const ls_builder *b, const ls_node *node, ls_param_role role) {
     return is_stored(b, node) ? ls_builder_param(b, node, role, LS_PARAM_MASTER) : (ls_ref){ 0 };
 }
@@ -258,7 +260,8 @@ static ls_status norm_backward(ls_builder *b, ls_node *node) {
     ls_op_desc desc = norm_desc(b, node, synced ? LS_OP_NORM_BACKWARD_APPLY : LS_OP_NORM_BACKWARD);
     desc.attr.norm.two_grads = output->grad_count == 2;
     int residual = node->residual && b->values[node->input[1]].needs_grad;
-    // Without activation and with one gradient, the residual's gradient is that gradient itself; added last, it always is.
+    // The residual's gradient is the output's gradient itself if the residual is added last, or if there is no
+    // activation and only one gradient.
     int residual_is_grad =
         residual && (node->adds_last || (node->activation == LS_ACTIVATION_NONE && output->grad_count == 1));
     desc.attr.norm.residual = residual && !residual_is_grad;
@@ -324,7 +327,7 @@ static ls_status pool_forward(ls_builder *b, ls_node *node) {
     const ls_node *biased_by = b->values[node->input[0]].biased_by;
     desc.attr.pool.has_bias = biased_by != NULL;
     LS_TRY(new_output(b, node, attr->dst));
-    if (node == b->head_pool) return LS_SUCCESS; // ls_builder_emit_loss
+    if (node == b->head_pool) return LS_SUCCESS; // the loss operator computes it (ls_builder_emit_loss)
     if (attr->training && attr->kind == LS_POOL_MAX) {
         size_t bytes = ls_pool_index_bytes(attr, elements_of(b, attr->dst));
         LS_TRY(ls_builder_slot(b, "pooling index", bytes, &node->index));
@@ -340,7 +343,7 @@ static ls_status pool_forward(ls_builder *b, ls_node *node) {
 }
 
 static ls_status pool_backward(ls_builder *b, ls_node *node) {
-    if (node == b->head_pool) return LS_SUCCESS; // the head has given the gradient of its input
+    if (node == b->head_pool) return LS_SUCCESS; // the loss operator has computed the gradient of the input
     ls_op_desc desc = pool_desc(b, node, LS_OP_POOL_BACKWARD);
     ls_ref refs[LS_POOL_BACKWARD_ARGS] = { [LS_POOL_BACKWARD_INDEX] = node->index };
     LS_TRY(ls_builder_grad(b, node, &refs[LS_POOL_BACKWARD_GRAD_DST]));
@@ -356,8 +359,9 @@ static ls_op_desc elementwise_desc(const ls_builder *b, const ls_node *node, ls_
         .attr.elementwise = { .shape = input_shape(b, node), .storage = b->store->storage } };
 }
 
-// After a convolution or linear layer that nothing else reads, relu works in place: their backward passes do not read
-// their output. So do the activations whose own backward pass reads their input, where there is none.
+// A relu works in place after a convolution or linear layer that nothing else reads, because their backward passes do
+// not read their output. Other activations also work in place there, but not in training: their own backward pass reads
+// their input.
 int ls_node_in_place(const ls_builder *b, const ls_node *node) {
     int input = node->layer->inputs[0];
     ls_layer_kind own = node->layer->kind;
@@ -376,7 +380,8 @@ static ls_status output_in_place_or_new(ls_builder *b, const ls_node *node) {
     return LS_SUCCESS;
 }
 
-// An activation's forward operator has arguments src, dst; its backward operator src (or dst), grad_dst, grad_src.
+// The arguments of an activation's forward operator are src and dst; those of its backward operator are src (or dst),
+// grad_dst and grad_src.
 static ls_status activation_forward(ls_builder *b, ls_node *node, ls_op op) {
     ls_op_desc desc = elementwise_desc(b, node, op);
     LS_TRY(output_in_place_or_new(b, node));
@@ -443,12 +448,13 @@ static ls_status add_backward(ls_builder *b, ls_node *node) {
 
 // --- multiply: element by element, or a map by a gate ---------------------------------------------
 
-static int is_gate(const ls_builder *b, const ls_node *node, int input) { // for the other input, which is a map
+// Whether this input is a gate: one number per channel, for the other input, which is a map.
+static int is_gate(const ls_builder *b, const ls_node *node, int input) {
     const ls_nchw own = b->values[node->input[input]].shape, other = b->values[node->input[1 - input]].shape;
     return own.h * own.w == 1 && other.h * other.w > 1;
 }
 
-// dst = src * input number `by`, whose shape may be a gate's
+// Emits dst = src * input number `by`. That input may be a gate.
 static ls_status emit_product(ls_builder *b, const ls_node *node, ls_ref src, int by, ls_nchw shape, ls_ref dst) {
     const int gate = is_gate(b, node, by);
     ls_op_desc desc = { .op = gate ? LS_OP_GATE : LS_OP_MULTIPLY, .layer = node->layer->name };
@@ -681,6 +687,6 @@ const ls_lowering ls_lowerings[LS_LAYER_COUNT] = {
     [LS_LAYER_MULTIPLY] = { multiply_forward, multiply_backward, LS_READS_INPUTS },
     [LS_LAYER_CONCAT] = { concat_forward, concat_backward, 0 },
     [LS_LAYER_SHORTCUT] = { shortcut_forward, shortcut_backward, 0 },
-    [LS_LAYER_FLATTEN] = { 0 }, // becomes nothing: compile.c
+    [LS_LAYER_FLATTEN] = { 0 }, // becomes no operator (compile.c)
     [LS_LAYER_SCALE] = { scale_forward, scale_backward, 0 },
 };

@@ -3,8 +3,8 @@
 #include "base/memory.h"
 #include "base/text.h"
 
-// What a plan does not have: kernels and recordings that are loaded as they are first used, and what the driver
-// rounds up. At most this; on a small device a share of it.
+// Device memory that the plan does not list: kernels and graph recordings that load at first use, and the driver's
+// rounding. The reserve is 1/RESERVE_SHARE of the device's memory, at most RESERVE_MOST bytes.
 static const size_t RESERVE_MOST = (size_t)256 << 20, RESERVE_SHARE = 32;
 
 ls_status ls_memory_plan_look(ls_memory_plan *plan, ls_device *device) {
@@ -47,8 +47,8 @@ void ls_memory_plan_print(const ls_memory_plan *p, FILE *file) {
     if (p->ring) print_row(file, "prefetch ring (host memory)", p->ring);
 }
 
-// "a smaller train.micro_batch (or auto), train.recompute = blocks or train.precision = bf16":
-// what this configuration has left.
+// Prints the remedies that this configuration does not use yet, such as "use train.recompute = blocks or
+// train.precision = bf16; or stop what else uses this device".
 static void say_remedies(FILE *file, const ls_config *cfg, int micro_batch) {
     const char *remedies[4];
     int count = 0;

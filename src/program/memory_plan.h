@@ -1,4 +1,4 @@
-// memory_plan.h - the memory that one rank's run takes, by slab, known before any of it is allocated.
+// memory_plan.h - the device memory that one rank of a run needs, by purpose, computed before anything is allocated.
 #ifndef LS_PROGRAM_MEMORY_PLAN_H
 #define LS_PROGRAM_MEMORY_PLAN_H
 
@@ -8,21 +8,21 @@
 
 typedef struct {
     size_t weights, gradients, optimizer, activations, workspace;
-    size_t inputs;              // the device's input slots, and the resident data set
-    size_t control;             // the update's records and workspace, the normalisation table; 0: not made yet, small
-    size_t ring;                // in host memory, which the device reads or copies; 0: not made yet
-    int own_memory;             // the device's memory is not the host's; then these are known:
-    size_t free_bytes, reserve; // free before the first slab; of that kept free for driver and libraries
+    size_t inputs;              // input slots on the device, and the data set with data.loader = resident
+    size_t control;             // small buffers of update, loss and augmentation; 0: not planned yet
+    size_t ring;                // prefetch ring, in host memory; 0: not planned yet
+    int own_memory;             // the device has its own memory; only then the next two are set
+    size_t free_bytes, reserve; // free on the device; the part of it to keep free for driver and libraries
 } ls_memory_plan;
 
-// Asks the device what is free now.
+// Sets own_memory, free_bytes and reserve from the device's present state.
 LS_CHECKED ls_status ls_memory_plan_look(ls_memory_plan *plan, ls_device *device);
-size_t ls_memory_plan_bytes(
-    const ls_memory_plan *plan); // of the device: all rows, without the ring where that is the host's
-int ls_memory_plan_fits(const ls_memory_plan *plan);               // always, where the device's memory is the host's
-void ls_memory_plan_print(const ls_memory_plan *plan, FILE *file); // the table
-// LS_DEVICE: what does not fit, the table, and what to change in this configuration. NULL: it is no training run, and
-// only another device helps.
+// Returns the bytes that the run needs on the device. The ring counts only if the device uses the host's memory.
+size_t ls_memory_plan_bytes(const ls_memory_plan *plan);
+int ls_memory_plan_fits(const ls_memory_plan *plan);               // always 1 if the device uses the host's memory
+void ls_memory_plan_print(const ls_memory_plan *plan, FILE *file); // prints the plan as a table
+// Returns LS_DEVICE with a message: the memory needed and free, the table, and options of the configuration that would
+// help. cfg NULL: not a training run, so the message suggests another device.
 ls_status ls_memory_plan_refuse(const ls_memory_plan *plan, const ls_config *cfg, int micro_batch);
 
 #endif

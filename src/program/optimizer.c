@@ -30,16 +30,16 @@ const char *ls_optimizer_kept_name(int kind, int index) {
     return kinds[kind].kept[index];
 }
 
-// Muon: the factor of a matrix's step (optimizer.stretch). A convolution's filters are flattened: rows of C*R*S
-// columns.
+// Muon: returns the factor of a matrix's step (optimizer.stretch). A convolution's weight is a matrix with one row of
+// C*R*S columns for each filter.
 static float stretch_of(const ls_config *cfg, const ls_param_shape *shape) {
     const double rows = shape->dim[0], columns = (double)ls_param_count(shape) / rows;
     if (cfg->optimizer_stretch == LS_STRETCH_ORIGINAL) return (float)sqrt(fmax(1, rows / columns));
     return cfg->optimizer_stretch == LS_STRETCH_OFF ? 1 : (float)(0.2 * sqrt(fmax(rows, columns)));
 }
 
-// Neighbours whose rules agree are one segment, what goes by tensors is always one of its own; those of other optimizers are, too, which
-// the step passes over.
+// Cuts the trained parameters into segments. Neighbouring parameters with equal rules share a segment. A tensor that is
+// stepped as a whole has its own segment. Parameters of other optimizers form idle segments, which the step skips.
 static void cut_segments(ls_optimizer *o, const ls_config *cfg, int kind, const ls_param_rules *rules) {
     const ls_param_store *a = o->store;
     ls_step_segment *segments = o->segments[kind];
@@ -64,8 +64,8 @@ static void cut_segments(ls_optimizer *o, const ls_config *cfg, int kind, const 
     }
 }
 
-// Batch norm's statistics follow the trained parameters. Neighbours with the same share of the new value and the same end
-// form one segment.
+// Adds segments for batch norm's statistics, which follow the trained parameters in the store. Neighbouring statistics
+// share a segment if the share of the new value is equal and they stop changing at the same time.
 static void add_statistics(ls_optimizer *o, int kind) {
     const ls_param_store *a = o->store;
     for (int i = a->trained_params; i < a->trained_params + a->statistic_params; i++) {
@@ -118,14 +118,15 @@ static ls_status add_step(ls_optimizer *o, const ls_config *cfg, ls_buffer state
     return LS_SUCCESS;
 }
 
-// The step that moves running statistics: the first one that goes element by element, or else SGD's, for them alone.
+// Returns the optimizer whose step moves the running statistics: the first one in use that is not Muon. Otherwise SGD
+// gets a step for the statistics alone.
 static int kind_that_moves(const int used[LS_OPTIMIZER_COUNT]) {
     for (int kind = 0; kind < LS_OPTIMIZER_COUNT; kind++)
         if (used[kind] && kind != LS_OPTIMIZER_MUON) return kind;
     return LS_OPTIMIZER_SGD;
 }
 
-// One step for each kind that some parameter has.
+// Makes one step for each kind of optimizer that trains a parameter.
 static ls_status plan_steps(ls_optimizer *o, const ls_config *cfg, ls_buffer state) {
     const ls_param_store *a = o->store;
     const size_t trained = (size_t)a->trained_params, all = trained + (size_t)a->statistic_params;
@@ -166,7 +167,7 @@ static int same_rule(const ls_param_rule *a, const ls_param_rule *b) {
            a->momentum == b->momentum;
 }
 
-// "  lr x 0.5      weight decay 0.0005     end 0.21875 epochs": what the rule has of its own.
+// Prints the constants of a rule: "  sgd    lr x 0.5      weight decay 0.0005     to 0 at epoch 20".
 static void print_rule(const ls_optimizer *o, const ls_param_rule *rule, FILE *file) {
     const ls_rate_rule *rate = &o->store->options.rules->rate[rule->rate];
     fprintf(file, "  %-6s lr x %-8g weight decay %-10g", ls_config_choice("optimizer.kind", rule->kind),
@@ -175,7 +176,7 @@ static void print_rule(const ls_optimizer *o, const ls_param_rule *rule, FILE *f
     if (rule->rate && isfinite(rate->frozen_after)) fprintf(file, " 0 from epoch %g", rate->frozen_after);
 }
 
-// Parameters with the same rule are one group for a reader, wherever they lie.
+// Parameters with equal rules are printed as one group, even if they are not neighbours in the store.
 void ls_optimizer_print(const ls_optimizer *o, FILE *file) {
     const ls_graph *graph = o->store->graph;
     const ls_param_rules *rules = o->store->options.rules;

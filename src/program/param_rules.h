@@ -1,8 +1,8 @@
-// param_rules.h - what an update does with each parameter: the configuration's optimizer.groups, applied to a network.
+// param_rules.h - how an update treats each parameter: optimizer.groups of the configuration, applied to a network.
 //
-// A parameter that is frozen belongs to the network and to its files, and to nothing of an update. Which are trained does
-// not depend on the epoch: from `frozen_after` or `end` on a rate is 0, which leaves a parameter as it is; from the next epoch
-// on its gradient is not computed and counts as 0.
+// A frozen parameter belongs to the network and its files, but takes no part in updates. Which parameters are trained
+// does not change during a run. After `end` or `frozen_after` a rate is 0, which leaves the parameter unchanged. From
+// the next epoch on its gradient is not computed and counts as 0.
 #ifndef LS_PROGRAM_PARAM_RULES_H
 #define LS_PROGRAM_PARAM_RULES_H
 
@@ -11,48 +11,48 @@
 #include "device/op_update.h"
 #include "model/graph.h"
 
-enum { LS_NOT_TRAINED = -1 }; // frozen, or a statistic
+enum { LS_NOT_TRAINED = -1 }; // kind of a frozen parameter or a statistic
 
 typedef struct {
     int kind; // LS_OPTIMIZER_*, or LS_NOT_TRAINED
-    int rate; // index of ls_param_rules.rate
+    int rate; // index into ls_param_rules.rate
     float lr_factor, decay, momentum;
-    // Of a batch norm's statistic:
-    int fixed;           // it never changes: weight and bias of its layer never do, or it is stored
+    // Only for statistics of a batch norm:
+    int fixed;           // it never changes: its layer's weight and bias are frozen, or it is stored
     int stored;          // training normalises with it (train.stored_statistics)
-    uint32_t rests_with; // it stays as it is once all these rates have come to their end; 0: it always moves
+    uint32_t rests_with; // set of rates: it stops changing when all of them have ended; 0: it always moves
 } ls_param_rule;
 
-typedef struct {         // epochs
-    double end;          // in a straight line from 1 at the start to 0 there; NAN: as the schedule says
-    double frozen_after; // 0 from there on; INFINITY: never
+typedef struct { // in epochs
+    double end; // the factor falls in a straight line from 1 at the start to 0 here; NAN: the rate follows the schedule
+    double frozen_after; // the rate is 0 from this epoch on; INFINITY: never
 } ls_rate_rule;
 
-// The epoch from which on it is 0; INFINITY: the schedule's.
+// Returns the epoch from which on the rate is 0; INFINITY: the rate always follows the schedule.
 static inline double ls_rate_rule_over(const ls_rate_rule *rule) {
-    return fmin(rule->end, rule->frozen_after); // of a NAN and a number, the number
+    return fmin(rule->end, rule->frozen_after); // fmin ignores a NAN
 }
 
 typedef struct {
-    ls_param_rule *param;            // by parameter of the graph
-    ls_rate_rule rate[LS_RATES_MAX]; // 0: the schedule's own
+    ls_param_rule *param;            // by index of the graph's parameters
+    ls_rate_rule rate[LS_RATES_MAX]; // rate[0] follows the schedule
     int rate_count;
-    int average; // LS_AVERAGE_*, of trained parameters and statistics
-    int kept;    // tensors that an optimizer keeps of a parameter, the most of all kinds in use
+    int average; // LS_AVERAGE_*: average of trained parameters and moving statistics
+    int kept;    // most tensors that an optimizer in use keeps for one parameter
 } ls_param_rules;
 
-// Decay is on weights of convolutions and linear layers only, unless the configuration says otherwise. LS_USAGE: a group
-// whose pattern matches no parameter, a pattern of train.stored_statistics that matches no batchnorm2d; more than
-// LS_RATES_MAX rates; nothing is trained.
+// Decay applies only to weights of convolutions and linear layers, unless optimizer.decay_biases_and_norms is set.
+// LS_USAGE: a group's pattern matches no parameter; a pattern of train.stored_statistics matches no batchnorm2d layer;
+// there are more than LS_RATES_MAX rates; nothing is trained.
 LS_CHECKED ls_status ls_param_rules_new(const ls_config *cfg, const ls_graph *graph, ls_param_rules **out);
-// Is it changed by updates at all: trained, or a statistic that moves? Only of these there is an average.
+// Whether updates change the parameter: it is trained, or a statistic that moves. Only these have an average.
 int ls_param_rules_changes(const ls_param_rules *rules, const ls_graph *graph, int param);
-// Does training normalise with the stored statistics of this batchnorm2d layer? rules: NULL is allowed.
+// Whether training normalises with the stored statistics of this layer. rules: NULL is allowed.
 int ls_param_rules_stored(const ls_param_rules *rules, const ls_layer *layer);
-// Trained, but its rate is 0 in the whole epoch and in all that follow.
+// Whether the parameter is trained, but its rate is 0 in this epoch and in all later ones.
 int ls_param_rules_ended(const ls_param_rules *rules, int param, int64_t epoch);
 void ls_param_rules_free(ls_param_rules *rules); // NULL is allowed
-// Tensors that the optimizer keeps of a parameter: 0 where it is not trained.
+// Returns the number of tensors that the optimizer keeps for a parameter: 0 if it is not trained.
 int ls_param_rules_kept(const ls_param_rules *rules, int param);
 
 #endif

@@ -18,8 +18,8 @@ static part part_of(const ls_param_store *a, int p) {
     return ls_role_is_statistic(a->graph->params[p].role) ? STATISTIC : TRAINED;
 }
 
-// The parameters of one part behind `count` others, from the last layer to the first, as the backward pass completes
-// them; statistics as the network has them. How many there are then.
+// Appends the parameters of one part to the `count` parameters in order[]; returns the new count. Statistics keep the
+// network's order. The others go from the last layer to the first, as the backward pass completes them.
 static int order_part(ls_param_store *a, part wanted, int count) {
     const ls_graph *graph = a->graph;
     for (int layer = graph->layer_count - 1; wanted != STATISTIC && layer >= 0; layer--) {
@@ -32,7 +32,7 @@ static int order_part(ls_param_store *a, part wanted, int count) {
     return count;
 }
 
-// Gives places from element `first` on to order[from..end-1]; returns how many elements they take.
+// Places the parameters order[from..end-1] from element `first` on. Returns the number of elements that they take.
 static int64_t place(ls_param_store *a, int from, int end, int64_t first) {
     const ls_device_api *api = a->device->api;
     int64_t at = first;
@@ -102,7 +102,7 @@ ls_status ls_param_store_allocate(ls_param_store *a) {
         { "gradients in 16 bits", a->sizes.rounded, &a->rounded, LS_MEMORY_DEVICE },
     };
     for (size_t s = 0; s < sizeof slabs / sizeof *slabs; s++)
-        if (slabs[s].bytes || s < 2) // weights and gradients are always there, even of a network that has none
+        if (slabs[s].bytes || s < 2) // weights and gradients always have a slab, even for a network without parameters
             LS_TRY(a->device->api->slab_new(a->device, slabs[s].kind, slabs[s].bytes, slabs[s].name, slabs[s].slab));
     if (!a->rounded) return LS_SUCCESS;
     const ls_op_desc widen = {

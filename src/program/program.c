@@ -52,7 +52,7 @@ size_t ls_instruction_bytes(const ls_instruction *instruction, const ls_buffer *
     return bytes;
 }
 
-// Names of what is enqueued, for a profiler: the layer, in it the operator.
+// Names the enqueued work for a profiler: a range for the layer, and in it a range for the operator.
 static void begin_ranges(const ls_device_api *api, const ls_op_desc *desc) {
     if (!api->range_begin) return;
     api->range_begin(desc->layer);
@@ -65,7 +65,7 @@ static void end_ranges(const ls_device_api *api) {
     api->range_end();
 }
 
-// Sums come first, because the next instruction waits for them; nothing waits for the gradients yet.
+// Sums come first, because the next instruction needs them. Gradients are not needed before the update.
 static void call_hooks(const ls_instruction *instruction, const ls_buffer *args, const ls_program_hooks *hooks) {
     if (instruction->reduce_count && hooks->reduce)
         hooks->reduce(hooks->context, args[instruction->reduce_arg], instruction->reduce_count);
@@ -99,7 +99,8 @@ void ls_program_join(const ls_program *program, ls_queue *queue, const ls_progra
 }
 
 void ls_program_export_logits(const ls_program *program, float *logits) {
-    const ls_buffer from = program->instructions[program->count - 1].args[LS_LOSS_LOGITS]; // the loss comes last
+    // The loss is the last instruction of a program that evaluates.
+    const ls_buffer from = program->instructions[program->count - 1].args[LS_LOSS_LOGITS];
     program->device->api->activation_export(program->device, program->logits_shape, program->storage, from, logits);
 }
 

@@ -1,8 +1,8 @@
-// program.h - a network compiled for (device, micro-batch, precision): a flat list of instructions over one slab.
+// program.h - a network compiled for a device, a micro-batch size and a precision: a flat list of instructions.
 //
-// The list is data: --dry-run prints it, a profiler times it per row, tests replay it.
-// compile.h makes it; then it is bound to slabs, which several programs that never run at the same time share;
-// then it is run, over and over, allocating nothing.
+// The list is data: --dry-run prints it, a profiler times each instruction, tests replay it. compile.h makes a program.
+// It is then bound to slabs, which programs can share if they never run at the same time. After that it can run any
+// number of times and allocates nothing.
 #ifndef LS_PROGRAM_PROGRAM_H
 #define LS_PROGRAM_PROGRAM_H
 
@@ -10,16 +10,16 @@
 #include "program/buffer_planner.h"
 #include "program/param_store.h"
 
-// What changes from run to run, in memory that the device can read.
+// Buffers that each run of a program passes, in memory that the device can read.
 typedef enum {
     LS_INPUT_NONE,
-    LS_INPUT_PIXELS,        // uint8 (N,C,H,W), or of the whole data set
+    LS_INPUT_PIXELS,        // uint8 (N,C,H,W), where N counts the micro-batch or the whole data set
     LS_INPUT_LABELS,        // int32[N]
     LS_INPUT_AUGMENT,       // ls_augment_sample[N]
-    LS_INPUT_INDEX,         // int32[N], where pixels are the whole data set's; else absent
+    LS_INPUT_INDEX,         // int32[N]: the batch's samples if PIXELS are the whole data set; else absent
     LS_INPUT_MICRO,         // ls_micro_input
-    LS_INPUT_TABLE,         // augment's float[C][256]
-    LS_INPUT_CLASS_WEIGHTS, // float[classes]; absent without
+    LS_INPUT_TABLE,         // float[C][256]: normalised value of each pixel value, for augmentation
+    LS_INPUT_CLASS_WEIGHTS, // float[classes]; absent if classes have no weights
     LS_INPUT_STATE,         // ls_train_state
     LS_INPUT_RESULT,        // ls_micro_result
     LS_INPUT_COUNT
@@ -32,21 +32,21 @@ typedef struct {
 typedef enum { LS_REF_NONE, LS_REF_INPUT, LS_REF_SLOT, LS_REF_PARAM } ls_ref_kind;
 typedef enum { LS_PARAM_MASTER, LS_PARAM_WORKING, LS_PARAM_GRAD, LS_PARAM_ROUNDED } ls_param_copy;
 
-// An argument before memory is placed.
+// An argument of an instruction before it has an address.
 typedef struct {
     ls_ref_kind kind;
-    int index;          // input, activation slot, or parameter of the graph
-    ls_param_copy copy; // parameter: which of its arrays
+    int index;          // number of the input, of the activation slot, or of the graph's parameter
+    ls_param_copy copy; // of a parameter: which of its arrays
 } ls_ref;
 
 typedef struct {
     ls_plan *plan;
-    int plan_is_shared; // recomputed: the plan is that of the first time
+    int plan_is_shared; // recomputation: another instruction owns the plan
     int arg_count;
     ls_ref refs[LS_OP_ARGS_MAX];
-    ls_buffer args[LS_OP_ARGS_MAX]; // by ls_program_bind; inputs stay empty until the run
-    int completes; // trained gradients complete after it: the first `completes` of the store's order; 0: no news
-    // Synchronised batch norm: so many LS_F64 of argument reduce_arg are summed over ranks after it; 0: nothing is.
+    ls_buffer args[LS_OP_ARGS_MAX]; // set by ls_program_bind; inputs stay empty until the program runs
+    int completes; // after it the gradients of the first `completes` parameters of the store are complete; 0: no change
+    // Synchronised batch norm: number of doubles in argument reduce_arg to sum over all ranks after it; 0: no sum.
     int64_t reduce_count;
     int reduce_arg;
 } ls_instruction;
@@ -56,27 +56,29 @@ typedef struct {
     const ls_param_store *store; // borrowed
     ls_instruction *instructions;
     int count;
-    ls_buffer_planner *planner; // lifetimes of activations and their gradients, by instruction number
+    ls_buffer_planner *planner; // places of activations and their gradients; lifetimes are instruction numbers
     ls_nchw logits_shape;
     ls_ref logits;
     ls_dtype storage;
     size_t activation_bytes, workspace_bytes;
-    int blocks;            // of recomputation (recompute.c); 1: nothing is computed a second time
-    size_t all_kept_bytes; // activations if nothing were computed a second time
+    int blocks;            // number of blocks of recomputation (recompute.c); 1: no recomputation
+    size_t all_kept_bytes; // size of activations without recomputation
     ls_buffer workspace;
 } ls_program;
 
 void ls_program_free(ls_program *program); // NULL is allowed
-// Slabs of at least activation_bytes and workspace_bytes; borrowed, as is the parameter store, which has its memory by now.
+// Gives all arguments their addresses. The slabs have at least activation_bytes and workspace_bytes, and are borrowed.
+// The parameter store must have its memory.
 void ls_program_bind(ls_program *program, ls_slab *activations, ls_slab *workspace);
 struct ls_work_clock;
 
-// What a run calls between and around instructions; all may be NULL.
+// Functions that a run calls between instructions, and its clock. All may be NULL.
 typedef struct {
     struct ls_work_clock *clock; // sees every instruction (work_clock.h)
     void *context;
-    void (*complete)(void *context, int up_to); // gradients of the first up_to parameters of the store's order are
-    // Synchronised batch norm: these sums (LS_F64) are to be those over all ranks before the next instruction reads
+    // The gradients of the first up_to parameters of the store are complete.
+    void (*complete)(void *context, int up_to);
+    // Synchronised batch norm: replaces these doubles by their sums over all ranks, before the next instruction reads
     // them. NULL: they stay this rank's own.
     void (*reduce)(void *context, ls_buffer sums, int64_t count);
 } ls_program_hooks;
@@ -84,17 +86,18 @@ typedef struct {
 // Runs all instructions in order on one queue.
 void ls_program_run(
     const ls_program *program, const ls_program_inputs *inputs, ls_queue *queue, const ls_program_hooks *hooks);
-// Takes part, without a micro-batch, in a run of other ranks: the same hooks are called in the same order, with zeros
-// as sums. The order is the network's alone: programs of any micro-batch, recomputing or not, call the same.
+// Takes part in the other ranks' run without a micro-batch: calls the same hooks in the same order, with zeros as sums.
+// The order depends on the network alone, not on the micro-batch or on recomputation.
 void ls_program_join(const ls_program *program, ls_queue *queue, const ls_program_hooks *hooks);
-// The arguments of one instruction in a run with these inputs.
+// Sets args to the arguments of one instruction in a run with these inputs.
 void ls_instruction_args(const ls_instruction *instruction, const ls_program_inputs *inputs, ls_buffer *args);
-// How much these hold, so much is read or written at least once; of a resident data set only the batch counts.
+// Returns the size of all arguments: the least that the instruction reads or writes. Of LS_INPUT_PIXELS only the
+// batch's pixels count.
 size_t ls_instruction_bytes(const ls_instruction *instruction, const ls_buffer *args);
-// The logits of its last run, as host floats (N, classes); the queue must have finished.
+// Writes the logits of the last run into logits, float (N, classes). The queue must have finished.
 void ls_program_export_logits(const ls_program *program, float *logits);
-// The instruction table: number, operator, layer, algorithm, MFLOP; what is computed a second time says "again";
-// and what is summed over ranks in between.
+// Prints the table of instructions: number, operator, layer, algorithm, MFLOP. Recomputed operators are marked "again".
+// Sums over ranks have lines of their own.
 void ls_program_print(const ls_program *program, FILE *file);
 
 #endif

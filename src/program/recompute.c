@@ -1,25 +1,26 @@
-// recompute.c - train.recompute = blocks: activations inside of a block are not kept for the backward pass, but
-// computed a second time just before the block's backward pass. Only what leaves a block is kept.
+// recompute.c - train.recompute = blocks: activations inside a block are not kept for the backward pass. They are
+// computed a second time just before the block's backward pass. Only values that leave a block are kept.
 //
-// Where a block may end: behind a node where exactly one value is alive, so that residual branches stay inside of one
-// block, and all that a block reads from outside is one activation. From these finest blocks the two neighbours that
-// are lightest together are merged, again and again, until there is one. Each of these stages is measured, from few
-// blocks to many, by booking its activations without making plans. The stage that takes the least memory is taken.
-// For n equal layers it has about sqrt(n) blocks: what is kept between blocks and what is alive inside of one are
-// then about equal. Buffers are given places only where the bytes alive at one time leave hope for less memory. Where
-// these are more than HOPELESS times the least memory so far, more blocks are not tried: what is kept between blocks
-// only grows.
+// A block may end after a node where exactly one value is alive. Residual branches then stay inside a block, and a
+// block reads one activation from outside. Such cuts give the finest blocks. The two neighbours that are lightest
+// together are then merged, again and again, until one block is left. Each of these stages is measured, from few blocks
+// to many, by booking its activations without making plans, and the stage that takes the least memory is chosen. For n
+// equal layers it has about sqrt(n) blocks: the values kept between blocks and the values alive inside a block then
+// need about the same memory.
 //
-// The second time gives the same bits: the same plans read the same inputs, dropout's mask
-// is a function of the sample's position, and batch norm does not hand on its statistics again.
-// The last block is not computed again: its backward pass follows its forward pass. Nor is anything
-// that no backward operator of the block reads (in general the last node of a block, whose output is kept).
+// To save time, buffers are placed only if the bytes alive at one time could still beat the best stage. The search ends
+// when they exceed HOPELESS times the best, because more blocks keep more values between them.
+//
+// The second computation gives the same bits: the same plans read the same inputs, dropout's mask is a function of the
+// sample's position, and batch norm does not add to its running statistics again. The last block is not computed again,
+// because its backward pass directly follows its forward pass. Values that no backward operator of the block reads are
+// not computed again either (usually the output of the block's last node, which is kept).
 #include <stdlib.h>
 #include <string.h>
 #include "base/memory.h"
 #include "program/compile_internal.h"
 
-// last_reader: by value, the last node that reads it; the loss counts as one more node.
+// Sets last_reader[v] to the last node that reads value v; -1: no node reads it. The loss counts as one more node.
 static void find_last_readers(const ls_builder *b, int *last_reader) {
     for (int v = 0; v < b->value_count; v++) last_reader[v] = -1;
     for (int n = 0; n < b->node_count; n++)
@@ -27,11 +28,11 @@ static void find_last_readers(const ls_builder *b, int *last_reader) {
     last_reader[b->value_of[b->graph->layer_count - 1]] = b->node_count;
 }
 
-// The finest blocks. An operator that works in place must not overwrite the value between two blocks.
-// Values are numbered in the order of their nodes: value 0 is the network's input, then one a node.
+// Cuts the nodes into the finest blocks. No block may start with a node that works in place, because it would overwrite
+// the value between the blocks. Value 0 is the network's input; value n is the output of node n - 1.
 static void cut_finest(ls_builder *b, const int *last_reader) {
     int alive = last_reader[0] >= 0;
-    // By node: the number of values that no later node reads.
+    // dying[n]: the number of values whose last reader is node n.
     int *dying = ls_new(b->node_count + 1, sizeof *dying, "blocks of train.recompute");
     for (int v = 0; v < b->value_count; v++)
         if (last_reader[v] >= 0) dying[last_reader[v]]++;
@@ -44,7 +45,7 @@ static void cut_finest(ls_builder *b, const int *last_reader) {
     free(dying);
 }
 
-// Bytes of what the block's nodes write in the forward pass.
+// Returns the bytes that the block's nodes write in the forward pass.
 static size_t weight_of(const ls_builder *b, int block) {
     size_t bytes = 0;
     for (int n = block ? b->block_end[block - 1] : 0; n < b->block_end[block]; n++)
@@ -54,9 +55,9 @@ static size_t weight_of(const ls_builder *b, int block) {
     return bytes;
 }
 
-typedef struct { // two neighbours that were merged
-    int block;   // the first of the two
-    int end;     // its end
+typedef struct { // a merge of two neighbouring blocks
+    int block;   // index of the first block
+    int end;     // end of the first block before the merge
 } merge;
 
 static merge merge_lightest(ls_builder *b, size_t *weight) {
@@ -73,7 +74,7 @@ static merge merge_lightest(ls_builder *b, size_t *weight) {
     return done;
 }
 
-// Merges the finest blocks until there is one; returns the merges in their order, for free().
+// Merges the finest blocks until one is left. Returns the merges in their order, for free().
 static merge *merge_all(ls_builder *b) {
     merge *merges = ls_new(b->block_count, sizeof *merges, "blocks of train.recompute");
     size_t *weight = ls_new(b->block_count, sizeof *weight, "blocks of train.recompute");
@@ -90,7 +91,8 @@ static void undo(ls_builder *b, merge last) {
 
 enum { HOPELESS = 2 };
 
-// Of two stages that take as much, the one with more blocks is taken, but one block where none takes less.
+// Of two stages with equal memory the one with more blocks is chosen. But if no stage needs less memory than one block,
+// one block is chosen.
 ls_status ls_builder_choose_blocks(ls_builder *b) {
     int *last_reader = ls_new(b->value_count, sizeof *last_reader, "blocks of train.recompute");
     int *best = ls_new(b->node_count, sizeof *best, "blocks of train.recompute"), best_count = 1;
@@ -120,7 +122,7 @@ ls_status ls_builder_choose_blocks(ls_builder *b) {
     return status;
 }
 
-// Marks the values that the block's backward pass reads, and those from which they are computed.
+// Marks the values that the block's backward pass reads, and the values from which those are computed.
 static void mark_wanted(ls_builder *b, int first, int end) {
     for (int n = first; n < end; n++) {
         b->values[b->nodes[n].output].wanted = 0;
@@ -134,7 +136,7 @@ static void mark_wanted(ls_builder *b, int first, int end) {
         if (reads & LS_READS_OUTPUT || mask) output->wanted = 1;
         if (reads & LS_READS_INPUT) b->values[node->input[0]].wanted = 1;
         for (int i = 0; reads & LS_READS_INPUTS && i < node->input_count; i++) b->values[node->input[i]].wanted = 1;
-        if (n == end - 1) output->wanted = 0; // it was kept
+        if (n == end - 1) output->wanted = 0; // the output of the block's last node was kept
         for (int i = 0; output->wanted && i < node->input_count; i++) b->values[node->input[i]].wanted = 1;
     }
 }

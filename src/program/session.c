@@ -77,7 +77,7 @@ ls_status ls_session_compile(ls_session *s) {
         grow(&s->memory.activations, s->program[p]->activation_bytes);
         grow(&s->memory.workspace, s->program[p]->workspace_bytes);
     }
-    return ls_memory_plan_look(&s->memory, s->device); // plans may hold some of it
+    return ls_memory_plan_look(&s->memory, s->device); // plans may have allocated device memory
 }
 
 // --- memory --------------------------------------------------------------------------------------

@@ -3,10 +3,10 @@
 #include <string.h>
 #include "base/clock.h"
 
-static const double CLOCK_SHARE = 0.001; // of a micro-batch that reading the clock may take
+static const double CLOCK_SHARE = 0.001; // share of the time that reading the clock may take
 enum { UNTIMED_MOST = 31, READINGS = 100 };
 
-// Seconds that one reading of the clock takes.
+// Returns the seconds that one reading of the clock takes.
 static double measure_reading(void) {
     const double start_s = ls_clock_seconds();
     for (int i = 2; i < READINGS; i++) (void)ls_clock_seconds();
@@ -25,8 +25,8 @@ ls_work_clock *ls_work_clock_begin_micro(ls_work_clock *clock) {
     return clock->timing || (clock->timeline && ls_spans_on()) ? clock : NULL;
 }
 
-// Returns how many micro-batches after this one are not timed. That goes by the readings of earlier ones: if this one lost
-// its core, its own time would be too long.
+// Returns the number of micro-batches after this one that are not timed. It is computed from all earlier readings: the
+// time of this micro-batch alone would be too long if its thread lost its core.
 static int count_untimed(const ls_work_clock *clock) {
     const double cost = clock->timed_s > 0 ? clock->readings * clock->reading_s / clock->timed_s : 0;
     return cost < CLOCK_SHARE * UNTIMED_MOST ? (int)(cost / CLOCK_SHARE) : UNTIMED_MOST;
