@@ -26,7 +26,7 @@ ls_status ls_onnx_write(
 
 enum { INPUTS_MAX = LS_INPUTS_MAX, ATTRIBUTES_MAX = 5, INTS_MAX = 4, PROPS = 3, NAME_BYTES = LS_NAME_BYTES + 16 };
 
-// X(operator, the operator set since which it has the form that is written here)
+// X(operator, first operator set that has the operator in the form written here)
 #define OPERATORS(X) \
     X(Add, 7) \
     X(AveragePool, 7) \
@@ -64,15 +64,15 @@ static const struct {
 #undef X
 };
 
-// A model names the lowest set that has all of its operators, and the file format of the release of ONNX in which that
-// set came: a reader refuses what is newer than itself. Not below set 11 (ONNX 1.6, of 2019): onnxruntime 1.0 reads it,
-// and tools that quantise a model raise older ones to it first.
+// A model names the lowest operator set that has all of its operators, and the file format (ir) of the ONNX release in
+// which that set came, because a reader refuses models newer than itself. The lowest set is 11 (ONNX 1.6, of 2019):
+// onnxruntime 1.0 reads it, and tools that quantise a model convert older models to it first.
 static const struct {
-    int operator_set, ir; // sets from this one on; ONNX's releases, to be continued with the operators
+    int operator_set, ir; // ir belongs to sets from operator_set on; extend the list when operators are added
 } formats[] = { { 19, 9 }, { 15, 8 }, { 12, 7 }, { 11, 6 } };
 enum { OPERATOR_SET_MIN = 11 };
 
-// A message with the arrays that it points to.
+// A node's message with the arrays to which it points.
 typedef struct {
     Onnx__NodeProto proto;
     char *input[INPUTS_MAX], *output[1], name[NAME_BYTES];
@@ -84,11 +84,11 @@ typedef struct {
     Onnx__TensorProto proto;
     int64_t dims[4];
     char name[NAME_BYTES];
-    float values[16]; // of those that are no parameters
+    float values[16]; // values of a tensor that is not a parameter
     int64_t ints[8];
 } tensor;
 
-typedef struct { // what a value of the graph is: float32, a batch of vectors or maps
+typedef struct { // describes an input or output of the graph: float32, a batch of vectors or maps
     Onnx__ValueInfoProto proto;
     Onnx__TypeProto type;
     Onnx__TypeProto__Tensor tensor;
@@ -99,24 +99,24 @@ typedef struct { // what a value of the graph is: float32, a batch of vectors or
 typedef struct {
     const ls_weights_info *info;
     const ls_graph *graph;
-    const float **weights; // by parameter
+    const float **weights; // by parameter: its values
     node *nodes;
     int node_count;
     tensor *tensors;
     int tensor_count;
     Onnx__NodeProto **node_list;
     Onnx__TensorProto **tensor_list;
-    float *ones, *zeros; // as many as a layer has channels
-    int operator_set;    // that all nodes so far need
-    char *classes;       // JSON
+    float *ones, *zeros; // one for each channel of the layer that has the most
+    int operator_set;    // lowest set that has the operators of all nodes so far
+    char *classes;       // names of the classes, as a JSON list
 } builder;
 
-// protobuf-c's texts are not const, though it only reads them.
+// Casts const away: protobuf-c's texts are not const, though it only reads them.
 static char *text(const char *borrowed) {
     return (char *)(uintptr_t)borrowed;
 }
 
-// --- nodes and tensors; there is room for all (new_builder) --------------------------------------
+// --- nodes and tensors; new_builder has made room for all ----------------------------------------
 
 static void add_input(node *n, const char *name) {
     n->input[n->proto.n_input++] = text(name);
@@ -160,7 +160,7 @@ static void add_float(node *n, const char *name, float value) {
     a->f = value;
 }
 
-// A list of one value, `count` times: both axes, or both ends of both.
+// Adds a list of `count` equal values: 2 for both axes, 4 for both ends of both axes.
 static void add_ints(node *n, const char *name, int count, int64_t value) {
     int64_t *ints = n->ints[n->proto.n_attribute];
     Onnx__AttributeProto *a = add_attribute(n, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS);
@@ -188,7 +188,7 @@ static tensor *add_tensor(builder *b, const char *name, int rank, const int *dim
     return t;
 }
 
-// A list of integers: an input that is a shape, or numbers of elements.
+// Adds a tensor of integers, for an input that is a shape or a list of paddings. Returns its name.
 static const char *add_list(builder *b, const char *name, int count, const int64_t *values) {
     tensor *t = add_tensor(b, name, 1, &count, NULL);
     const size_t bytes = (size_t)count * sizeof *values;
@@ -198,7 +198,7 @@ static const char *add_list(builder *b, const char *name, int count, const int64
     return t->name;
 }
 
-// "<of>/<what>": no layer has such a name.
+// Writes "<of>/<what>" into dst. No layer has a name with '/'. Returns dst.
 static const char *inner_name(char *dst, const char *of, const char *what) {
     snprintf(dst, NAME_BYTES, "%.*s/%s", LS_NAME_BYTES, of, what);
     return dst;
@@ -206,8 +206,8 @@ static const char *inner_name(char *dst, const char *of, const char *what) {
 
 // --- layers --------------------------------------------------------------------------------------
 
-// The name of the output of layer `index` (-1: the normalised input). As a vector of features, if wanted: where it is a
-// map of 1x1, a node of its own for `reader` flattens it.
+// Returns the name of the output of layer `index` (-1: the normalised input). as_vector: if the output is a map, a node
+// is added that flattens it for `reader`, and its name is returned.
 static const char *value_of(builder *b, int index, int as_vector, const char *reader) {
     const char *name = index < 0 ? "input/normalised" : b->graph->layers[index].name;
     if (!as_vector || (index >= 0 && b->graph->layers[index].flat)) return name;
@@ -226,7 +226,7 @@ static node *add_plain(builder *b, const ls_layer *layer, operator_id op) {
     return add_node(b, op, layer->name, value_of(b, layer->inputs[0], 0, layer->name));
 }
 
-// Rows and columns, `count` of them alternating: 4 for both ends.
+// Adds a list that alternates rows and columns: count 2 for both axes, 4 for both ends of both axes.
 static void add_pair(node *n, const char *name, int count, ls_pair pair) {
     int64_t *ints = n->ints[n->proto.n_attribute];
     add_ints(n, name, count, pair.h);
@@ -258,12 +258,12 @@ static void put_relu(builder *b, const ls_layer *layer) {
     add_plain(b, layer, OP_Relu);
 }
 
-// Without its attribute it is the exact one.
+// Without the attribute `approximate` the operator is the exact gelu.
 static void put_gelu(builder *b, const ls_layer *layer) {
     add_plain(b, layer, OP_Gelu);
 }
 
-// No operator of its own before set 24.
+// ONNX has no operator for silu before set 24, so it is written as x * sigmoid(x).
 static void put_silu(builder *b, const ls_layer *layer) {
     char name[NAME_BYTES];
     const char *input = value_of(b, layer->inputs[0], 0, layer->name);
@@ -275,7 +275,7 @@ static void put_sigmoid(builder *b, const ls_layer *layer) {
     add_plain(b, layer, OP_Sigmoid);
 }
 
-// Of a dimension 0 is the input's, -1 what is left over.
+// shape: 0 keeps the input's dimension; -1 is the dimension that the number of elements leaves.
 static const char *add_reshape(builder *b, const char *name, const char *input, int rank, const int64_t *shape) {
     char shape_name[NAME_BYTES];
     snprintf(shape_name, sizeof shape_name, "%.*s/shape", NAME_BYTES - 8, name);
@@ -284,7 +284,7 @@ static const char *add_reshape(builder *b, const char *name, const char *input, 
     return n->name;
 }
 
-// The layer's parameter number `at` as (C,1,1), joined to `input` by `op`; the last one is the layer itself.
+// Adds a node `name` that computes `input` op the layer's parameter number `at`, reshaped to (C,1,1). Returns its name.
 static const char *add_by_channel(
     builder *b, const ls_layer *layer, int at, operator_id op, const char *name, const char *input) {
     char shaped[NAME_BYTES];
@@ -295,7 +295,8 @@ static const char *add_by_channel(
     return n->name;
 }
 
-// As PyTorch exports it: groups as channels of an instance norm, which readers of ONNX know longer than a group norm.
+// Writes a group norm as PyTorch exports it: as an instance norm whose channels are the groups. Old readers of ONNX
+// know instance norm, but not group norm.
 static void put_groupnorm(builder *b, const ls_layer *layer) {
     const ls_layer_group_norm *l = &layer->attr.groupnorm;
     const ls_chw in = layer->in;
@@ -313,7 +314,7 @@ static void put_groupnorm(builder *b, const ls_layer *layer) {
     add_by_channel(b, layer, 1, OP_Add, layer->name, map);
 }
 
-// Its parameters come in ONNX's order: scale, bias, mean, variance.
+// The layer's parameters already have ONNX's order: scale, bias, mean, variance.
 static void put_batchnorm2d(builder *b, const ls_layer *layer) {
     node *n = add_plain(b, layer, OP_BatchNormalization);
     add_params(b, layer, n);
@@ -350,7 +351,7 @@ static void put_add(builder *b, const ls_layer *layer) {
     add_input(add_node(b, OP_Add, layer->name, first), second);
 }
 
-// A gate that is a vector becomes (C,1,1).
+// Returns the name of an input of a multiply layer. A gate that is a vector is reshaped to (C,1,1).
 static const char *factor_of(builder *b, const ls_layer *layer, int input) {
     const int from = layer->inputs[input], gates = !ls_chw_equal(ls_graph_out(b->graph, from), layer->out);
     if (!gates || !ls_graph_is_flat(b->graph, from)) return value_of(b, from, layer->flat, layer->name);
@@ -367,7 +368,7 @@ static void put_multiply(builder *b, const ls_layer *layer) {
 static void put_concat(builder *b, const ls_layer *layer) {
     const char *inputs[LS_INPUTS_MAX];
     char reader[LS_NAME_BYTES];
-    for (int i = 0; i < layer->input_count; i++) { // each may need a node of its own that flattens it
+    for (int i = 0; i < layer->input_count; i++) { // each input may need its own node that flattens it
         snprintf(reader, sizeof reader, "%.*s/%d", LS_NAME_BYTES - 8, layer->name, i);
         inputs[i] = value_of(b, layer->inputs[i], layer->flat, reader);
     }
@@ -376,7 +377,7 @@ static void put_concat(builder *b, const ls_layer *layer) {
     add_int(n, "axis", 1);
 }
 
-// A pooling of single elements takes every stride-th row and column.
+// A max pooling with a 1x1 window takes every stride-th row and column. Padding then adds the channels of zeros.
 static void put_shortcut(builder *b, const ls_layer *layer) {
     const int before = (layer->out.c - layer->in.c) / 2, after = layer->out.c - layer->in.c - before;
     char taken[NAME_BYTES], pads[NAME_BYTES];
@@ -408,7 +409,7 @@ static void (*const put_layer[LS_LAYER_COUNT])(builder *b, const ls_layer *layer
 #undef X
 };
 
-// input/shifted = input - 255 mean; input/normalised = input/shifted / (255 std).
+// Adds the nodes input/shifted = input - 255 * mean and input/normalised = input/shifted / (255 * std).
 static void put_normalisation(builder *b) {
     const int dims[] = { b->graph->input.c, 1, 1 };
     tensor *mean = add_tensor(b, "input/mean", 3, dims, NULL), *std = add_tensor(b, "input/std", 3, dims, NULL);
@@ -424,7 +425,7 @@ static void put_normalisation(builder *b) {
 
 // --- the whole -----------------------------------------------------------------------------------
 
-// The batch, of any size, and further dimensions as passed.
+// Describes an input or output of the graph. Dimension 0 is a batch of any size; the others are dims[1..rank-1].
 static void describe_value(value_info *v, const char *name, int rank, const int *dims) {
     onnx__value_info_proto__init(&v->proto);
     onnx__type_proto__init(&v->type);
@@ -457,7 +458,7 @@ static int format_of(int operator_set) {
 
 static ls_status pack(const char *path, const Onnx__ModelProto *model) {
     const size_t bytes = onnx__model_proto__get_packed_size(model);
-    if (bytes > INT32_MAX) // a limit of protobuf
+    if (bytes > INT32_MAX) // protobuf's limit for a message
         return ls_fail(LS_USAGE, "%s: would have %zu bytes; an ONNX file has at most %d", path, bytes, INT32_MAX);
     uint8_t *packed;
     LS_TRY(ls_try_new(&packed, bytes, 1, "%s", path));
@@ -517,7 +518,7 @@ static ls_status write_model(const char *path, builder *b) {
     return pack(path, &model);
 }
 
-// An ONNX graph has one space of names for values and parameters.
+// Values and parameters of an ONNX graph must have different names.
 static ls_status check_names(const ls_graph *g) {
     for (int l = 0; l < g->layer_count; l++)
         for (int p = 0; p < g->param_count; p++)
@@ -533,11 +534,11 @@ static ls_status check_names(const ls_graph *g) {
 static void new_builder(const ls_weights_info *info, builder *b) {
     const ls_graph *g = info->graph;
     const size_t layers = (size_t)g->layer_count;
-    size_t nodes = 3 + 7 * layers;                                  // normalisation, output; of group norm seven
-    const size_t tensors = 2 + (size_t)g->param_count + 6 * layers; // normalisation; of group norm six
+    size_t nodes = 3 + 7 * layers; // two of normalisation, one at the output; a group norm has seven
+    const size_t tensors = 2 + (size_t)g->param_count + 6 * layers; // two of normalisation; a group norm has six
     size_t channels = 1;
     for (int l = 0; l < g->layer_count; l++) {
-        nodes += (size_t)g->layers[l].input_count; // each flattened
+        nodes += (size_t)g->layers[l].input_count; // each input may be flattened
         if ((size_t)g->layers[l].in.c > channels) channels = (size_t)g->layers[l].in.c;
     }
     *b = (builder){ .info = info, .graph = g, .operator_set = OPERATOR_SET_MIN };

@@ -1,21 +1,22 @@
-// onnx.h - a network with its weights as an ONNX file, for inference: one node a layer, named like it, parameters named
-// as in the weights file.
+// onnx.h - writes a network with its weights as an ONNX file, for inference. The node that ends a layer has the layer's
+// name; parameters have their names in the weights file.
 //   input    "input", float32 (batch, C, H, W): pixels from 0 to 255, as they are in the picture; any batch size
 //   output   logits, float32 (batch, classes), named after the last layer; softmax of them gives probabilities
-// Normalisation is part of the graph (two nodes, "input/shifted" and "input/normalised"), so that it cannot be forgotten.
-// Batch norm is in inference form, dropout does nothing. The model's metadata has the classes' names ("classes", a JSON
-// list), the data set and what the input is.
+// The graph contains the normalisation (nodes "input/shifted" and "input/normalised"), so that users cannot forget it.
+// Batch norm is in inference form, and dropout does nothing. The model's metadata has the names of the classes
+// ("classes", a JSON list), the data set and a description of the input.
 //
-// Written by protobuf-c from third_party/onnx/onnx.proto; without that library the build works, and export ends with a message.
+// protobuf-c writes the file, with code made from third_party/onnx/onnx.proto. The program can be built without that
+// library; export then ends with a message.
 #ifndef LS_FORMATS_ONNX_H
 #define LS_FORMATS_ONNX_H
 
 #include "formats/weights_metadata.h"
 
-// *operator_set: the lowest one that has the network's operators, 11 at least; the model names this one and the file
-// format that came with it, so that old readers take what they can.
-// LS_STORAGE: a weight is missing, or path cannot be written; LS_USAGE: a layer has no counterpart, or a name that an
-// ONNX file cannot have beside the others; or this program was built without protobuf-c.
+// *operator_set: the operator set that the model names: the lowest set that has the network's operators, at least 11.
+// Old readers can therefore read as many models as possible.
+// LS_STORAGE: a weight is missing, or path cannot be written. LS_USAGE: a layer has the name of a parameter; the file
+// would be larger than protobuf allows; or this program was built without protobuf-c.
 LS_CHECKED ls_status ls_onnx_write(
     const char *path, const ls_weights_info *info, const ls_safetensors *weights, int *operator_set);
 

@@ -12,11 +12,11 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "values are written as they lie in memory");
 
 enum { LENGTH_BYTES = 8, DATA_ALIGN = 64, NAME_MAX_BYTES = 1024 };
-static const uint64_t header_max = 16 << 20;          // some 100 bytes a tensor; the format's own limit is 100 MB
-static const int64_t elements_max = INT64_C(1) << 48; // of one tensor: keeps products and offsets exact in a double
+static const uint64_t header_max = 16 << 20; // a tensor takes about 100 bytes; the format's own limit is 100 MB
+static const int64_t elements_max = INT64_C(1) << 48; // of one tensor, so that sizes and offsets are exact in a double
 static const char metadata_key[] = "__metadata__";
 
-// The first LS_DTYPE_COUNT are those of ls_dtype, in its order.
+// The first LS_DTYPE_COUNT rows are the types of ls_dtype, in its order.
 static const struct {
     const char *name;
     int bytes;
@@ -36,7 +36,7 @@ static const struct {
 enum { DTYPES = sizeof dtypes / sizeof dtypes[0] };
 
 typedef struct {
-    const char *name; // in the JSON tree
+    const char *name; // borrowed from the JSON tree
     int dtype, rank;
     int64_t dim[LS_SAFETENSORS_RANK_MAX];
     uint64_t begin, end; // bytes from the start of the data
@@ -47,12 +47,12 @@ struct ls_safetensors {
     uint64_t data_bytes;
     ls_safetensors_digest digest;
     cJSON *header;
-    entry *entries; // by begin
-    int *by_name;   // indices of entries, in the order of their names
+    entry *entries; // sorted by begin
+    int *by_name;   // indices of entries, sorted by name
     int count;
 };
 
-// "(64, 3, 3, 3)" into dst.
+// Writes a shape such as "(64, 3, 3, 3)" into dst. Returns dst.
 static const char *write_shape(char *dst, size_t bytes, int rank, const int64_t *dim) {
     size_t used = (size_t)snprintf(dst, bytes, "(");
     for (int i = 0; i < rank && used < bytes; i++) {
@@ -240,7 +240,8 @@ static ls_status check_metadata(const ls_safetensors *file, const cJSON *metadat
 static int by_begin(const void *a, const void *b) {
     const entry *x = a, *y = b;
     if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
-    if (x->end != y->end) return x->end < y->end ? -1 : 1; // empty tensors before the one that begins there too
+    if (x->end != y->end)
+        return x->end < y->end ? -1 : 1; // an empty tensor comes before the tensor that begins at the same byte
     return strcmp(x->name, y->name);
 }
 
@@ -249,7 +250,7 @@ static int by_name(const void *a, const void *b, void *entries) {
     return strcmp(of[*(const int *)a].name, of[*(const int *)b].name);
 }
 
-// After the entries have their order.
+// Fills by_name and refuses a name that occurs twice. The entries must be sorted already.
 static ls_status check_names(ls_safetensors *file) {
     for (int i = 0; i < file->count; i++) file->by_name[i] = i;
     if (file->count) qsort_r(file->by_name, (size_t)file->count, sizeof *file->by_name, by_name, file->entries);
@@ -322,7 +323,7 @@ static ls_status read_header(ls_safetensors *file, const ls_input *input, uint64
     return status;
 }
 
-// The data only when the header has shown that they are as long as it promises.
+// Reads the data. It runs after the header has been checked against the length of the data.
 static ls_status read_data(ls_safetensors *file, const ls_input *input, ls_hasher *hasher) {
     LS_TRY(ls_try_new(&file->data, file->data_bytes + 1, 1, "%s", file->path));
     LS_TRY(ls_input_read(input, input->bytes - file->data_bytes, file->data, file->data_bytes));

@@ -1,4 +1,4 @@
-// weights.c - which tensors of a file are a network's, by name and shape.
+// weights.c - finds the tensors of a network in a weights file, by name and shape.
 #include "formats/weights.h"
 
 #include <sys/stat.h>

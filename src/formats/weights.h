@@ -1,5 +1,5 @@
-// weights.h - which tensors of a weights file are a network's: name, type and shape of each parameter and statistic in
-// it, as in PyTorch's state_dict.
+// weights.h - finds the tensors of a network in a weights file. Parameters and statistics have the names, types and
+// shapes of PyTorch's state_dict.
 #ifndef LS_FORMATS_WEIGHTS_H
 #define LS_FORMATS_WEIGHTS_H
 
@@ -8,14 +8,16 @@
 #include "program/session.h"
 
 #define LS_WEIGHTS_EXPECTED "weights: a .safetensors file, or the folder of a run or a checkpoint"
-// The file that a user means by a path: itself, or weights.safetensors of a folder (a run's or a checkpoint's). LS_USAGE: the
-// path is not there, or is something else, as a picture. LS_STORAGE: the folder has no weights.
+// Writes the weights file that a user's path names into path: the path itself, or weights.safetensors in the folder of
+// a run or checkpoint. LS_USAGE: the path does not exist, or is something else, such as a picture. LS_STORAGE: the
+// folder has no weights.
 LS_CHECKED ls_status ls_weights_locate(const char *named, char *path, size_t bytes);
-// Name, type and shape; no data yet.
+// Sets name, type and shape of a tensor from a parameter; data stay NULL.
 void ls_weights_describe(const ls_param *param, ls_safetensors_tensor *tensor);
-// values[p]: of the graph's parameter p, canonical, borrowed from file. All are there, or it fails (LS_STORAGE).
+// Sets values[p] to the canonical values of the graph's parameter p, borrowed from file. LS_STORAGE: the file lacks a
+// parameter.
 LS_CHECKED ls_status ls_weights_find(const ls_safetensors *file, const ls_graph *graph, const float **values);
-// The session's weights are the file's; on failure they are what they were.
+// Sets the session's weights from the file. On failure they do not change.
 LS_CHECKED ls_status ls_weights_load(const ls_safetensors *file, ls_session *session);
 
 #endif

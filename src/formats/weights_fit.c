@@ -11,7 +11,8 @@
 
 typedef enum { SIZE, MEAN, STD, RESIZE, DECODER, NETWORK, FACTS } fact;
 
-// name: also the word of model.override; facts without an option are never refused
+// name: also the word for model.override. option: the option that gives the fact; -1: none, so a difference is never
+// refused.
 static const struct {
     const char *name;
     int option;
@@ -29,7 +30,7 @@ static int numbers_differ(const float *a, int a_count, const float *b, int b_cou
     return differ;
 }
 
-// Both say it, and not the same.
+// Whether both know the fact and their values differ.
 static int differs(fact f, const ls_weights_info *a, const ls_weights_info *b) {
     switch (f) {
     case SIZE:
@@ -62,7 +63,7 @@ static const char *put_value(fact f, const ls_weights_info *info, char text[256]
     return text;
 }
 
-// The option that decides a fact of the data here.
+// Returns the option from which this program takes the fact.
 static int option_of(fact f, const ls_config *cfg) {
     if (f != SIZE || cfg->data_dataset == LS_DATASET_FOLDER || cfg->line[LS_OPTION_data_image_size] < 0)
         return facts[f].option;
@@ -125,7 +126,7 @@ static int compare_classes(const void *a, const void *b) {
     }
 }
 
-// The classes by name, for free().
+// Returns the classes sorted by name, for free().
 static named_class *sort_classes(const ls_weights_info *info) {
     named_class *sorted = ls_new(info->class_count, sizeof *sorted, "names of %d classes", info->class_count);
     for (int k = 0; k < info->class_count; k++) sorted[k] = (named_class){ info->classes[k], k };
@@ -133,7 +134,7 @@ static named_class *sort_classes(const ls_weights_info *info) {
     return sorted;
 }
 
-// A list of names as text. Only the first few names are shown.
+// A list of names as text, of which only the first few are shown.
 typedef struct {
     ls_text_room room;
     int count;
@@ -146,9 +147,9 @@ static void put_name(name_list *list, const char *name) {
 }
 
 typedef struct {
-    int *order; // by class here; of use where nothing is missing or new
+    int *order; // by class here: class of the same name in the file; only valid if no class is missing or new
     int missing_count, new_count;
-    char missing[512], fresh[512]; // names of the file that are not here; names here that are not in the file
+    char missing[512], fresh[512]; // names that only the file has; names that only the data here have
 } class_match;
 
 static void match_classes(const ls_weights_fit_options *o, class_match *m) {
@@ -211,7 +212,8 @@ static ls_status refuse_order(const ls_weights_fit_options *o) {
         o->path, o->graph->path);
 }
 
-// The network's last layers cannot be found. A user with a rule for new tensors has decided which ones they are.
+// The layers with a row for each class cannot be found. If the user has given a rule for new tensors, that rule decides
+// alone. Otherwise the weights are refused.
 static ls_status leave_to_rules(const ls_weights_fit_options *o, ls_weights_fit *fit) {
     if (o->use != LS_WEIGHTS_START || !strstr(o->cfg->model_init_rules, "new ")) return refuse_order(o);
     ls_text_cut(fit->class_note, sizeof fit->class_note,
@@ -233,7 +235,7 @@ static ls_status start_with_others(
     return LS_SUCCESS;
 }
 
-// To predict, the names are the file's in any case.
+// The classes differ. A prediction uses the file's names and gives a note. An evaluation is refused.
 static ls_status use_others(const ls_weights_fit_options *o, const class_match *m, ls_weights_fit *fit) {
     char others[1280];
     put_others(m, others);
@@ -250,10 +252,10 @@ static ls_status use_others(const ls_weights_fit_options *o, const class_match *
         o->path, o->file->class_count, o->here->class_count, others);
 }
 
-// The classes are the same ones. Takes over m->order where it is needed.
+// The classes are the same. Takes over m->order if rows must change places.
 static ls_status use_order(const ls_weights_fit_options *o, class_match *m, ls_weights_fit *fit, int traced) {
     ls_text_room room = { fit->class_note, sizeof fit->class_note };
-    if (o->use == LS_WEIGHTS_PREDICT) return LS_SUCCESS; // names are the file's
+    if (o->use == LS_WEIGHTS_PREDICT) return LS_SUCCESS; // a prediction uses the file's names
     if (is_same_order(m, fit->class_count)) {
         if (strcmp(o->file->dataset, o->here->dataset) != 0 && has_numbers_for_names(o->file))
             ls_text_put(&room, "%s has numbers for names of its classes: those of %s are taken for those of %s",
@@ -354,19 +356,20 @@ void ls_weights_adopt(const ls_weights_info *file, ls_config *cfg) {
         snprintf(cfg->data_image_size, sizeof cfg->data_image_size, "%dx%d", in.h, in.w);
     if (in.c && !cfg->line[LS_OPTION_data_shape])
         snprintf(cfg->data_shape, sizeof cfg->data_shape, "%dx%dx%d", in.c, in.h, in.w);
-    if (ls_failed(ls_config_picture_shape(cfg, &shape))) return; // who opens the data refuses it
+    if (ls_failed(ls_config_picture_shape(cfg, &shape))) return; // opening the data reports the error
     if (file->mean_count == shape.c) adopt_numbers(file->mean, file->mean_count, cfg->data_mean);
     if (file->std_count == shape.c) adopt_numbers(file->std, file->std_count, cfg->data_std);
     if (file->resize != LS_RESIZE_UNKNOWN && !cfg->line[LS_OPTION_data_resize]) cfg->data_resize = file->resize;
     cfg->data_decoder = ls_weights_decoder(file, cfg);
 }
 
-// Where the file does not say it, or the configuration's is to be taken.
+// Whether to take the value here: it is known here, and the file lacks it or model.override names it.
 static int takes_here(const ls_config *cfg, const char *word, int in_file, int is_here) {
     return is_here && (!in_file || ls_config_overrides(cfg, word));
 }
 
-// The network: of the configuration, where there is one, else the file's for pictures of the size here.
+// Gives `file` its network: that of the configuration, or without one the file's own, resized if model.override names
+// image_size.
 static ls_status complete_network(const ls_config *cfg, ls_weights_info *file, ls_weights_info *here) {
     ls_graph *before = file->graph;
     if (here->graph) {

@@ -1,15 +1,20 @@
-// weights_fit.h - the one rule for what a weights file says of itself (weights_metadata.h) beside what a configuration
-// and its data say. All commands that read weights use it:
+// weights_fit.h - decides what to do if a weights file describes itself (weights_metadata.h) in another way than the
+// configuration and its data do. All commands that read weights use it:
 //
-//   use                              picture size, mean, std, resize         same classes, another order   other classes
-//   LS_WEIGHTS_EVALUATE              the file's hold; others are refused     matched by name, a note       refused
-//   LS_WEIGHTS_PREDICT (and export)  the file's hold; others are refused     names are the file's          likewise, a note
-//   LS_WEIGHTS_START (model.init)    the configuration's hold, a note        matched by name, a note       the last layers start
-//                                                                                                          anew, a note
-// Only a value that was given by hand is refused: ls_weights_adopt fills in what the configuration leaves open. Another
-// JPEG decoder gives a note. Another network gives a note, except to start from weights. model.override takes the
-// configuration's values, with a note, and then matches classes by number. Names that differ only in '/' and '_' are
-// equal, because a folder's name has no '/'.
+//   use                              picture size, mean, std, resize        same classes, other order     other classes
+//   LS_WEIGHTS_EVALUATE              the file's; another value is refused   matched by name, with a note  refused
+//   LS_WEIGHTS_PREDICT (and export)  the file's; another value is refused   the file's names              the file's
+//   names,
+//                                                                                                         with a note
+//   LS_WEIGHTS_START (model.init)    the configuration's, with a note       matched by name, with a note  the last
+//   layers start
+//                                                                                                         anew, with a
+//                                                                                                         note
+//
+// Only a value that was given by hand is refused, because ls_weights_adopt fills in the options that the configuration
+// leaves open. Another JPEG decoder gives a note. Another network gives a note, but not with LS_WEIGHTS_START. A fact
+// that model.override names keeps the configuration's value; with model.override = classes, classes are matched by
+// number. Names that differ only in '/' and '_' are equal, because a folder's name has no '/'.
 #ifndef LS_FORMATS_WEIGHTS_FIT_H
 #define LS_FORMATS_WEIGHTS_FIT_H
 
@@ -17,11 +22,11 @@
 
 typedef enum { LS_WEIGHTS_START, LS_WEIGHTS_EVALUATE, LS_WEIGHTS_PREDICT } ls_weights_use;
 
-// All are borrowed for the call.
+// All pointers are borrowed for the call.
 typedef struct {
-    const char *path; // of the file, for messages
-    const ls_weights_info *file, *here;
-    const ls_graph *graph; // the network that takes the weights
+    const char *path;                   // path of the file, for messages
+    const ls_weights_info *file, *here; // facts of the weights file; facts of the configuration and its data
+    const ls_graph *graph;              // the network that takes the weights
     const ls_config *cfg;
     ls_weights_use use;
 } ls_weights_fit_options;
@@ -29,29 +34,29 @@ typedef struct {
 enum { LS_WEIGHTS_NOTE_BYTES = LS_STATUS_TEXT_BYTES };
 
 typedef struct {
-    int class_count;     // here
-    int *order;          // by class here: the file's class of its name; NULL: every class has its place
-    unsigned char *rows; // by parameter: it has a row for each class (class_rows.h)
-    int starts_anew;     // START: parameters with such rows are not taken from the file
-    // Lines for the user; "": nothing. The one of the classes matters where parameters with rows are taken from the
-    // file.
+    int class_count;     // number of classes of the data here
+    int *order;          // by class here: class of the same name in the file; NULL: rows keep their places
+    unsigned char *rows; // by parameter: whether it has a row for each class (class_rows.h)
+    int starts_anew;     // LS_WEIGHTS_START: parameters with rows are not taken from the file
+    // Lines for the user; "": nothing to say. class_note is about the classes.
     char note[LS_WEIGHTS_NOTE_BYTES], class_note[LS_WEIGHTS_NOTE_BYTES];
 } ls_weights_fit;
 
-// Options that the configuration leaves open get the file's values: picture size, mean, std, resize, decoder. Before
-// the data are opened; not to start from weights.
+// Sets the options that the configuration leaves open to the file's values: picture size, mean, std, resize, decoder.
+// Call it before the data are opened, but not with LS_WEIGHTS_START.
 void ls_weights_adopt(const ls_weights_info *file, ls_config *cfg);
-// LS_USAGE: a value given by hand differs. LS_DATA: the classes are others, or cannot be matched.
+// LS_USAGE: a value given by hand differs, or the network's rows of classes cannot be found. LS_DATA: the classes
+// differ.
 LS_CHECKED ls_status ls_weights_fit_new(const ls_weights_fit_options *options, ls_weights_fit **out);
 void ls_weights_fit_free(ls_weights_fit *fit); // NULL is allowed
-// Puts the rows of parameter p, all of its values in canonical layout, into the order of the classes here.
+// Reorders the rows of parameter p to the order of the classes here. values: all its values, in canonical layout.
 LS_CHECKED ls_status ls_weights_fit_arrange(const ls_weights_fit *fit, const ls_graph *graph, int p, float *values);
-// data.decoder for pictures that weights are to see: the one of their training, where the program has it and the
-// configuration leaves it open.
+// Returns the value of data.decoder for pictures that the weights shall classify: LS_DECODER_STB if the configuration
+// says auto and the weights were trained with stb_image, else the configuration's value.
 int ls_weights_decoder(const ls_weights_info *file, const ls_config *cfg);
-// For predict and export: `file` takes from `here` what the file does not say, what model.override names, and the
-// network. LS_USAGE: the network cannot have pictures of the size that is to be taken. LS_STORAGE: it has not as many
-// classes as the file.
+// For predict and export: completes the facts of `file` from `here`: those that the file lacks, those that
+// model.override names, and the network. LS_USAGE: the network cannot take pictures of the overridden size. LS_STORAGE:
+// the network and the weights have different numbers of classes.
 LS_CHECKED ls_status ls_weights_complete(const ls_config *cfg, ls_weights_info *file, ls_weights_info *here);
 
 #endif

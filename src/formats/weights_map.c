@@ -12,7 +12,7 @@
 enum { RULES_MAX = 64, PATTERN_BYTES = 256, NAME_BYTES = 1100 };
 
 typedef struct {
-    char pattern[PATTERN_BYTES], name[PATTERN_BYTES]; // name "": new
+    char pattern[PATTERN_BYTES], name[PATTERN_BYTES]; // name "": a rule "new"
     int used;
 } rule;
 
@@ -22,11 +22,11 @@ typedef struct {
     const ls_graph *graph;
     rule rules[RULES_MAX];
     int rule_count;
-    char **names;                     // by tensor of the file: the network's name for it; NULL: a counter, left out
-    int *takers;                      // by tensor of the file: how many parameters take it
-    const unsigned char *starts_anew; // by parameter; NULL: none
-    int *by_name;                     // tensors of the file that have a name, in the order of their names
-    int named;
+    char **names;                     // by tensor of the file: its name after the rules; NULL: a counter, left out
+    int *takers;                      // by tensor of the file: number of parameters that take it
+    const unsigned char *starts_anew; // by parameter: 1: not taken from the file; NULL: all are taken
+    int *by_name;                     // indices of the file's tensors that have a name here, sorted by it
+    int named;                        // length of by_name
 } search;
 
 // --- rules ------------------------------------------------------------------------------------------
@@ -96,7 +96,7 @@ static int ends_with(const char *text, const char *end) {
     return length >= end_length && strcmp(text + length - end_length, end) == 0;
 }
 
-// Returns what the network calls the file's tensor `name`, for free().
+// Returns the network's name for the file's tensor `name`, for free().
 static char *rename_tensor(search *s, const char *name) {
     char renamed[NAME_BYTES];
     snprintf(renamed, sizeof renamed, "%s", name);
@@ -123,7 +123,7 @@ static ls_status rename_all(search *s) {
         s->by_name[s->named++] = i;
     }
     if (s->named) qsort_r(s->by_name, (size_t)s->named, sizeof *s->by_name, by_new_name, s->names);
-    int first = INT_MAX; // of those whose name an earlier tensor has
+    int first = INT_MAX; // first tensor whose name an earlier tensor has, too
     for (int n = 1; n < s->named; n++) {
         const int i = s->by_name[n - 1], k = s->by_name[n];
         if (k < first && strcmp(s->names[i], s->names[k]) == 0) first = k;
@@ -135,7 +135,7 @@ static ls_status rename_all(search *s) {
         ls_safetensors_name(s->file, other), ls_safetensors_name(s->file, first), s->names[first]);
 }
 
-// The tensor of the file that the network calls `name`; -1: none.
+// Returns the index of the file's tensor that the network calls `name`; -1: not found.
 static int find_renamed(const search *s, const char *name) {
     int low = 0, high = s->named;
     while (low < high) {
@@ -267,7 +267,7 @@ void ls_weights_map_free(ls_weights_map *map) {
     free(map);
 }
 
-// --- what is made of it -------------------------------------------------------------------------------
+// --- uses of a map ------------------------------------------------------------------------------------
 
 void ls_weights_map_values(const ls_weights_map *map, const ls_safetensors *file, int p, float *values) {
     const int64_t count = ls_param_count(&map->graph->params[p].shape);
@@ -302,7 +302,8 @@ static int starts_alike(const char *a, const char *b, size_t length) {
     return strncmp(a, b, length) == 0 && (a[length] == '.' || a[length] == '\0');
 }
 
-// Layers of one first name, as "layer1.*", where all their tensors come from the file.
+// Lists the parameters that come from the file. Parameters with the same first name are listed as "layer1.*" if all of
+// them come from the file.
 static void put_groups(const ls_weights_map *map, ls_text_room *room) {
     const ls_graph *graph = map->graph;
     const char *comma = "";

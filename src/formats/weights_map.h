@@ -1,12 +1,12 @@
-// weights_map.h - which tensors of a weights file a network starts from (model.init), by name, shape and
-// model.init_rules: also a file of another program, or of a network with other classes.
+// weights_map.h - finds the tensors of a weights file from which a network starts (model.init), by name, shape and
+// model.init_rules. The file may come from another program, or belong to a network with other classes.
 //
-// Rules stand between semicolons, of two kinds; a '*' is any run of characters, as short as possible:
-//   fc.* -> head.*   tensors of the file with such names have another one in the network: what stands for the k-th '*' on
-//                    the left takes the place of the k-th on the right. The first rule that matches counts.
-//   new head.*       tensors of the network with such names are made from the seed, whatever the file has
-// Every other tensor of the network has to be in the file, in its shape, of fp32, fp16, bf16 or fp64. What the file has
-// besides is left out, and reported; PyTorch's counters num_batches_tracked are left out without a word.
+// Rules are separated by semicolons. A '*' stands for any run of characters, as short as possible. There are two kinds:
+//   fc.* -> head.*   renames tensors of the file that match the left side. The text of the k-th '*' on the left
+//   replaces the k-th '*' on the right. The first rule that matches counts.
+//   new head.*       makes the matching tensors of the network from the seed, even if the file has them
+// Every other tensor of the network must be in the file, with its shape, as fp32, fp16, bf16 or fp64. Other tensors of
+// the file are left out and reported. PyTorch's counters num_batches_tracked are left out without a report.
 #ifndef LS_FORMATS_WEIGHTS_MAP_H
 #define LS_FORMATS_WEIGHTS_MAP_H
 
@@ -16,24 +16,25 @@
 
 typedef struct ls_weights_map {
     const ls_graph *graph; // borrowed
-    char **source;         // by parameter of the graph: its name in the file; NULL: made from the seed
-    int taken;             // so many come from the file
-    int started_anew;      // so many do not because of starts_anew, and not by a rule
-    char **left;           // names in the file that no parameter takes
+    char **source;         // by the graph's parameter: name of its tensor in the file; NULL: made from the seed
+    int taken;             // number of parameters that come from the file
+    int started_anew;      // number of parameters that are made from the seed because of starts_anew
+    char **left;           // names of the file's tensors that no parameter takes
     int left_count;
 } ls_weights_map;
 
-// path: the file's, for messages. starts_anew: by parameter, 1 where the file's tensor is not taken; NULL: it is.
-// LS_USAGE: a rule is malformed or matches nothing; a tensor that is missing or has another shape or type, with the
-// rule that helps.
+// path: path of the file, for messages. starts_anew: by parameter, 1 if its tensor is not taken from the file; NULL:
+// all are taken. LS_USAGE: a rule is malformed or matches nothing; or a tensor is missing or has another shape or type.
+// The message names a rule that helps.
 LS_CHECKED ls_status ls_weights_map_new(const char *path, const ls_safetensors *file, const ls_graph *graph,
     const char *rules, const unsigned char *starts_anew, ls_weights_map **out);
 void ls_weights_map_free(ls_weights_map *map); // NULL is allowed
-// Values of parameter p, which is taken: canonical, as fp32. file: the one that the map was made of.
+// Writes the canonical values of parameter p, which comes from the file, as fp32. file: the file of ls_weights_map_new.
 void ls_weights_map_values(const ls_weights_map *map, const ls_safetensors *file, int p, float *values);
-// A line for each tensor.
+// Prints a line for each tensor of the network, and for each tensor of the file that is left out.
 void ls_weights_map_print(const ls_weights_map *map, FILE *file);
-// "conv1.*, layer1.*; new: head.weight, head.bias" into dst, cut off where it is longer; returns dst.
+// Writes a text such as "conv1.*, layer1.*; new: head.weight, head.bias" into dst, cut off if it is too long. Returns
+// dst.
 char *ls_weights_map_text(const ls_weights_map *map, char *dst, size_t bytes);
 
 #endif

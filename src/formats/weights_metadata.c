@@ -19,13 +19,13 @@ static const char *const resize_rules[] = { [LS_RESIZE_STRETCH] = "bilinear", [L
 
 // --- writing -------------------------------------------------------------------------------------
 
-// Takes over `text`.
+// Adds an entry. The metadata free `text`.
 static void add(ls_weights_metadata *metadata, const char *key, char *text) {
     metadata->texts[metadata->count] = text;
     metadata->list[metadata->count++] = (ls_metadata_entry){ key, text };
 }
 
-// "0.4914,0.4822,0.4465": digits that read back to the same floats.
+// Returns a text such as "0.4914,0.4822,0.4465", with enough digits to read back the same floats.
 static char *join_numbers(const float *numbers, int count) {
     enum { NUMBER_BYTES = 24 };
     const size_t bytes = (size_t)count * NUMBER_BYTES + 1;
@@ -45,7 +45,7 @@ static char *join_classes(const ls_dataset *dataset) {
     return text;
 }
 
-// The first part of a run says what it began with.
+// Adds the hash of the weights file from which the run began. The run's first part has it.
 static void add_init(ls_weights_metadata *metadata, const cJSON *parts) {
     const char *hash = ls_json_get_text(ls_json_get(cJSON_GetArrayItem(parts, 0), "init"), "hash");
     if (hash) add(metadata, init_key, ls_new_text(hash));
@@ -81,7 +81,8 @@ void ls_weights_metadata_free(ls_weights_metadata *metadata) {
 
 // --- reading -------------------------------------------------------------------------------------
 
-// *count: of numbers; wanted (0: any number, at most `most`). A file without the key has none.
+// Reads the numbers of a key into numbers[0..*count). wanted: the number of values; 0: any number up to MOST. *count
+// stays 0 if the file has no such key.
 static ls_status read_numbers(const char *path, const ls_safetensors *file, const char *key, int positive, int wanted,
     float *numbers, int *count) {
     enum { MOST = (int)(sizeof((ls_weights_info *)0)->mean / sizeof(float)) };
@@ -124,7 +125,7 @@ static ls_status read_classes(const char *path, const ls_safetensors *file, ls_w
     return status;
 }
 
-// How pictures become pixels. Where the training pictures were no files, nothing was resized.
+// Reads decoder and resize rule. Without a decoder the training pictures were not files, so nothing was resized.
 static ls_status read_resize(const char *path, const ls_safetensors *file, ls_weights_info *info) {
     const char *rule = ls_safetensors_metadata(file, resize_key), *decoder = ls_safetensors_metadata(file, decoder_key);
     int resize = LS_RESIZE_STRETCH;
@@ -145,7 +146,8 @@ static ls_status read_network(const char *path, const ls_safetensors *file, ls_w
     if (!network) return LS_SUCCESS;
     snprintf(where, sizeof where, "%s (%s)", path, network_key);
     ls_status status = ls_graph_parse(where, network, &info->graph);
-    if (status.code == LS_USAGE) status.code = LS_STORAGE; // not the user's words here: the file is damaged
+    if (status.code == LS_USAGE)
+        status.code = LS_STORAGE; // the text is not the user's, so a wrong network means a damaged file
     LS_TRY(status);
     info->input = info->graph->input;
     const int channels = info->input.c, most = (int)(sizeof info->mean / sizeof info->mean[0]);
