@@ -1,4 +1,4 @@
-// checkpoint.c - writing and reading a checkpoint's folder; manifest.c has its manifest.
+// checkpoint.c - writes and reads the folder of a checkpoint; manifest.c makes and reads its manifest.
 #include "run/checkpoint.h"
 
 #include <errno.h>
@@ -16,7 +16,8 @@ enum { PATH_BYTES = 2 * LS_TEXT_BYTES };
 
 static const char weights_name[] = "weights.safetensors", state_name[] = "state.safetensors";
 static const char manifest_name[] = "manifest.json";
-static const char *const file_names[] = { manifest_name, weights_name, state_name }; // in the order of removal
+static const char *const file_names[] = { manifest_name, weights_name,
+    state_name }; // ls_checkpoint_remove removes them in this order
 enum { FILES = sizeof file_names / sizeof file_names[0] };
 
 static ls_status join(char path[PATH_BYTES], const char *folder, const char *name) {
@@ -27,7 +28,8 @@ static ls_status join(char path[PATH_BYTES], const char *folder, const char *nam
 
 ls_status ls_checkpoint_remove(const char *path) {
     char file[PATH_BYTES];
-    if (ls_pinned_unlink(path) == 0 || errno == ENOENT) return LS_SUCCESS; // a link: what it leads to is not ours
+    if (ls_pinned_unlink(path) == 0 || errno == ENOENT)
+        return LS_SUCCESS; // a link is removed, but not its target, which is not ours
     for (int i = 0; i < FILES; i++) {
         LS_TRY(join(file, path, file_names[i]));
         if (ls_pinned_unlink(file) != 0 && errno != ENOENT) return ls_fail_io("remove", file, "unlink");
@@ -35,7 +37,7 @@ ls_status ls_checkpoint_remove(const char *path) {
     if (ls_pinned_rmdir(path) == 0 || errno == ENOENT) return LS_SUCCESS;
     for (int i = 0; i < FILES; i++) {
         LS_TRY(join(file, path, file_names[i]));
-        ls_atomic_file_clean(file); // a process was killed while it wrote that
+        ls_atomic_file_clean(file); // a process may have been killed while it wrote the file
     }
     if (ls_pinned_rmdir(path) != 0 && errno != ENOENT) return ls_fail_io("remove", path, "rmdir");
     return LS_SUCCESS;
@@ -43,7 +45,7 @@ ls_status ls_checkpoint_remove(const char *path) {
 
 // --- writing -------------------------------------------------------------------------------------
 
-// The state lies behind the parameters in a snapshot.
+// Writes the tensors file->first to file->end - 1 of the snapshot and sets the file's digest.
 static ls_status write_tensors(
     const char *folder, const ls_snapshot *s, const ls_weights_metadata *metadata, ls_manifest_file *file) {
     char path[PATH_BYTES];
@@ -66,19 +68,19 @@ static ls_status write_files(const char *folder, const ls_snapshot *s, const ls_
     LS_TRY(join(path, folder, manifest_name));
     char *text = ls_manifest_text(s, info, files, 2);
     *bytes += (int64_t)strlen(text);
-    ls_status status = ls_write_file(path, text, strlen(text)); // syncs the folder, too
+    ls_status status = ls_write_file(path, text, strlen(text)); // also syncs the folder
     free(text);
     return status;
 }
 
-// `temporary` takes its place under `path`.
+// Renames `temporary` to `path`. A checkpoint that is there is first renamed to `old`, and removed at the end.
 static ls_status put_in_place(const char *temporary, const char *old, const char *path) {
-    LS_TRY(ls_checkpoint_remove(old)); // of a process that was killed
+    LS_TRY(ls_checkpoint_remove(old)); // a killed process may have left it
     if (ls_path_exists(path) && ls_pinned_rename(path, old) != 0)
         return ls_fail_io("move the damaged one away", path, "rename");
     if (ls_pinned_rename(temporary, path) != 0) return ls_fail_io("finish", path, "rename");
     ls_status removed = ls_checkpoint_remove(old);
-    (void)removed; // the new one is there; the next resume tries again
+    (void)removed; // the new checkpoint is in place; the next resume tries again to remove the old one
     return LS_SUCCESS;
 }
 
@@ -96,11 +98,13 @@ static int holds_state(const ls_checkpoint *c, const ls_snapshot *s) {
     return 1;
 }
 
-// What is at `path` already: *same, the state that is to be written. One of another run is not ours to replace.
+// Sets *same to 1 if the checkpoint at `path` already holds the snapshot. LS_STORAGE: it belongs to another run and
+// must not be replaced.
 static ls_status look_at_place(const char *path, const ls_snapshot *s, const ls_train_info *info, int *same) {
     ls_checkpoint *there = NULL;
     *same = 0;
-    if (!ls_path_exists(path) || ls_failed(ls_checkpoint_read(path, &there))) return LS_SUCCESS; // damaged: gives way
+    if (!ls_path_exists(path) || ls_failed(ls_checkpoint_read(path, &there)))
+        return LS_SUCCESS; // a damaged one is replaced
     int ours = ls_run_identity_owns(&info->run, ls_manifest_run(there->manifest), there->counters.update);
     *same = ours && holds_state(there, s);
     ls_checkpoint_free(there);
@@ -131,18 +135,17 @@ ls_status ls_checkpoint_write(const char *path, const ls_snapshot *snapshot, con
         return ls_fail(LS_STORAGE, "%s: path too long", path);
     int same;
     LS_TRY(look_at_place(path, snapshot, info, &same));
-    if (same)
-        return ls_sync_folder(folder); // the process that put it there may have been killed before its name was synced
+    if (same) return ls_sync_folder(folder); // its writer may have been killed before this
     LS_TRY(ls_make_folders(folder));
-    // Looked at before, so that a full disk is named as one and not met half-way.
+    // Checked first, so that a full disk is reported before anything is written.
     LS_TRY(ls_checkpoint_check_room(folder, path, snapshot, 0, 1));
-    LS_TRY(ls_checkpoint_remove(temporary)); // of a process that was killed
+    LS_TRY(ls_checkpoint_remove(temporary)); // a killed process may have left it
     ls_status status = ls_make_folders(temporary);
     LS_THEN(status, write_files(temporary, snapshot, info, metadata, &written));
     LS_THEN(status, put_in_place(temporary, old, path));
     LS_THEN(status, ls_sync_folder(folder));
     if (ls_failed(status)) {
-        ls_status removed = ls_checkpoint_remove(temporary); // what it takes may be needed by the next attempt
+        ls_status removed = ls_checkpoint_remove(temporary); // the next attempt may need its room
         (void)removed;
     }
     if (bytes) *bytes = written;
@@ -159,7 +162,8 @@ static ls_status read_tensors(const ls_checkpoint *c, const char *name, ls_safet
     return ls_manifest_verify(c->manifest, path, name, *out);
 }
 
-// A folder of checkpoints is searched by names: one that lies is a copy or a mistake, and no place to go on from.
+// Refuses a checkpoint whose name tells another update than its manifest. Checkpoints are found by their names, so a
+// wrong name must be a copy or a mistake.
 static ls_status check_name(const char *path, int64_t update) {
     const char *slash = strrchr(path, '/');
     int64_t promised = ls_checkpoint_update(slash ? slash + 1 : path);
@@ -216,7 +220,7 @@ static int holds(const ls_snapshot *s, int is_state, const char *name) {
     return 0;
 }
 
-// What the snapshot has no place for would be lost without a word.
+// Refuses a checkpoint with a tensor that the snapshot does not have, because the tensor would be lost silently.
 static ls_status check_surplus(const ls_checkpoint *c, const ls_snapshot *s) {
     const ls_safetensors *files[] = { c->weights, c->state };
     for (int f = 0; f < 2; f++) {
@@ -234,7 +238,7 @@ static ls_status check_surplus(const ls_checkpoint *c, const ls_snapshot *s) {
 
 ls_status ls_checkpoint_take(const ls_checkpoint *c, ls_snapshot *s) {
     LS_TRY(check_surplus(c, s));
-    for (int pass = 0; pass < 2; pass++) { // all or nothing
+    for (int pass = 0; pass < 2; pass++) { // the first pass only checks, so that a failure changes nothing
         for (int i = 0; i < s->count; i++) {
             ls_snapshot_tensor *tensor = &s->tensors[i];
             ls_safetensors_tensor wanted = { .name = tensor->name, .rank = tensor->rank };

@@ -70,7 +70,7 @@ static ls_status find(const char *path, ls_checkpoint_list *out) {
 }
 
 ls_status ls_checkpoint_list_find(const char *path, ls_checkpoint_list *out) {
-    char clean[PATH_BYTES]; // without the "/" that a shell puts behind a folder's name
+    char clean[PATH_BYTES]; // without a "/" at its end, which shells append to a folder's name
     *out = (ls_checkpoint_list){ 0 };
     size_t length = strlen(path);
     while (length > 1 && path[length - 1] == '/') length--;

@@ -1,5 +1,5 @@
-// checkpoint_list.h - the checkpoints that a path names: the path itself, or all in the folder, or all in checkpoints/ of
-// a run's folder.
+// checkpoint_list.h - finds the checkpoints that a path names: the path itself, or all checkpoints in it, or all in its
+// folder checkpoints/.
 #ifndef LS_RUN_CHECKPOINT_LIST_H
 #define LS_RUN_CHECKPOINT_LIST_H
 
@@ -8,10 +8,11 @@
 typedef struct {  // owns the paths
     char **paths; // oldest first
     int count;
-    int one; // the path itself is a checkpoint
+    int one; // 1: the path itself is a checkpoint
 } ls_checkpoint_list;
 
-// Whether the folder is a checkpoint: by its manifest or by its name, as a damaged checkpoint may lack its manifest.
+// Sets *is to 1 if the folder has a checkpoint's name or a manifest. The name is enough, because a damaged checkpoint
+// may lack its manifest.
 LS_CHECKED ls_status ls_checkpoint_is(const char *path, int *is);
 // LS_STORAGE: the path is not a checkpoint and contains none.
 LS_CHECKED ls_status ls_checkpoint_list_find(const char *path, ls_checkpoint_list *out);

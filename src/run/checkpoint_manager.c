@@ -18,23 +18,23 @@ enum { PATH_BYTES = 2 * LS_TEXT_BYTES };
 
 typedef struct {
     int64_t update;
-    double accuracy; // of an evaluation after just that update; below 0: there was none
+    double accuracy; // of the evaluation after this update; below 0: there was no evaluation
 } retained;
 
 struct ls_checkpoint_manager {
-    char folder[PATH_BYTES], path[PATH_BYTES]; // path: of the last one that was begun
+    char folder[PATH_BYTES], path[PATH_BYTES]; // path: of the last checkpoint that was begun
     const ls_train_info *info;
     int64_t keep_last, keep_best;
     ls_snapshot *snapshot;
     ls_weights_metadata *metadata;
-    retained *retained; // oldest first
+    retained *retained; // kept checkpoints, oldest first
     int retained_count;
-    int untidy; // an attempt failed, and may have left something that could not be removed either
+    int untidy; // a failed attempt may have left files that could not be removed
     pthread_t thread;
     int started;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    enum { IDLE, WRITING, WRITTEN, CLOSING } state; // under the lock
+    enum { IDLE, WRITING, WRITTEN, CLOSING } state; // guarded by lock
     ls_train_checkpoint event;
     double begun_s;
 };
@@ -73,7 +73,7 @@ void ls_checkpoint_manager_clean(const char *folder) {
             continue;
         if (ls_failed(ls_path_join(path, sizeof path, folder, name))) continue;
         ls_status removed = ls_checkpoint_remove(path);
-        (void)removed; // it is in no way
+        (void)removed; // a folder that cannot be removed does no harm
     }
     closedir(dir);
 }
@@ -90,7 +90,7 @@ ls_status ls_checkpoint_manager_newest(
         status = ls_checkpoint_path(folder, updates[i], path, sizeof path);
         if (ls_failed(status)) break;
         ls_status read = ls_checkpoint_read(path, out);
-        if (read.code == LS_DEVICE) status = read; // no memory: nothing is known of the files
+        if (read.code == LS_DEVICE) status = read; // without memory the checkpoint could not be checked
         if (ls_failed(read) && !ls_failed(status)) damaged(context, read);
     }
     free(updates);
@@ -106,7 +106,7 @@ static double accuracy_of(const ls_train_counters *c) {
 static void add_kept(ls_checkpoint_manager *c, int64_t update, double accuracy) {
     for (int i = 0; i < c->retained_count; i++) {
         if (c->retained[i].update != update) continue;
-        c->retained[i].accuracy = accuracy; // written again
+        c->retained[i].accuracy = accuracy; // the checkpoint was written again
         return;
     }
     int at = c->retained_count;
@@ -116,8 +116,8 @@ static void add_kept(ls_checkpoint_manager *c, int64_t update, double accuracy) 
     c->retained[at] = (retained){ update, accuracy };
 }
 
-// What earlier parts of the run left. A manifest that cannot be read has no accuracy: it goes when its time comes. One
-// of another run is none of ours, and stays.
+// Adds the checkpoints that earlier parts of the run left. One with an unreadable manifest has no accuracy, so it is
+// removed when it is old enough. One of another run is not added, so it is never removed.
 static ls_status find_kept(ls_checkpoint_manager *c) {
     int64_t *updates;
     int count;
@@ -141,18 +141,19 @@ static ls_status find_kept(ls_checkpoint_manager *c) {
     return status;
 }
 
-// Of the first `count`.
+// Whether checkpoint `index` is among the keep_best best of the first `count` checkpoints.
 static int is_among_best(const ls_checkpoint_manager *c, int index, int count) {
     int better = 0;
     if (c->retained[index].accuracy < 0) return 0;
-    for (int i = 0; i < count; i++) // of equal ones the later
+    for (int i = 0; i < count; i++) // of equal ones the later is better
         better += c->retained[i].accuracy > c->retained[index].accuracy ||
                   (i > index && c->retained[i].accuracy == c->retained[index].accuracy);
     return better < c->keep_best;
 }
 
-// `written`, the update just written, counts already; what is newer is damaged, or else the run had gone on from there,
-// and must not push a good one out. One that cannot be removed is tried again next time.
+// Removes the checkpoints that need not be kept, after the checkpoint of update `written` was added. Newer checkpoints
+// are ignored: the run did not continue from them, so they are damaged and must not displace good ones. A checkpoint
+// that cannot be removed is tried again next time.
 static void prune(ls_checkpoint_manager *c, int64_t written) {
     int count = 0;
     while (count < c->retained_count && c->retained[count].update <= written) count++;
@@ -191,7 +192,7 @@ static void *run_writer(void *context) {
         while (c->state != WRITING && c->state != CLOSING) pthread_cond_wait(&c->changed, &c->lock);
         if (c->state == CLOSING) break;
         pthread_mutex_unlock(&c->lock);
-        c->event.status = write_snapshot(c); // the main thread leaves it alone meanwhile
+        c->event.status = write_snapshot(c); // the main thread does not touch event meanwhile
         c->event.seconds = ls_clock_seconds() - c->begun_s;
         pthread_mutex_lock(&c->lock);
         c->state = WRITTEN;
@@ -201,7 +202,8 @@ static void *run_writer(void *context) {
     return NULL;
 }
 
-// Now, and not after the last epoch: the run's weights, and a checkpoint beside those that are there.
+// Checks the disk's room at the start, rather than fail after the last epoch: for the run's weights, and for a
+// checkpoint in addition to the existing ones.
 static ls_status check_room(const ls_checkpoint_manager *c) {
     const int checkpoints = c->info->resumed_at < c->info->updates_planned;
     char run[PATH_BYTES];
@@ -212,7 +214,7 @@ static ls_status check_room(const ls_checkpoint_manager *c) {
     const char *beside = slash ? run : ".";
     if (ls_pinned_stat(beside, &outer) != 0 || ls_pinned_stat(c->folder, &inner) != 0 || outer.st_dev == inner.st_dev)
         return ls_checkpoint_check_room(beside, beside, c->snapshot, 1, checkpoints);
-    LS_TRY(ls_checkpoint_check_room(beside, beside, c->snapshot, 1, 0)); // checkpoints/ is elsewhere
+    LS_TRY(ls_checkpoint_check_room(beside, beside, c->snapshot, 1, 0)); // checkpoints/ is on another file system
     return checkpoints ? ls_checkpoint_check_room(c->folder, c->folder, c->snapshot, 0, 1) : LS_SUCCESS;
 }
 
@@ -271,7 +273,7 @@ void ls_checkpoint_manager_close(ls_checkpoint_manager *c) {
 int64_t ls_checkpoint_manager_best(const ls_checkpoint_manager *c, double *accuracy) {
     int64_t best = -1;
     *accuracy = -1;
-    for (int i = 0; i < c->retained_count; i++) { // of equal ones the later
+    for (int i = 0; i < c->retained_count; i++) { // of equal ones the later wins
         if (c->retained[i].accuracy < 0 || c->retained[i].accuracy < *accuracy) continue;
         best = c->retained[i].update;
         *accuracy = c->retained[i].accuracy;

@@ -16,12 +16,12 @@ struct ls_live_file {
     char *path;
     const char *what;
     ls_status first_failure;
-    char failure_text
-        [LS_STATUS_TEXT_BYTES]; // its own: many failures may follow, in whose ring of texts it would be lost
+    // Text of first_failure. Many failures may follow, and the ring of status texts would lose it.
+    char failure_text[LS_STATUS_TEXT_BYTES];
 };
 
-// What is put goes to the end of the file, whatever happens to it meanwhile (O_APPEND). A pipe would hold training up
-// whenever its reader is slow.
+// Opens the file so that each write goes to its end (O_APPEND), even if another program has cut it. Refuses a pipe,
+// because a slow reader would delay training.
 static ls_status open_stream(const char *path, int how, FILE **out) {
     int fd = ls_pinned_open(path, O_RDWR | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC | how, 0666);
     if (fd < 0) return ls_fail(ls_io_code(errno, LS_STORAGE), "%s: cannot be written: %s", path, strerror(errno));
@@ -46,7 +46,8 @@ ls_status ls_live_file_open(const char *path, int how, const char *what, ls_live
     return LS_SUCCESS;
 }
 
-// Where the file ends by now; below 0: it is no disk file. Not what has been put so far: others may have cut it meanwhile.
+// Returns the file's present length; below 0: it is not a file on a disk. The bytes put so far are not counted instead,
+// because another program may have cut the file.
 static off_t length_of(const ls_live_file *file) {
     struct stat info;
     return fstat(fileno(file->stream), &info) == 0 && S_ISREG(info.st_mode) ? info.st_size : -1;
@@ -60,7 +61,7 @@ ls_status ls_live_file_cut_half_line(const ls_live_file *file) {
     const size_t got =
         end > 0 && fseeko(file->stream, from, SEEK_SET) == 0 ? fread(tail, 1, (size_t)(end - from), file->stream) : 0;
     const char *last = got > 0 ? memrchr(tail, '\n', got) : NULL;
-    const off_t whole = last ? from + (last - tail) + 1 : from; // a line longer than that goes in parts
+    const off_t whole = last ? from + (last - tail) + 1 : from; // of a longer line only this much is cut off
     if (got == (size_t)(end - from) && (whole == end || ftruncate(fileno(file->stream), whole) == 0) &&
         fseeko(file->stream, 0, SEEK_END) == 0)
         return LS_SUCCESS;
@@ -75,11 +76,12 @@ void ls_live_file_fail(ls_live_file *file, ls_status status) {
     file->first_failure = (ls_status){ status.code, file->failure_text };
 }
 
-// What is put next begins where this did (O_APPEND).
+// Removes a partly written piece: cuts the file back to length `whole`, where the next put will begin (O_APPEND).
 static void take_back(const ls_live_file *file, off_t whole) {
     __fpurge(file->stream);
     clearerr(file->stream);
-    if (whole >= 0 && ftruncate(fileno(file->stream), whole) != 0) return; // the first failure says more
+    if (whole >= 0 && ftruncate(fileno(file->stream), whole) != 0)
+        return; // the failure to write is reported, not this one
 }
 
 void ls_live_file_put(ls_live_file *file, const void *data, size_t bytes) {

@@ -16,7 +16,7 @@
 static const char format[] = "lockstep checkpoint";
 static const char hash_member[] = ",\n\t\"manifest_hash\":\t\"", hash_end[] = "\"\n}\n";
 
-// --- counters: one table for writing and reading -------------------------------------------------
+// --- counters: writing and reading use one table -------------------------------------------------
 
 typedef enum { INT64, INT32, REAL } counter_type;
 
@@ -24,7 +24,7 @@ static const struct {
     const char *section, *name;
     counter_type type;
     size_t offset;
-    int optional; // 0 where an earlier version of the program did not write it
+    int optional; // 1: it may be missing, because earlier versions of the program did not write it; it is then 0
 } counters[] = {
 #define COUNTER(section, name, type, field) \
     { section, name, type, offsetof(ls_train_counters, field), 0 }
@@ -199,7 +199,7 @@ char *ls_manifest_text(const ls_snapshot *s, const ls_train_info *info, const ls
 
 // --- reading -------------------------------------------------------------------------------------
 
-// The manifest ends with the hash of all before it.
+// Checks the hash at the end of the manifest, which covers all bytes before it.
 static ls_status check_hash(const char *path, const char *text, size_t bytes) {
     const size_t tail = strlen(hash_member) + 16 + strlen(hash_end);
     const char *at = text + (bytes > tail ? bytes - tail : 0);
@@ -250,7 +250,7 @@ static int hash_is(const cJSON *item, uint64_t hash) {
     return promised && strcmp(promised, text) == 0;
 }
 
-// The first tensor that is not the one of that name that was written, or is not there, or NULL.
+// Returns the name of the first tensor that differs from the manifest or is missing; NULL: all are the same.
 static const char *differing_tensor(const cJSON *tensors, const ls_safetensors *file) {
     int count = ls_safetensors_count(file);
     for (int i = 0; i < count; i++) {
@@ -261,7 +261,7 @@ static const char *differing_tensor(const cJSON *tensors, const ls_safetensors *
         uint64_t hash = ls_hash(tensor.data, elements * ls_dtype_bytes(tensor.dtype));
         if (!hash_is(ls_json_get(tensors, tensor.name), hash)) return ls_safetensors_name(file, i);
     }
-    if (cJSON_GetArraySize(tensors) == count) return NULL; // the names in a file differ
+    if (cJSON_GetArraySize(tensors) == count) return NULL; // no name occurs twice in a file, so none is missing
     const cJSON *item;
     cJSON_ArrayForEach(item, tensors) {
         int found = 0;
@@ -276,7 +276,7 @@ ls_status ls_manifest_check_length(const cJSON *manifest, const char *path, cons
     int64_t bytes = -1;
     const cJSON *entry = file_entry(manifest, name);
     if (!ls_json_whole(ls_json_get(entry, "bytes"), LS_JSON_WHOLE_MAX, &bytes) || ls_pinned_stat(path, &info) != 0)
-        return LS_SUCCESS; // reading fails with what is wrong
+        return LS_SUCCESS; // reading the file reports the error
     if (info.st_size == bytes) return LS_SUCCESS;
     return ls_fail(
         LS_STORAGE, "%s: damaged: %lld bytes, but its manifest says %" PRId64, path, (long long)info.st_size, bytes);
@@ -300,7 +300,7 @@ ls_status ls_manifest_verify(const cJSON *manifest, const char *path, const char
 
 // --- going on from it ----------------------------------------------------------------------------
 
-// What decides which run this is: another value would be another run, not the same one continued.
+// Options that may not change when a run continues: another value would make it another run.
 static const int fixed_options[] = { LS_OPTION_run_seed, LS_OPTION_data_dataset, LS_OPTION_data_shape,
     LS_OPTION_data_classes, LS_OPTION_data_train_samples, LS_OPTION_data_test_samples, LS_OPTION_data_image_size,
     LS_OPTION_data_test_fraction, LS_OPTION_data_validation_fraction, LS_OPTION_data_shuffle, LS_OPTION_data_drop_last,
@@ -318,14 +318,14 @@ static int begins_with_one_of(const char *name, const char *const *beginnings, s
     return 0;
 }
 
-// Options that decide how to go on, not how to train.
+// Options that tell where things are or how to continue a run, not how to train. Their changes are not recorded.
 static int is_no_part_of_the_record(const char *name) {
     static const char *const names[] = { "run.name", "run.resume", "run.adopt", "data.path", "model.file", "model.init",
         "model.override" };
     return begins_with_one_of(name, names, sizeof names / sizeof names[0]);
 }
 
-// What is recorded, and no cause for a warning: it changes neither the run nor its result.
+// Options whose changes are recorded but not reported, because they do not affect the result.
 static int is_free(const char *name) {
     static const char *const rooms[] = { "run.max", "train.max_updates", "checkpoint.", "log.", "data.workers",
         "data.prefetch", "data.loader", "data.cache", "device.", "dist." };
@@ -342,7 +342,7 @@ int ls_manifest_decides(int option) {
     ls_config_value(&defaults, option, &name, unused, sizeof unused);
     static const int more[] = { LS_OPTION_data_path, LS_OPTION_model_init, LS_OPTION_model_init_rules,
         LS_OPTION_model_override, LS_OPTION_train_max_updates,
-        LS_OPTION_device_type }; // another run's, though a run may go on with others
+        LS_OPTION_device_type }; // they affect the result, though a run may continue with other values
     for (size_t i = 0; i < sizeof more / sizeof more[0]; i++)
         if (more[i] == option) return 1;
     return !is_no_part_of_the_record(name) && !is_free(name);
@@ -369,7 +369,8 @@ char *ls_manifest_changes_text(const cJSON *changed, char *dst, size_t bytes) {
     return dst;
 }
 
-// An option that the version which made the manifest may not have had: it did as the default says.
+// Whether a manifest may lack the option, because the version that wrote it did not have it. That version behaved like
+// the option's default.
 static int may_be_missing(int index) {
     return !is_fixed(index) || index == LS_OPTION_data_validation_fraction || index == LS_OPTION_average_kind;
 }
@@ -397,7 +398,7 @@ static ls_status compare_options(const char *path, const cJSON *manifest, const 
     return LS_SUCCESS;
 }
 
-// What became of a set of so many samples before: of as many, fewer or more.
+// Describes the change of a data set from its number of samples before and now.
 static void describe_change(const cJSON *samples, int64_t count, char text[96]) {
     const double before = cJSON_GetNumberValue(samples);
     const long long now = count, missing = before >= (double)now ? (long long)before - now : 0;
@@ -406,7 +407,8 @@ static void describe_change(const cJSON *samples, int64_t count, char text[96]) 
     if (before < (double)now) snprintf(text, 96, "more samples: %lld instead of %.0f", now, before);
 }
 
-// An earlier version of the program did not read what the files of a folder contain.
+// Whether the contents of the data set's files are the same. A manifest of an earlier version has no hash of contents;
+// then the user is warned and the result is 1.
 static int has_content(const char *path, const cJSON *set, const char *what, const ls_dataset_info *facts) {
     const cJSON *before = ls_json_get(set, "content");
     if (!before && facts->content)
@@ -433,7 +435,7 @@ static ls_status compare_set(const char *path, const cJSON *manifest, const char
             : "");
 }
 
-// A folder's val/ may have come or gone.
+// The folder val/ of a data set may have been added or removed since the checkpoint was made.
 static ls_status compare_validation(const char *path, const cJSON *manifest, const ls_train_info *info) {
     const int before = ls_json_get(manifest, "validation_data") != NULL, now = info->val_data != NULL;
     if (before && now) return compare_set(path, manifest, "validation_data", "validation", info, info->val_data);
@@ -445,7 +447,7 @@ static ls_status compare_validation(const char *path, const cJSON *manifest, con
         path, before ? "with" : "without", now ? "some" : "none");
 }
 
-// Earlier versions of the program did not write down the test data.
+// Manifests of earlier versions of the program do not describe the test data.
 static ls_status compare_data(const char *path, const cJSON *manifest, const ls_train_info *info) {
     LS_TRY(compare_set(path, manifest, "data", "training", info, info->train_data));
     LS_TRY(compare_validation(path, manifest, info));
@@ -457,7 +459,7 @@ static ls_status check_cursor(const char *path, const cJSON *manifest, const ls_
     ls_train_counters c;
     LS_TRY(ls_manifest_counters(path, manifest, &c));
     const ls_batches *b = &info->batches;
-    // Divided and not multiplied: an epoch from a file may overflow.
+    // Divides instead of multiplying, because an epoch read from a file may overflow.
     int64_t of_epoch = c.window < b->windows ? c.window * b->global_batch : 0;
     int fits = c.window < b->windows && c.epoch == c.update / b->windows && c.window == c.update % b->windows &&
                c.samples >= of_epoch && (c.samples - of_epoch) / b->samples == c.epoch &&
@@ -481,13 +483,13 @@ static void compare_network(const cJSON *manifest, const ls_train_info *info, cJ
     add_change(changed, "the network", before, now);
 }
 
-// It decides the pixels; earlier versions of the program did not write it down.
+// The decoder affects the pixels. Manifests of earlier versions do not name it.
 static void compare_decoder(const cJSON *manifest, const ls_train_info *info, cJSON *changed) {
     const char *before = cJSON_GetStringValue(member(manifest, "data", "decoder")), *now = info->train_data->decoder;
     if (before && strcmp(before, now) != 0) add_change(changed, "the decoder of pictures", before, now);
 }
 
-// In ordered mode it decides the bits.
+// With run.deterministic the micro-batch affects the bits of the result.
 static void compare_micro_batch(const cJSON *manifest, const ls_train_info *info, cJSON *changed) {
     int64_t micro = 0;
     ls_json_whole(member(manifest, "batches", "micro_batch"), INT32_MAX, &micro);
@@ -498,8 +500,8 @@ static void compare_micro_batch(const cJSON *manifest, const ls_train_info *info
     add_change(changed, "the micro-batch", before, now);
 }
 
-// In ordered mode another processor, GPU, library or algorithm gives other bits; earlier versions did not write it
-// down.
+// Another processor, GPU, library or algorithm gives other bits, which matters with run.deterministic. Manifests of
+// earlier versions do not have this text.
 static void compare_arithmetic(const cJSON *manifest, const ls_train_info *info, cJSON *changed) {
     const char *before = ls_json_get_text(manifest, "arithmetic");
     if (!info->cfg->run_deterministic || !before || strcmp(before, info->arithmetic) == 0) return;

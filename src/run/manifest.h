@@ -1,4 +1,4 @@
-// manifest.h - the text of a checkpoint's manifest: made, read, compared. checkpoint.h describes it.
+// manifest.h - makes, reads and compares the manifest of a checkpoint, which checkpoint.h describes.
 #ifndef LS_RUN_MANIFEST_H
 #define LS_RUN_MANIFEST_H
 
@@ -8,7 +8,7 @@
 
 enum { LS_CHECKPOINT_VERSION = 1 };
 
-typedef struct { // a file of tensors [first, end) of the snapshot
+typedef struct { // a file that holds the tensors first..end-1 of the snapshot
     const char *name;
     int first, end;
     ls_safetensors_digest digest;
@@ -17,25 +17,26 @@ typedef struct { // a file of tensors [first, end) of the snapshot
 // Returns the text of the manifest, for free().
 char *ls_manifest_text(
     const ls_snapshot *snapshot, const ls_train_info *info, const ls_manifest_file *files, int count);
-// Adds the counters to a JSON object as a manifest has them: sections cursor, update, sums, evaluation and steady.
+// Adds the counters to a JSON object as sections of a manifest: cursor, update, sums, evaluation and steady.
 void ls_manifest_add_counters(cJSON *tree, const ls_train_counters *counters);
-// Refuses what is not whole, by its hash, and what another version wrote.
+// Parses a manifest. LS_STORAGE: its hash shows that it is damaged, or another version of the program wrote it.
 LS_CHECKED ls_status ls_manifest_parse(const char *path, const char *text, size_t bytes, cJSON **manifest);
 LS_CHECKED ls_status ls_manifest_counters(const char *path, const cJSON *manifest, ls_train_counters *counters);
-// Before it is read: has the file the length that is in the manifest? One that promises more than memory holds is
-// damaged, too, and an older checkpoint serves.
+// Call before reading a file. Fails if its length differs from the manifest's; the checkpoint is then damaged, and the
+// caller uses an older one. Reading such a file could take more memory than there is.
 LS_CHECKED ls_status ls_manifest_check_length(const cJSON *manifest, const char *path, const char *name);
-// Is this the file of that name that the manifest was written for? Names the tensor that differs.
+// LS_STORAGE: the file that was read is not the one that the manifest describes. The message names the first tensor
+// that differs.
 LS_CHECKED ls_status ls_manifest_verify(
     const cJSON *manifest, const char *path, const char *name, const ls_safetensors *file);
-// The run that it is of; "": an earlier version of the program wrote it, or no run.
+// Returns the identity of the manifest's run; "": no run, or an earlier version of the program wrote the manifest.
 const char *ls_manifest_run(const cJSON *manifest);
-// As ls_checkpoint_suits.
+// See ls_checkpoint_suits.
 LS_CHECKED ls_status ls_manifest_suits(
     const char *path, const cJSON *manifest, const ls_train_info *info, cJSON *changed);
-// Does the option decide what comes out of a run? 0 for how it saves, logs and shares the machine, and for names.
+// Whether the option affects the result of a run. Options about saving, logging, use of the machine and names do not.
 int ls_manifest_decides(int option);
-// Those of the changes that are reported: "train.epochs 5, now 10; ..." into dst, "" for none; returns dst.
+// Writes the changes that are reported to the user into dst: "train.epochs 5, now 10; ..." or "". Returns dst.
 char *ls_manifest_changes_text(const cJSON *changed, char *dst, size_t bytes);
 
 #endif

@@ -17,7 +17,7 @@
 
 struct ls_metrics {
     ls_live_file *file;
-    int64_t update, epoch; // of the last event
+    int64_t update, epoch; // update and epoch of the last event
     double started, seconds_before;
     int ranks;
 };
@@ -31,11 +31,11 @@ static cJSON *new_event(const ls_metrics *metrics, const char *name) {
     return event;
 }
 
-// Takes event.
+// Frees the event.
 void ls_metrics_put(ls_metrics *metrics, cJSON *event) {
     char *text = ls_json_text(event, 0);
     const size_t length = strlen(text);
-    text[length] = '\n'; // in the place of its terminator
+    text[length] = '\n'; // replaces the terminating 0
     ls_live_file_put(metrics->file, text, length + 1);
     cJSON_free(text);
     cJSON_Delete(event);
@@ -94,7 +94,7 @@ static void put_start(ls_metrics *metrics, const ls_train_info *info) {
 ls_status ls_metrics_open(const char *path, int append, const ls_train_info *info, ls_metrics **out) {
     ls_live_file *file = NULL;
     ls_status status = ls_live_file_open(path, append ? 0 : O_TRUNC, "a line", &file);
-    // A process that was killed may have left half a line: without it the file is JSON lines again.
+    // A killed process may have left half a line. Without it the file is valid JSON lines again.
     if (append) LS_THEN(status, ls_live_file_cut_half_line(file));
     if (ls_failed(status)) {
         if (file) ls_keep_first(&status, ls_live_file_close(file));
@@ -132,7 +132,7 @@ static void add_gpus(cJSON *event, const ls_gpu_sample *gpus, int ranks) {
     }
 }
 
-// Seconds, to the microsecond.
+// Appends seconds, rounded to the microsecond.
 static void add_seconds(cJSON *list, double seconds) {
     ls_json_append(list, cJSON_CreateNumber(1e-6 * round(1e6 * seconds)));
 }
@@ -205,7 +205,7 @@ static void on_checkpoint(void *context, const ls_train_checkpoint *c) {
     ls_json_add_real(event, "held_seconds", c->held_seconds);
     ls_json_add_real(event, "seconds", c->seconds);
     ls_metrics_put(metrics, event);
-    metrics->update = update; // training has gone on meanwhile
+    metrics->update = update; // the checkpoint is of an earlier update than training has reached
     metrics->epoch = epoch;
 }
 
@@ -213,7 +213,7 @@ ls_train_observer ls_metrics_observer(ls_metrics *metrics) {
     return (ls_train_observer){ metrics, on_progress, on_evaluated, on_warning, on_checkpoint };
 }
 
-// There is no other place to report it.
+// Adds a warning if lines on standard error were lost. The metrics are the only place left to report it.
 static void put_lost_lines(ls_metrics *metrics) {
     char text[256];
     if (!ls_log_lost()) return;
@@ -249,7 +249,7 @@ int ls_metrics_begins(const char *path) {
     return begins;
 }
 
-// Line by line; of a long one its beginning is enough.
+// Reads the file line by line. The beginning of a long line is enough.
 static void find_last_checkpoint(FILE *file, int64_t *update) {
     char text[128];
     size_t length = strlen(checkpoint_line);
@@ -263,7 +263,7 @@ ls_status ls_metrics_last_checkpoint(const char *path, int64_t *update) {
     *update = -1;
     int there = ls_pinned_stat(path, &info) == 0;
     if (there ? !S_ISREG(info.st_mode) : errno == ENOENT)
-        return LS_SUCCESS; // opening it to write fails with what is wrong
+        return LS_SUCCESS; // opening the file for writing reports the error
     LS_TRY(ls_input_open(path, &input));
     FILE *file = fdopen(input.fd, "r");
     if (!file) ls_out_of_memory(0, "reading %s", path);

@@ -14,13 +14,13 @@ typedef struct {
     int64_t rows;
     int columns;
     char **names;
-    const cJSON **values; // of the row
+    const cJSON **values; // by column: value in the present row
     int *slots;           // by the hash of a name: its column + 1; 0: free
 } table;
 
 // --- columns -------------------------------------------------------------------------------------
 
-// The slot where the name is, or belongs. *column: -1 where there is none.
+// Returns the slot that holds the name, or the free slot where it belongs. *column: its column, or -1.
 static int *find(const table *t, const char *name, int *column) {
     for (size_t at = (size_t)ls_hash(name, strlen(name)) % SLOTS;; at = (at + 1) % SLOTS) {
         *column = t->slots[at] - 1;
@@ -55,7 +55,7 @@ static ls_status visit(table *t, const cJSON *holder, const char *prefix, visito
     for (const cJSON *item = holder->child; item; item = item->next) {
         const int length = item->string ? snprintf(name, sizeof name, "%s%s", prefix, item->string)
                                         : snprintf(name, sizeof name, "%s%d", prefix, index++);
-        if ((size_t)length + 1 >= sizeof name) continue; // no field of a run's
+        if ((size_t)length + 1 >= sizeof name) continue; // too long for a field of metrics.jsonl
         if (!*prefix && (strcmp(name, "event") == 0 || strcmp(name, "part") == 0)) continue;
         if (!cJSON_IsObject(item) && !cJSON_IsArray(item)) {
             LS_TRY(take(t, name, item));

@@ -12,7 +12,8 @@ struct ls_metrics_reader {
     char path[PATH_BYTES];
     ls_input input;
     ls_metrics_state state;
-    // Of each start, the update that it goes on from; then the lowest one of it and those after it.
+    // By start event: the update from which it continues. find_parts then lowers it to the lowest one of it and all
+    // later starts.
     int64_t *resumed_at;
     int64_t starts;
     char *line;
@@ -22,13 +23,13 @@ struct ls_metrics_reader {
 
 // --- lines ---------------------------------------------------------------------------------------
 
-// A look at the file from its beginning.
+// A position in the file; reading starts at its beginning.
 typedef struct {
     ls_metrics_reader *reader;
-    size_t offset;     // of the file, behind the block
-    size_t at, filled; // of the block
-    size_t length;     // of the line
-    int64_t number;    // of the line
+    size_t offset;     // bytes of the file that were read into blocks so far
+    size_t at, filled; // position in the block; length of the block
+    size_t length;     // length of the present line
+    int64_t number;    // number of the present line
     int too_long;
 } cursor;
 
@@ -50,7 +51,8 @@ static void append(cursor *c, const char *from, size_t bytes) {
     c->length += bytes;
 }
 
-// The next line into reader->line, without its end. *there: 0 at the end of the file, where state.cut says what is left.
+// Reads the next line into reader->line, without '\n'. *there becomes 0 at the end of the file; state.cut is then the
+// number of an unfinished last line.
 static ls_status next_line(cursor *c, int *there) {
     c->length = 0;
     c->too_long = 0;
@@ -72,7 +74,7 @@ static ls_status next_line(cursor *c, int *there) {
 
 // --- events --------------------------------------------------------------------------------------
 
-// NULL: the line is no event. *line borrows from the tree.
+// Parses the present line. Returns the JSON tree, from which *line borrows, or NULL if the line is not an event.
 static cJSON *parse(const cursor *c, ls_metrics_line *line) {
     const char *text = c->reader->line, *end = NULL;
     cJSON *tree = c->too_long ? NULL : cJSON_ParseWithLengthOpts(text, c->length, &end, 0);
@@ -89,7 +91,7 @@ static cJSON *parse(const cursor *c, ls_metrics_line *line) {
     return NULL;
 }
 
-// Calls take for each event, and counts anew.
+// Calls `take` for each event and counts the lines anew.
 static ls_status each(
     ls_metrics_reader *r, ls_status (*take)(void *context, const ls_metrics_line *line), void *context) {
     cursor c = { .reader = r };
@@ -120,7 +122,7 @@ static ls_status note_start(void *context, const ls_metrics_line *line) {
     ls_metrics_reader *r = context;
     if (strcmp(line->kind, "start") != 0) return LS_SUCCESS;
     r->resumed_at = ls_grow(r->resumed_at, r->starts, sizeof *r->resumed_at, "%s", r->path);
-    // Without it, the part begins at the run's start.
+    // Without this member the part begins at update 0.
     if (!ls_json_whole(ls_json_get(line->json, "resumed_at_update"), LS_JSON_WHOLE_MAX, &r->resumed_at[r->starts]))
         r->resumed_at[r->starts] = 0;
     r->starts++;

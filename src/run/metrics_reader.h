@@ -1,8 +1,8 @@
-// metrics_reader.h - metrics.jsonl, event by event: of a run that has ended, was killed, or is writing it now.
+// metrics_reader.h - reads metrics.jsonl event by event. The run may have ended, been killed, or still be writing.
 //
-// A line that is no event is left out and counted; so is what stands behind the last line's end. What is appended after
-// opening is not looked at. Of a run that goes on from a checkpoint, what was done after it before is done again: `redone` says
-// so of the earlier event.
+// A line that is not an event is skipped and counted; so is an unfinished last line. Lines that are appended after
+// opening are not read. If a run continued from a checkpoint, the updates after that checkpoint were done again; the
+// earlier events of these updates have `redone` set.
 #ifndef LS_RUN_METRICS_READER_H
 #define LS_RUN_METRICS_READER_H
 
@@ -18,25 +18,26 @@ typedef struct {
     int64_t line;      // from 1
     int64_t update, epoch;
     double time;
-    int64_t part; // which start it follows, from 1; 0: before any
-    int redone;   // a later part has done this update, too
+    int64_t part; // number of the last start event before it, from 1; 0: there is no start before it
+    int redone;   // a later part has done this update again
 } ls_metrics_line;
 
 typedef struct {
-    int64_t events;                  // lines that are
-    int64_t damaged;                 // lines that are not
-    int64_t named[LS_METRICS_NAMED]; // the numbers of the first of them
-    int64_t cut;                     // number of a last line without its end; 0: there is none
+    int64_t events;                  // number of lines that are events
+    int64_t damaged;                 // number of lines that are not events
+    int64_t named[LS_METRICS_NAMED]; // line numbers of the first damaged lines
+    int64_t cut;                     // line number of an unfinished last line; 0: the file ends with a whole line
 } ls_metrics_state;
 
 typedef struct ls_metrics_reader ls_metrics_reader;
 
-// path: the file, or a run's folder. LS_STORAGE: it cannot be read, or holds no event.
+// path: the file, or the folder of a run. LS_STORAGE: the file cannot be read, or has no event.
 LS_CHECKED ls_status ls_metrics_reader_open(const char *path, ls_metrics_reader **out);
-// Calls take for each event, in the order of the file, until one fails. May be called again. LS_STORAGE: as open.
+// Calls `take` for each event in the order of the file, until a call fails. May be called more than once. LS_STORAGE:
+// the file cannot be read.
 LS_CHECKED ls_status ls_metrics_reader_each(
     ls_metrics_reader *reader, ls_status (*take)(void *context, const ls_metrics_line *line), void *context);
-const char *ls_metrics_reader_path(const ls_metrics_reader *reader); // of the file
+const char *ls_metrics_reader_path(const ls_metrics_reader *reader); // path of the file itself
 const ls_metrics_state *ls_metrics_reader_state(const ls_metrics_reader *reader);
 void ls_metrics_reader_close(ls_metrics_reader *reader);
 

@@ -21,7 +21,7 @@
 
 enum { NUMBERS_MAX = 100000 };
 
-static const double LOCK_SECONDS = 10; // a process that was killed a moment ago may still hold it
+static const double LOCK_SECONDS = 10; // a process that was just killed may still hold the lock
 static const char run_file[] = "run.json", config_file[] = "config.ini", network_file[] = "network.ini";
 static const char metrics_file[] = "metrics.jsonl", summary_file[] = "summary.json";
 static const char evaluation_file[] = "evaluation.json";
@@ -37,10 +37,10 @@ ls_status ls_run_folder_file(const ls_run_folder *folder, const char *name, char
 
 typedef struct {
     enum { NOTHING, A_RUN, CHECKPOINTS, FOREIGN } kind;
-    const char *name; // the file that shows it
+    const char *name; // file or folder that shows the kind
 } content;
 
-// Also a link to what is not there.
+// Sets *there to 1 if the name exists, even if it is a link whose target is missing.
 static ls_status is_there(const ls_run_folder *folder, const char *name, int *there) {
     char path[LS_TEXT_BYTES];
     struct stat info;
@@ -51,7 +51,7 @@ static ls_status is_there(const ls_run_folder *folder, const char *name, int *th
         folder->path, name, strerror(errno));
 }
 
-// Sets run, where there is one, and earlier.
+// Looks for a run in the folder; sets folder->run and folder->earlier.
 static ls_status look_for_run(ls_run_folder *folder, content *found) {
     char path[LS_TEXT_BYTES];
     int known, there;
@@ -121,7 +121,7 @@ static ls_status refuse_to_go_on(const ls_run_folder *folder, const content *fou
         found->kind == FOREIGN ? " was written by no run)" : "");
 }
 
-// Under the lock: is it what run.resume allows?
+// Checks, while holding the lock, that the folder's content suits run.resume.
 static ls_status check_content(const ls_config *cfg, ls_run_folder *folder) {
     content found;
     int resume = cfg->run_resume;
@@ -143,9 +143,9 @@ static int holds_run(ls_run_folder *folder) {
     return !ls_failed(find_content(folder, &found)) && found.kind == A_RUN;
 }
 
-// --- which one -----------------------------------------------------------------------------------
+// --- the choice of the folder --------------------------------------------------------------------
 
-// A name given by the user: made if missing, unless a run must be there.
+// Takes a folder that the user has named. It is made if it is missing, unless it must hold a run.
 static ls_status take_named(const ls_run_folder *folder, int resume) {
     struct stat info;
     int there = ls_pinned_stat(folder->path, &info) == 0;
@@ -155,7 +155,7 @@ static ls_status take_named(const ls_run_folder *folder, int resume) {
     return ls_make_folders(folder->path);
 }
 
-// Without '/', that a name below runs/ stays below it.
+// Refuses a name with '/', because the folder must lie directly in runs/.
 static ls_status check_name(const char *name) {
     if (strchr(name, '/') || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
         return ls_fail(LS_USAGE,
@@ -164,7 +164,7 @@ static ls_status check_name(const char *name) {
     return LS_SUCCESS;
 }
 
-// The configuration's name without folder and ending.
+// Writes the name of the configuration file without folder and ending into base.
 static void base_name(const char *file, char base[LS_TEXT_BYTES]) {
     const char *slash = strrchr(file, '/');
     snprintf(base, LS_TEXT_BYTES, "%s", slash ? slash + 1 : file);
@@ -180,7 +180,8 @@ static ls_status number_path(const char *file, int number, ls_run_folder *folder
     return ls_fail(LS_USAGE, "%s: name too long for a run folder; use --run-dir", file);
 }
 
-// runs/<base>-001, -002, ...: mkdir decides, so that runs started together get different numbers.
+// Makes the first of runs/<base>-001, -002, ... that is free. Whether it is free is decided by mkdir, so that runs
+// started at the same time get different numbers.
 static ls_status take_numbered(const char *file, ls_run_folder *folder) {
     LS_TRY(ls_make_folders("runs"));
     for (int number = 1; number < NUMBERS_MAX; number++) {
@@ -193,7 +194,7 @@ static ls_status take_numbered(const char *file, ls_run_folder *folder) {
     return ls_fail(LS_STORAGE, "runs/%s-NNN: all numbers up to %d are taken; use --run-dir", file, NUMBERS_MAX - 1);
 }
 
-// The highest runs/<base>-NNN that holds a run; 0: none does.
+// Finds the highest NNN for which runs/<base>-NNN holds a run; 0: there is no such folder.
 static ls_status highest_number(const char *file, int *highest) {
     char base[LS_TEXT_BYTES];
     base_name(file, base);
@@ -214,7 +215,7 @@ static ls_status highest_number(const char *file, int *highest) {
     return LS_SUCCESS;
 }
 
-// config.ini in the folder of a run: that run is meant.
+// Whether the configuration is the config.ini of a run's folder. folder->path becomes that folder.
 static int lies_in_run(const ls_config *cfg, ls_run_folder *folder) {
     const char *slash = strrchr(cfg->file, '/');
     snprintf(folder->path, sizeof folder->path, "%s", cfg->folder[0] ? cfg->folder : ".");
@@ -242,7 +243,8 @@ static ls_status choose(const ls_config *cfg, const char *run_dir, ls_run_folder
 
 // --- the lock ------------------------------------------------------------------------------------
 
-// Held until the process ends. Where the file system has no locks, nothing is lost but this check.
+// Locks the folder until it is closed. On a file system without locks the run works, but is not protected against a
+// second process.
 static ls_status lock(ls_run_folder *folder) {
     folder->lock = ls_pinned_open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     if (folder->lock < 0)
@@ -280,7 +282,8 @@ void ls_run_folder_close(ls_run_folder *folder) {
     folder->lock = -1;
 }
 
-// Before anything is written into it, so that the message names the folder and not some file of ours.
+// Checks that the folder is writable before anything is written, so that the message names the folder and not a file in
+// it.
 static ls_status check_writable(const ls_run_folder *folder) {
     if (ls_pinned_access(folder->path, W_OK | X_OK) == 0) return LS_SUCCESS;
     return ls_fail(ls_io_code(errno, LS_STORAGE), "run folder %s: not writable: %s; choose another by --run-dir",
@@ -311,7 +314,8 @@ static ls_status compare_text(const char *path, const char *text, size_t bytes, 
     return LS_SUCCESS;
 }
 
-// The file that this process reads stays, by whatever name it goes.
+// Writes a text file of the folder. The file `input`, which this process reads, is never replaced, even if it has
+// another path. A file with the same text is not written again.
 static ls_status put_text(
     const ls_run_folder *folder, const char *name, const char *input, const char *text, size_t bytes) {
     char path[LS_TEXT_BYTES];
@@ -358,7 +362,7 @@ static ls_status put_run(const ls_run_folder *folder, const ls_run_identity *run
     return ls_run_identity_write(path, run);
 }
 
-// Also where --quiet prints nothing else: the run is not what its command line alone describes.
+// Reports changed options, even with --quiet, because the command line alone does not describe the run.
 static void report_changes(const ls_run_folder *folder, const ls_train_info *info) {
     const cJSON *part = cJSON_GetArrayItem(info->parts, cJSON_GetArraySize(info->parts) - 1);
     char text[LS_STATUS_TEXT_BYTES / 2];
@@ -376,7 +380,7 @@ static ls_status take_away(const ls_run_folder *folder, const char *name) {
     return ls_fail(ls_io_code(errno, LS_STORAGE), "%s: unlink: %s", path, strerror(errno));
 }
 
-// Half-written files of processes that were killed.
+// Removes partly written files of killed processes.
 static ls_status clean(const ls_run_folder *folder) {
     char path[LS_TEXT_BYTES];
     for (size_t i = 0; i < sizeof all_files / sizeof all_files[0]; i++) {
@@ -391,7 +395,7 @@ static ls_status clean(const ls_run_folder *folder) {
 ls_status ls_run_folder_config(const ls_config *cfg, ls_config *effective) {
     *effective = *cfg;
     snprintf(effective->model_file, sizeof effective->model_file, "%s", network_file);
-    effective->run_resume = LS_RESUME_OFF; // it repeats the run; to go on takes --resume
+    effective->run_resume = LS_RESUME_OFF; // the file repeats the run; --resume continues it
     effective->run_adopt = 0;
     LS_TRY(absolute_path(cfg, LS_OPTION_data_path, effective->data_path));
     return absolute_path(cfg, LS_OPTION_model_init, effective->model_init);
@@ -401,9 +405,9 @@ ls_status ls_run_folder_begin(const ls_run_folder *folder, const ls_train_info *
     ls_config effective;
     LS_TRY(ls_run_folder_config(info->cfg, &effective));
     report_changes(folder, info);
-    LS_TRY(put_run(folder, &info->run)); // first: what comes then is a run's
+    LS_TRY(put_run(folder, &info->run)); // first, so that the other files belong to a run
     LS_TRY(clean(folder));
-    LS_TRY(take_away(folder, summary_file)); // first: it says that the run is complete
+    LS_TRY(take_away(folder, summary_file)); // early, because it says that the run is complete
     LS_TRY(take_away(folder, evaluation_file));
     LS_TRY(put_text(folder, network_file, info->graph->path, info->graph->text, strlen(info->graph->text)));
     return put_config(folder, info, &effective);

@@ -1,13 +1,14 @@
-// run_folder.h - the folder of one run: run.json, config.ini, network.ini, metrics.jsonl, evaluation.json, summary.json,
-// weights.safetensors, checkpoints/.
+// run_folder.h - the folder of one run: run.json, config.ini, network.ini, metrics.jsonl, evaluation.json,
+// summary.json, weights.safetensors, checkpoints/.
 //
-// Rank 0 alone makes and writes it. A folder is a run's by its run.json (run_identity.h); of earlier versions of the
-// program by a metrics.jsonl that begins with a start. What no run has written is never replaced, and neither is the
-// configuration that this process reads; two processes never use one folder at the same time.
+// Only rank 0 makes and writes it. A folder belongs to a run if it has a run.json (run_identity.h), or for earlier
+// versions of the program a metrics.jsonl that begins with a start event. Files that no run has written are never
+// replaced, and neither is the configuration that this process reads. Two processes never use one folder at the same
+// time.
 //
-// Opening takes the lock, then looks, and writes nothing. Only when everything is accepted, on all ranks, the run begins
-// or goes on: what is refused leaves every byte as it was. A folder that is moved or replaced during the run keeps what
-// belongs to it: all of it is written through the folder itself (base/pinned_folder.h), wherever that is by now.
+// Opening locks the folder and reads it, but writes nothing into it. The run begins or continues only after all ranks
+// have accepted everything, so a refused run leaves every byte unchanged. All files are written through the open folder
+// (base/pinned_folder.h), so they reach it even if it is moved or replaced during the run.
 #ifndef LS_RUN_RUN_FOLDER_H
 #define LS_RUN_RUN_FOLDER_H
 
@@ -18,39 +19,41 @@
 
 typedef struct {
     char path[LS_TEXT_BYTES];
-    ls_run_identity run; // its own, or a fresh one
-    int holds_run;       // of an earlier process, with which this one goes on
-    int earlier;         // that run is of a version of the program that knew no identities
-    int lock;            // descriptor of the folder, which is held; -1: none
+    ls_run_identity run; // identity of the run in the folder, or a new one
+    int holds_run;       // the folder holds a run that this process continues
+    int earlier;         // the run was made by a version of the program without identities
+    int lock;            // descriptor that holds the lock of the folder; -1: not locked
 } ls_run_folder;
 
-// Which folder: run_dir if set (from --run-dir), else runs/<run.name>, else runs/<name of the configuration
-// file>-NNN. To start a run (run.resume = off) it must hold none, nor a file that a run would replace, and NNN is the
-// next free number. To go on (must) it must hold one, and NNN is the highest that does; a configuration that lies in a
-// run's folder (its config.ini) means that folder. auto: goes on where there is a run, else starts one. Where only
-// checkpoints are there, run.adopt = true goes on from them, as a run of its own.
-// LS_USAGE: the folder holds what is not to be gone on with, or no run to go on with, is in use, or its name is no
-// folder's; LS_STORAGE: it cannot be made, read or written.
+// Chooses the folder: run_dir if set (from --run-dir), else runs/<run.name>, else runs/<name of the configuration
+// file>-NNN.
+// run.resume = off starts a run: the folder must hold neither a run nor a file that a run would replace; NNN is the
+// next free number. must continues a run: the folder must hold one; NNN is the highest number that does. If the
+// configuration is the config.ini of a run's folder, that folder is meant. auto continues a run if there is one and
+// else starts one. With run.adopt = true, a folder that has only checkpoints is continued as a new run.
+// LS_USAGE: the folder holds files that do not suit run.resume, or is in use, or its name is not valid. LS_STORAGE: it
+// cannot be made, read or written.
 LS_CHECKED ls_status ls_run_folder_open(const ls_config *cfg, const char *run_dir, ls_run_folder *out);
-// At the end, when all is written: does the path still lead to the folder? LS_STORAGE names where the results are.
+// Call at the end of the run. LS_STORAGE: the path does not lead to the folder any more; the message tells where the
+// results are.
 LS_CHECKED ls_status ls_run_folder_check(const ls_run_folder *folder);
 void ls_run_folder_close(ls_run_folder *folder);
-// A file of the folder: "DIR/name" into dst.
+// Writes the path of a file in the folder, "DIR/name", into dst.
 LS_CHECKED ls_status ls_run_folder_file(const ls_run_folder *folder, const char *name, char *dst, size_t bytes);
 
-// How far the run has come, by what an earlier process left.
+// The progress of the run, from the files of earlier processes.
 typedef struct {
-    int64_t checkpoint; // the last one that metrics.jsonl names; -1: none
-    int64_t summary;    // updates of the summary, whose run was complete; -1: there is none
+    int64_t checkpoint; // update of the last checkpoint in metrics.jsonl; -1: it names no checkpoint
+    int64_t summary;    // updates in summary.json, which shows that the run was complete; -1: there is no such file
 } ls_run_record;
 LS_CHECKED ls_status ls_run_folder_record(const ls_run_folder *folder, ls_run_record *record);
 
-// Everything is accepted: the folder is this run's. Writes run.json, network.ini (which config.ini names) and config.ini
-// (effective; paths in it made absolute; a head that names the ranks it led to), so that `train DIR/config.ini` repeats
-// the run from any place; takes away the summary of a run that has more to do now, and what killed processes left
-// half-written.
+// Call after everything is accepted. Writes run.json, network.ini and config.ini, so that `train DIR/config.ini`
+// repeats the run from any place. config.ini has all options, names network.ini, has absolute paths, and lists the
+// parts of the run in comments at its head. Removes the summary and evaluation of an earlier process, and partly
+// written files of killed processes.
 LS_CHECKED ls_status ls_run_folder_begin(const ls_run_folder *folder, const ls_train_info *info);
-// The configuration as that config.ini has it.
+// Makes the configuration that ls_run_folder_begin writes to config.ini.
 LS_CHECKED ls_status ls_run_folder_config(const ls_config *cfg, ls_config *effective);
 
 #endif

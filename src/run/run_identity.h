@@ -1,8 +1,8 @@
-// run_identity.h - which run a file is of: 128 random bits, drawn when the run is first started.
+// run_identity.h - the identity of a run: 128 random bits, drawn when the run is first started.
 //
-// They are in RUN/run.json, by which a run's folder is recognised, in every checkpoint's manifest, in metrics.jsonl and
-// in summary.json. They decide nothing that is computed, and no two runs are compared by them; but a checkpoint of
-// another run is neither gone on from nor retained, counted or removed as one's own.
+// A run's folder has it in run.json, by which such a folder is recognised. Every checkpoint's manifest, metrics.jsonl
+// and summary.json have it, too. No computed value depends on it, and no two runs are compared by it. But a run neither
+// continues from a checkpoint of another run, nor counts or removes it as its own.
 #ifndef LS_RUN_RUN_IDENTITY_H
 #define LS_RUN_RUN_IDENTITY_H
 
@@ -13,26 +13,28 @@
 enum { LS_RUN_ID_BYTES = 33, LS_RUN_ADOPTED_MAX = 16 };
 
 typedef struct {
-    char id[LS_RUN_ID_BYTES]; // 32 hex digits; "": of no run (a trainer without a folder)
+    char id[LS_RUN_ID_BYTES]; // 32 hex digits; "": the trainer has no folder, so it is not a run
     struct {
-        char id[LS_RUN_ID_BYTES]; // "": written by a version of the program that knew no identities
+        char id[LS_RUN_ID_BYTES]; // "": a version of the program without identities wrote the checkpoints
         int64_t update;
-    } adopted[LS_RUN_ADOPTED_MAX]; // checkpoints of these runs up to these updates belong to this one, too
+    } adopted[LS_RUN_ADOPTED_MAX]; // checkpoints of these runs, up to these updates, also belong to this run
     int adopted_count;
 } ls_run_identity;
 
-LS_CHECKED ls_status ls_run_identity_new(ls_run_identity *out); // LS_DEVICE: no random bits to be had
-// The text of an "id" or "run" in a file, or "" where it is none of ours.
+LS_CHECKED ls_status ls_run_identity_new(ls_run_identity *out); // LS_DEVICE: the system gives no random bits
+// Returns the text of an item if it is a valid identity, else "".
 const char *ls_run_identity_text(const cJSON *item);
-// Does a checkpoint of the run `id` after that update belong to this run?
+// Whether a checkpoint of the run `id`, made after `update`, belongs to this run.
 int ls_run_identity_owns(const ls_run_identity *identity, const char *id, int64_t update);
+// Makes the checkpoints of the run `id`, up to `update`, part of this run. INT64_MAX: without a limit for now.
+// LS_USAGE: it has adopted LS_RUN_ADOPTED_MAX runs already.
 LS_CHECKED ls_status ls_run_identity_adopt(ls_run_identity *identity, const char *id, int64_t update);
-// What was adopted without a limit (INT64_MAX) reaches up to this update: later ones are another run's.
+// Sets the limit of runs that were adopted without a limit (INT64_MAX) to `update`.
 void ls_run_identity_close(ls_run_identity *identity, int64_t update);
-// Is all that belongs to `other` its own, too, and both the same run?
+// Whether both are the same run, and all checkpoints that belong to `other` also belong to `identity`.
 int ls_run_identity_covers(const ls_run_identity *identity, const ls_run_identity *other);
-// run.json. *known: it is one of ours (a file of another kind is no error, and neither is none at all). LS_STORAGE: it
-// cannot be read, or is of a later version of the program.
+// Reads run.json. *known: 1 if the file is a run's; a missing file or one of another kind is not an error. LS_STORAGE:
+// the file cannot be read, is damaged, or comes from another version of the program.
 LS_CHECKED ls_status ls_run_identity_read(const char *path, ls_run_identity *out, int *known);
 LS_CHECKED ls_status ls_run_identity_write(const char *path, const ls_run_identity *identity);
 

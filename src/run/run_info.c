@@ -3,7 +3,8 @@
 #include "base/json.h"
 #include "base/version.h"
 
-// What a run was trained and tested on, by content. What is held out follows from the training data.
+// Adds the identities of the data sets, which depend on their contents. A set without an identity is left out: held-out
+// validation data follow from the training data.
 static void add_data(const ls_train_info *info, cJSON *object) {
     const struct {
         const char *name;

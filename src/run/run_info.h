@@ -1,5 +1,5 @@
-// run_info.h - what is known and reported of a run, as plain data: the trainer fills it in, observers and files (metrics,
-// summary, manifest) write it. Texts and pointers are borrowed from the trainer.
+// run_info.h - facts and reports about a run, as plain data. The trainer fills them in; observers and files (metrics,
+// summary, manifest) write them. Texts and pointers are borrowed from the trainer.
 #ifndef LS_RUN_RUN_INFO_H
 #define LS_RUN_RUN_INFO_H
 
@@ -20,156 +20,163 @@
 enum { LS_STRAGGLERS_TEXT_BYTES = 768 };
 
 typedef struct { // seconds since the end of the first update
-    double wait; // for sums, when nothing was left to compute
+    double wait; // waited for sums over ranks, with nothing left to compute
     double loader_wait;
-    double core_wait; // threads that were ready to run, for a core; over all threads
+    double core_wait; // threads that were ready to run waited for a core; sum over all threads
     double compute;
 } ls_rank_time;
 
 typedef enum { LS_BINDS_COMPUTE, LS_BINDS_LOADER, LS_BINDS_COMMUNICATION, LS_BINDS_LAUNCHES, LS_BINDS_CORES } ls_binds;
 
-typedef struct { // what a run waited for, and a suggestion (train/diagnose/verdict.h)
+typedef struct { // the limit of a run's speed, and a suggestion (train/diagnose/verdict.h)
     ls_binds binds;
-    char text[512];             // one sentence with both; "": the run was too short
-    char option[24], value[24]; // the suggestion, if it is a setting: "data.workers", "3"; else ""
+    char text[512];             // one sentence with limit and suggestion; "": the run was too short
+    char option[24], value[24]; // the suggestion if it is a setting, such as "data.workers", "3"; else ""
 } ls_verdict;
 
 typedef struct { // comparisons of replicas
     int64_t count;
-    double seconds; // of this rank
+    double seconds; // time of this rank
 } ls_replica_checks;
 
 enum { LS_ENERGY_TEXT_BYTES = 512, LS_ENERGY_SOURCE_BYTES = 96 };
 
-typedef struct {                        // of this process's part, over all ranks (train/energy.h)
+typedef struct {                        // energy of this process's part of the run, over all ranks (train/energy.h)
     double joules;                      // NAN: nothing could be read
-    int hosts, packages, memories;      // whose processors are in it: packages, and memory with counters of its own
-    int gpus_counted;                   // that are in it by their own counters
-    int gpus_integrated;                // by their power, sampled twice a second
-    char missing[LS_ENERGY_TEXT_BYTES]; // what is not in it, and why; "": nothing
+    int hosts, packages, memories;      // counted hosts; their processor packages; memories with their own counters
+    int gpus_counted;                   // GPUs that were measured by their energy counters
+    int gpus_integrated;                // GPUs that were measured by their power, sampled twice a second
+    char missing[LS_ENERGY_TEXT_BYTES]; // parts that are not counted, and the reason; "": all are counted
 } ls_run_energy;
 
-typedef struct {              // the file that the run's first weights come from (model.init)
-    char path[LS_TEXT_BYTES]; // "": there is none, or the run goes on from a checkpoint
-    uint64_t hash;            // of the file
-    int taken, all;           // tensors from it; of the network
-    char which[1024];         // as ls_weights_map_text
+typedef struct {              // the weights file from which the run began (model.init)
+    char path[LS_TEXT_BYTES]; // "": the run began without one, or continues from a checkpoint
+    uint64_t hash;            // hash of the file
+    int taken, all;           // tensors taken from the file; all tensors of the network
+    char which[1024];         // text of ls_weights_map_text
 } ls_init_info;
 
-// Known when a trainer is made.
+// Facts that are known when a trainer is made.
 typedef struct {
     const ls_config *cfg;
     const ls_graph *graph;
     const ls_param_rules *rules;
-    const ls_dataset_info *train_data, *test_data, *val_data; // val_data: held out for validation; NULL: nothing is
+    const ls_dataset_info *train_data, *test_data, *val_data; // val_data NULL: no validation data
     const ls_comm_info *comm;
     ls_batches batches;
     const char *device; // "cpu"
     ls_device_info device_info;
-    char arithmetic
-        [384]; // what decides how rank 0's sums are rounded: device, vector instructions or GPU, libraries, algorithms
-    const char *why_not_gpu;            // one line, or NULL
-    const ls_rank_info *places;         // of all ranks
-    char warning[LS_STATUS_TEXT_BYTES]; // in which ranks differ, though they may; "": nothing
-    char sums[96];                      // what sums gradients over ranks: "NCCL 2.28.9", "MPI"; "": one rank
-    char why_not_collective[256];       // one line, or ""
-    int threads;                        // per rank
-    int64_t parameters;                 // trained
-    int64_t updates_planned;            // of the whole run
-    int stopped_early;                  // by train.patience, as the checkpoint says that this process goes on from
-    int64_t resumed_at;                 // update that a checkpoint lets this process go on from; 0: none does
-    double seconds_before;              // of training, in the parts of the run before this process
-    ls_run_identity run;                // rank 0's
-    ls_init_info init;                  // rank 0's
-    const cJSON *parts;           // of the run, the last is this process's (run_parts.h); NULL: no run, not rank 0
-    const ls_memory_plan *memory; // of this rank
-    ls_run_room room;             // of this rank
-    double flops_per_sample;      // of training, at the resolution of epoch 0
+    // Everything that affects the rounding of rank 0's sums: device, vector instructions or GPU, libraries, algorithms.
+    char arithmetic[384];
+    const char *why_not_gpu;            // one line; NULL: a GPU is used
+    const ls_rank_info *places;         // host and device of each rank
+    char warning[LS_STATUS_TEXT_BYTES]; // warning about differences between ranks; "": no warning
+    char sums[96];                      // library that sums gradients over ranks: "NCCL 2.28.9", "MPI"; "": one rank
+    char why_not_collective[256];       // one line that says why no collective library is used, or ""
+    int threads;                        // threads of each rank
+    int64_t parameters;                 // number of trained parameters
+    int64_t updates_planned;            // updates of the whole run
+    int stopped_early;                  // 1: train.patience had ended the run before this process continued it
+    int64_t resumed_at;                 // update of the checkpoint from which this process continues; 0: from the start
+    double seconds_before;              // seconds of training in the earlier parts of the run
+    ls_run_identity run;                // rank 0's identity of the run
+    ls_init_info init;                  // rank 0's initial weights
+    const cJSON *parts; // parts of the run, the last is this process's (run_parts.h); NULL: no run, not rank 0
+    const ls_memory_plan *memory; // memory of this rank
+    ls_run_room room;             // unused capacity of this rank
+    double flops_per_sample;      // operations to train on one sample, at the resolution of epoch 0
 } ls_train_info;
 
-typedef struct { // updates but the first of each process, without evaluation
+typedef struct { // all updates except the first of each process; evaluations are not counted
     double seconds;
     int64_t samples; // over all ranks
 } ls_train_steady;
 
 typedef struct { // after an update
-    int record; // 1: every log.every updates and at the end of an epoch, exact over all ranks: goes into metrics.jsonl;
-                // 0: in between, at most ten a second, to refresh a display: losses are those of the last record
+    // 1: a record for metrics.jsonl, exact over all ranks, every log.every updates and at the end of an epoch. 0: a
+    // report in between to refresh a display, at most ten a second, with the losses of the last record.
+    int record;
     int64_t update;        // updates done, from 1
     int64_t epoch;         // from 0
-    double epoch_progress; // 0..1 within the epoch
+    double epoch_progress; // share of the epoch that is done, 0..1
     int64_t samples_seen;  // over all ranks
-    double train_loss;     // mean over the samples since the last report
+    double train_loss;     // mean over the samples since the last record
     double train_accuracy;
     double learning_rate, loss_scale, grad_norm;
-    int64_t skipped;              // updates skipped so far
-    double images_per_second;     // since the last report, over all ranks
-    double seconds, part_seconds; // of training: in all parts of the run, as samples_seen; in this one
-    double seconds_left;          // estimate; NAN: none yet
-    double loader_wait_seconds, comm_seconds_exposed; // since this process's start, this rank
-    ls_run_time time;                                 // of a record: this rank's
-    const ls_gpu_sample *gpus;                        // of a record: each rank's GPU, on rank 0; NULL: none, or unknown
-    const ls_rank_time *times;                        // of a record: each rank's; NULL: one rank
-    double joules;                                    // of a record: as ls_run_energy
+    int64_t skipped;                                  // updates skipped so far
+    double images_per_second;                         // since the last report, over all ranks
+    double seconds, part_seconds;                     // of training: in all parts of the run; in this process's part
+    double seconds_left;                              // estimated time to the end; NAN: unknown yet
+    double loader_wait_seconds, comm_seconds_exposed; // of this rank, since this process's start
+    // Only in a record:
+    ls_run_time time;          // time of this rank
+    const ls_gpu_sample *gpus; // each rank's GPU, on rank 0; NULL: no GPU, or unknown
+    const ls_rank_time *times; // time of each rank; NULL: there is one rank
+    double joules;             // see ls_run_energy
 } ls_train_progress;
 
 typedef struct {
     int64_t update, epoch;         // epoch: completed ones
-    double val_loss, val_accuracy; // over what is held out for validation
-    int64_t val_samples;           // 0: nothing is
-    // The highest validation accuracy so far, after which update it was, and how many evaluations in a row have had none higher.
+    double val_loss, val_accuracy; // on the validation data
+    int64_t val_samples;           // 0: no validation data
+    // The highest validation accuracy so far, the update after which it was reached, and the number of evaluations
+    // since then.
     double best_accuracy;
     int64_t best_update, without_improvement;
     double test_loss, test_accuracy;
-    int64_t test_samples; // 0: of a run with validation, before its end
-    // By eval.tta: over all test pictures, of which tta_samples were looked at in all views; 0: this evaluation is without.
+    int64_t test_samples; // 0: not evaluated, because the run has validation data and has not ended
+    // Test-time augmentation (eval.tta), over all test pictures. tta_samples: the pictures that were evaluated in all
+    // views; 0: this evaluation did not use it.
     double tta_loss, tta_accuracy;
     int64_t tta_samples;
-    double seconds; // that the evaluation took
+    double seconds; // duration of the evaluation
 } ls_train_evaluation;
 
-// What says which weights are the best: of validation where there is some, else of the test split. -1: of neither.
+// Returns the accuracy by which weights are compared: on the validation data if there are any, else on the test data.
+// -1: neither was evaluated.
 static inline double ls_train_evaluation_accuracy(const ls_train_evaluation *e) {
     return e->val_samples > 0 ? e->val_accuracy : e->test_samples > 0 ? e->test_accuracy : -1;
 }
 
-typedef struct { // that was written, or could not be
+typedef struct { // a checkpoint that was written, or could not be written (status)
     ls_status status;
     const char *path;
     int64_t update, epoch; // epoch: completed ones
     int64_t bytes;
-    uint64_t weights_hash;        // of its weights, as the summary has that of the last ones
-    double held_seconds, seconds; // training waited; until it was safe on the disk
+    uint64_t weights_hash;        // hash of its weights, comparable with that in the summary
+    double held_seconds, seconds; // time for which training waited; time until it was safe on the disk
 } ls_train_checkpoint;
 
 typedef struct {
     const char *status; // "completed"
-    int64_t resumed_at; // update that a checkpoint let this process go on from; 0: from the start
+    int64_t resumed_at; // update of the checkpoint from which this process continued; 0: from the start
     int64_t epochs, updates, skipped, samples_seen;
-    int stopped_early;              // by train.patience, before the planned updates
-    double train_loss;              // mean over the last epoch (or what was run of it)
-    ls_train_evaluation evaluation; // the last one
-    int64_t
-        best_update; // of the retained checkpoint with the best accuracy (ls_train_evaluation_accuracy), on rank 0; -1: none
+    int stopped_early;              // 1: train.patience ended the run before the planned updates
+    double train_loss;              // mean over the last epoch, or over the part of it that was run
+    ls_train_evaluation evaluation; // the last evaluation
+    // The kept checkpoint with the best accuracy (ls_train_evaluation_accuracy), on rank 0; -1: there is no such
+    // checkpoint.
+    int64_t best_update;
     double best_accuracy;
-    // Of all parts of the run, as samples_seen; then of this process's part alone.
-    double train_images_per_second; // steady state: evaluation and the first window excluded
+    // Over all parts of the run. The speed excludes evaluations and each process's first update.
+    double train_images_per_second;
     double wall_seconds;
+    // Over this process's part alone.
     double part_images_per_second, part_seconds;
     int64_t part_updates, part_samples;
     double time_to_first_update_seconds;
     double comm_seconds_exposed, loader_wait_seconds; // mean over ranks
     size_t peak_device_bytes, peak_host_bytes;        // maximum over ranks
-    ls_gpu_sample gpus;                               // of all ranks, as ls_gpu_records_sum; samples 0: unknown
+    ls_gpu_sample gpus;                               // summary over all ranks (ls_gpu_records_sum); samples 0: unknown
     uint64_t weights_hash;
-    ls_run_time time;                 // of this rank and part
-    ls_verdict verdict;               // on rank 0
-    ls_replica_checks replica_checks; // of rank 0
+    ls_run_time time;                 // time of this rank in this process's part
+    ls_verdict verdict;               // only on rank 0
+    ls_replica_checks replica_checks; // those of rank 0
     ls_run_energy energy;
     char stragglers
-        [LS_STRAGGLERS_TEXT_BYTES];  // which ranks held up the others over the whole run; "": none, or not rank 0
-    double stragglers_share;         // of the time, which the others waited
-    uint64_t allocations_in_updates; // of the steady state; counted only with the counting allocator linked (tests)
+        [LS_STRAGGLERS_TEXT_BYTES];  // ranks that held up the others over the whole run; "": none, or not rank 0
+    double stragglers_share;         // share of the time for which the other ranks waited
+    uint64_t allocations_in_updates; // in the steady state; only counted if tests link the counting allocator
 } ls_train_summary;
 
 typedef struct {
@@ -180,13 +187,14 @@ typedef struct {
     void (*checkpoint)(void *context, const ls_train_checkpoint *checkpoint);
 } ls_train_observer;
 
-// Identity, program, device, data (with their identities: 16 hex digits of ls_dataset_info's source), network and
-// batches, as members of a JSON object: the start of the metrics and the summary have the same ones.
+// Adds the members that the start event of the metrics and the summary share to a JSON object: identity, program,
+// device, data sets with their identities (16 hex digits of ls_dataset_info's source), network and batches.
 void ls_run_info_json(const ls_train_info *info, cJSON *object);
 void ls_verdict_json(const ls_verdict *verdict, cJSON *object);
-// Where the energy is from, from index 0 on: "2 packages (RAPL)" into text; 0: there is no more.
+// Writes source number `index` of the measured energy into text, such as "2 processor packages (RAPL)". Returns 0 if
+// there are not so many sources.
 int ls_run_energy_source(const ls_run_energy *energy, int index, char text[LS_ENERGY_SOURCE_BYTES]);
-// Loss, accuracy and samples of what was evaluated: val_..., test_..., tta_...
+// Adds loss, accuracy and samples of each evaluated set: val_..., test_..., tta_...
 void ls_train_evaluation_json(const ls_train_evaluation *evaluation, cJSON *object);
 
 #endif

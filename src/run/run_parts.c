@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/version.h"
 
-// A count, whatever is in the file. Those that this process has added are raw digits.
+// Returns a member as a count; 0 if it is missing or impossible. Numbers that this process has added are raw digits.
 static double number(const cJSON *object, const char *name) {
     const cJSON *item = ls_json_get(object, name);
     double value = cJSON_IsNumber(item) ? item->valuedouble : cJSON_IsRaw(item) ? strtod(item->valuestring, NULL) : 0;
@@ -17,7 +17,8 @@ static const char *text(const cJSON *object, const char *name) {
     return value ? value : "";
 }
 
-// Of a checkpoint of an earlier version of the program, which had no parts: as much as it has.
+// Returns a copy of the manifest's parts. A manifest of an earlier version has no parts; one part is then made from its
+// other members.
 static cJSON *parts_before(const cJSON *manifest) {
     const cJSON *parts = ls_json_get(manifest, "parts");
     if (cJSON_IsArray(parts)) return cJSON_Duplicate(parts, 1);
@@ -67,7 +68,7 @@ static int differs(const cJSON *a, const cJSON *b) {
            number(a, "world_size") != number(b, "world_size") || number(a, "micro_batch") != number(b, "micro_batch");
 }
 
-// It stays in its comment's line.
+// Control characters become '?', so that the text stays within its comment line.
 static void write_text(const char *before, const char *value, FILE *file) {
     fputs(before, file);
     for (; *value; value++) fputc((unsigned char)*value < ' ' ? '?' : *value, file);

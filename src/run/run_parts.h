@@ -1,9 +1,11 @@
-// run_parts.h - what computed a run, from which update on: a part for each process that trained it.
+// run_parts.h - the parts of a run: one for each process that trained it.
 //
-// A part is a JSON object: run, after_update (0: from the start), samples_before and seconds_before (of training, in the
-// parts before), started (seconds since 1970), version, device, device_name, world_size, threads_per_rank, micro_batch,
-// accumulation_steps; init, where the run began with weights of a file: file, hash, tensors_taken, tensors; changed, where options are not those of the part before: a list of option, before, now. Parts
-// travel in checkpoints, so that every checkpoint names what it came from, also after an older one was taken.
+// A part is a JSON object: run, after_update (update after which it began; 0: from the start), samples_before and
+// seconds_before (training in the earlier parts), started (seconds since 1970), version, device, device_name,
+// world_size, threads_per_rank, micro_batch, accumulation_steps. If the run began with weights of a file, init: file,
+// hash, tensors_taken, tensors. If options differ from those of the part before, changed: a list of option, before,
+// now. Each checkpoint contains the parts that led to it, so the list stays right if a run continues from an older
+// checkpoint.
 #ifndef LS_RUN_RUN_PARTS_H
 #define LS_RUN_RUN_PARTS_H
 
@@ -11,11 +13,12 @@
 #include "base/json.h"
 #include "run/snapshot.h"
 
-// The parts of the checkpoint's manifest and this process's, which goes on from it; of a new run (manifest and counters
-// NULL) this process's alone. changed (may be NULL) is taken. cJSON_Delete the list; NULL: no memory.
+// Returns the parts in a checkpoint's manifest, plus the part of this process, which continues from it. For a new run
+// (manifest and counters NULL) the list has only this process's part. Takes over changed, which may be NULL. The caller
+// frees the list with cJSON_Delete.
 cJSON *ls_run_parts_new(
     const ls_train_info *info, const cJSON *manifest, const ls_train_counters *counters, cJSON *changed);
-// For a configuration's head, as comments: what it led to, and whether it repeats the run.
+// Writes comments for the head of a configuration: the parts of the run that used it, and whether it repeats the run.
 void ls_run_parts_write(const ls_train_info *info, FILE *file);
 
 #endif

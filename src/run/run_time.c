@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stddef.h>
 
-// The members that are seconds of the whole, in the order in which they are written.
+// The members of ls_run_time that are parts of `seconds`, in the order in which they are written.
 static const struct {
     const char *name;
     size_t offset;
@@ -17,7 +17,7 @@ static double *part_of(ls_run_time *time, int part) {
 }
 
 static double micro(double seconds) {
-    return round(1e6 * seconds) / 1e6; // a quotient of whole numbers: the double next to that decimal number
+    return round(1e6 * seconds) / 1e6; // a quotient of integers is the double nearest to the decimal number
 }
 
 static void add_seconds(cJSON *object, const char *name, double seconds) {
@@ -42,7 +42,7 @@ void ls_run_time_json(const ls_run_time *time, cJSON *object) {
     add_seconds(object, "core_wait", t.core_wait);
 }
 
-// A member in seconds; 0 where it is there and is none.
+// Reads a member in seconds; a missing member changes nothing. Returns 0 if the member is not a possible time.
 static int read_seconds(const cJSON *object, const char *name, double *seconds) {
     const cJSON *item = ls_json_get(object, name);
     if (!item) return 1;

@@ -1,40 +1,43 @@
-// run_time.h - where the time of a run went, of one rank, as plain data; and as JSON, in metrics.jsonl and summary.json.
+// run_time.h - the time of one rank by purpose, as plain data and as JSON for metrics.jsonl and summary.json.
 #ifndef LS_RUN_RUN_TIME_H
 #define LS_RUN_RUN_TIME_H
 
 #include "base/json.h"
 #include "device/op_kind.h"
 
-// Seconds since this process ended its first update: what is made once, at the start, does not count.
+// Seconds since this process ended its first update. Work that is done once at the start does not count.
 typedef struct {
-    double seconds; // all of it: the sum of the next five and ls_run_time_other
-    double compute, loader_wait, communication, evaluation,
-        checkpoint;  // communication: exposed; checkpoint: training held
-    int kinds_known; // of compute; else the device runs what is enqueued later, and captured work at one go
-    double kind[LS_OP_KIND_COUNT]; // then together compute
-    double
-        enqueue; // of compute: the host was at work, and did not wait for the device; NAN: operators run at once, or unknown
-    double core_wait; // threads that were ready to run, for a core; over all threads, beside the rest
+    double seconds; // the whole time: the sum of the next five and ls_run_time_other
+    // communication: only the part that computation did not hide. checkpoint: training waited for it.
+    double compute, loader_wait, communication, evaluation, checkpoint;
+    // 1: kind[] is set, and its sum is compute. 0: unknown, because the device runs work later than it is enqueued.
+    int kinds_known;
+    double kind[LS_OP_KIND_COUNT];
+    // The part of compute in which the host enqueued work and did not wait for the device. NAN: unknown, or operators
+    // have run when their call returns.
+    double enqueue;
+    double core_wait; // threads that were ready to run waited for a core; sum over all threads, not a part of seconds
 } ls_run_time;
 
 static inline double ls_run_time_other(const ls_run_time *t) {
     return t->seconds - t->compute - t->loader_wait - t->communication - t->evaluation - t->checkpoint;
 }
 
-// What a rank has to spare: the verdict's suggestions depend on it.
+// The unused capacity of a rank. The verdict's suggestions depend on it.
 typedef struct {
-    double cores;            // for its threads alone, after sharing with other ranks; 0: unknown
-    int threads;             // that device.threads = 0 would start; 0: unknown
-    double memory_bytes;     // left on the device; 0: the device uses the host's memory
-    double activation_bytes; // that its programs take
+    double cores;            // cores for this rank's threads, after sharing with other ranks; 0: unknown
+    int threads;             // threads that device.threads = 0 would start; 0: unknown
+    double memory_bytes;     // free memory of the device; 0: the device uses the host's memory
+    double activation_bytes; // activations of its programs
 } ls_run_room;
 
 void ls_run_room_json(const ls_run_room *room, cJSON *object);
-void ls_run_room_read(const cJSON *object, ls_run_room *room); // a missing or impossible number becomes 0
+void ls_run_room_read(const cJSON *object, ls_run_room *room); // sets missing or impossible numbers to 0
 
-// To the microsecond; `other` is what the numbers written leave of `seconds`.
+// Writes the times, rounded to microseconds. `other` is computed from the rounded numbers, so that all add up to
+// `seconds`.
 void ls_run_time_json(const ls_run_time *time, cJSON *object);
-// The other way. 0: it is no such object, or has a number that is impossible.
+// Reads an object of ls_run_time_json. Returns 0 if it is not such an object or has an impossible number.
 int ls_run_time_read(const cJSON *object, ls_run_time *time);
 
 #endif

@@ -11,7 +11,7 @@ static void describe(ls_snapshot_tensor *tensor, const ls_graph *graph, int p, c
         .param = p, .state = state, .rank = param->rank, .elements = ls_param_count(&param->shape)
     };
     snprintf(tensor->name, sizeof tensor->name, "%s%s%s", param->name, state ? "." : "", kept);
-    for (int d = 0; d < param->rank; d++) tensor->dim[d] = param->file_dim[d]; // as weights.h describes it
+    for (int d = 0; d < param->rank; d++) tensor->dim[d] = param->file_dim[d]; // shape as in weights.h
 }
 
 static void add(ls_snapshot *s, const ls_graph *graph, int p, const char *kept, int state) {
@@ -35,7 +35,7 @@ static void describe_all(ls_snapshot *s, const ls_graph *graph, const ls_param_r
 }
 
 ls_status ls_snapshot_list(const ls_graph *graph, const ls_param_rules *rules, ls_snapshot **out) {
-    const int count = graph->param_count * (2 + rules->kept); // at most
+    const int count = graph->param_count * (2 + rules->kept); // the most tensors possible
     ls_snapshot *s = ls_new(1, sizeof *s, "list of %d tensors", count);
     s->tensors = ls_new(count + 1, sizeof *s->tensors, "list of %d tensors", count);
     s->params = graph->param_count;

@@ -17,13 +17,13 @@
 typedef struct {
     char *bytes;
     size_t count, room;
-    int broken; // there was no memory for some of it
+    int broken; // no memory: some bytes are missing
 } message;
 
-typedef enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 } wire_type; // of a field
+typedef enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 } wire_type; // type of a field
 
 static void put(message *m, const void *data, size_t bytes) {
-    if (bytes == 0) return; // of an empty message, which has no memory
+    if (bytes == 0) return; // data of an empty message are NULL
     if (m->count + bytes > m->room) {
         const size_t room = 2 * (m->count + bytes);
         char *larger = realloc(m->bytes, room);
@@ -74,7 +74,7 @@ static void put_text(message *m, int field, const char *text) {
     put_bytes(m, field, text, strlen(text));
 }
 
-// Empties inner.
+// Adds the message `inner` as a field, and empties it.
 static void put_message(message *m, int field, message *inner) {
     put_bytes(m, field, inner->bytes, inner->count);
     m->broken |= inner->broken;
@@ -86,10 +86,10 @@ static void put_message(message *m, int field, message *inner) {
 
 struct ls_tensorboard {
     ls_live_file *file;
-    message event, summary, value, part, record; // what is made now; their memory stays
+    message event, summary, value, part, record; // messages in progress; their memory is reused
 };
 
-// Castagnoli's polynomial, reflected.
+// Returns the CRC-32C: Castagnoli's polynomial, reflected.
 static uint32_t crc32c(const char *data, size_t bytes) {
     uint32_t crc = ~0u;
     for (size_t i = 0; i < bytes; i++) {
@@ -99,13 +99,13 @@ static uint32_t crc32c(const char *data, size_t bytes) {
     return ~crc;
 }
 
-// A checksum of what holds checksums itself would be weak: hence the mask.
+// The format masks a checksum, because a CRC of data that contain CRCs would be weak.
 static void put_masked_crc(message *m, const char *data, size_t bytes) {
     const uint32_t crc = crc32c(data, bytes), masked = (crc >> 15 | crc << 17) + 0xa282ead8u;
     put(m, &masked, sizeof masked);
 }
 
-// The event becomes a record of the file, and is empty.
+// Writes the event into the file as a record, and empties it.
 static void put_record(ls_tensorboard *b) {
     const uint64_t length = b->event.count;
     char bytes[sizeof length];
@@ -126,7 +126,7 @@ static void put_record(ls_tensorboard *b) {
 
 // --- events --------------------------------------------------------------------------------------
 
-// Fields of the messages, by their names there.
+// Field numbers and values, named as in the messages' definitions.
 enum { EVENT_WALL_TIME = 1, EVENT_STEP = 2, EVENT_FILE_VERSION = 3, EVENT_SUMMARY = 5, EVENT_SESSION_LOG = 7 };
 enum { SESSION_LOG_STATUS = 1, SESSION_LOG_START = 1 };
 enum { SUMMARY_VALUE = 1, VALUE_TAG = 1, VALUE_SIMPLE_VALUE = 2, VALUE_TENSOR = 8, VALUE_METADATA = 9 };
@@ -149,7 +149,7 @@ static void end_summary(ls_tensorboard *b) {
     put_record(b);
 }
 
-// A tensor of one string, which the text plugin takes for Markdown.
+// Adds a tensor of one string, which TensorBoard's text plugin shows as Markdown.
 static void add_text(ls_tensorboard *b, const char *tag, const char *text, size_t bytes) {
     put_text(&b->value, VALUE_TAG, tag);
     message *m = &b->part, outer = { .bytes = NULL };
@@ -205,9 +205,9 @@ ls_train_observer ls_tensorboard_observer(ls_tensorboard *board) {
 // --- the file ------------------------------------------------------------------------------------
 
 static const char name_start[] = "events.out.tfevents.";
-static const long long SECONDS_MAX = 9999999999; // ten digits, so that names have the order of times
+static const long long SECONDS_MAX = 9999999999; // ten digits, so that names sort by time
 
-// The time in the name of a file that comes after all that are in the folder.
+// Chooses the time in a new file's name: now, or later if an existing file has a later time.
 static ls_status next_seconds(const char *folder, long long *seconds) {
     *seconds = (long long)ls_clock_unix_seconds();
     DIR *entries = ls_pinned_opendir(folder);
@@ -234,7 +234,7 @@ static ls_status open_file(const char *folder, const char *host, ls_live_file **
     return ls_live_file_open(path, O_EXCL, "an event", out);
 }
 
-// As a block of Markdown, whose lines are indented: nothing in them is markup then.
+// Adds the configuration as an indented block of Markdown, in which nothing is markup.
 static void add_configuration(ls_tensorboard *b, const ls_config *cfg) {
     char *plain = NULL, *block = NULL;
     size_t plain_bytes, block_bytes;

@@ -12,9 +12,9 @@ enum { TEXT_BYTES = 512, ROWS = 64, FLOWS_OF_A_RANK = 1 << 22 };
 typedef struct {
     FILE *file;
     int pid, any, failed;
-    double zero_s;         // on this rank's clock
-    const ls_span **spans; // by lane, then start; first[lane] to first[lane + 1]
-    int *row;              // of each span
+    double zero_s;         // time 0 of the file, on this rank's clock
+    const ls_span **spans; // sorted by lane, then start; a lane's spans are first[lane] to first[lane + 1] - 1
+    int *row;              // row of each span within its lane
     int count, first[LS_SPANS_LANE_COUNT + 1], rows[LS_SPANS_LANE_COUNT];
 } writer;
 
@@ -28,10 +28,11 @@ static int by_lane_and_time(const void *a, const void *b) {
     const ls_span *x = *(const ls_span *const *)a, *y = *(const ls_span *const *)b;
     if (x->lane != y->lane) return x->lane < y->lane ? -1 : 1;
     if (x->start_s != y->start_s) return x->start_s < y->start_s ? -1 : 1;
-    return x->end_s > y->end_s ? -1 : x->end_s < y->end_s; // what encloses comes first
+    return x->end_s > y->end_s ? -1 : x->end_s < y->end_s; // an enclosing span comes before the spans in it
 }
 
-// A row for each span of a lane, so that none overlaps another there. Phases of the host lie inside each other instead.
+// Chooses a row for each span of a lane, so that spans of a row do not overlap. Phases of the host share one row,
+// because they lie inside each other.
 static void choose_rows(writer *w, int lane) {
     double end[ROWS] = { 0 };
     for (int i = w->first[lane]; i < w->first[lane + 1]; i++) {
@@ -150,9 +151,9 @@ static void write_span(writer *w, int index) {
     write_event(w, event);
 }
 
-// --- what follows from the spans -----------------------------------------------------------------
+// --- events computed from several spans ----------------------------------------------------------
 
-// The last instruction that had ended at that time; -1: none.
+// Returns the index of the last instruction that had ended at that time; -1: there is no such instruction.
 static int last_before(const writer *w, double time_s) {
     int low = w->first[LS_SPANS_COMPUTE], high = w->first[LS_SPANS_COMPUTE + 1];
     const int begin = low;
@@ -186,7 +187,7 @@ static void write_flows(writer *w) {
     }
 }
 
-// How much of [from_s, to_s) no instruction covers.
+// Returns the time in [from_s, to_s) that no instruction covers.
 static double uncovered(const writer *w, double from_s, double to_s) {
     double seconds = 0;
     int i = last_before(w, from_s) + 1;
@@ -202,14 +203,15 @@ static double since(const ls_span *bucket) {
     return bucket->ready_s > 0 ? bucket->ready_s : bucket->start_s;
 }
 
-// Buckets of an update are neighbours, and become ready in the order in which they start.
+// Writes the counter "exposed communication" for each update. Buckets of an update are neighbours in the list, and
+// become ready in the order in which they start.
 static void write_exposed(writer *w) {
     const int end = w->first[LS_SPANS_GRADIENTS + 1];
     for (int i = w->first[LS_SPANS_GRADIENTS]; i < end;) {
         const int64_t update = w->spans[i]->update;
         double from_s = since(w->spans[i]), to_s = from_s, exposed_s = 0;
         for (; i < end && w->spans[i]->update == update; i++) {
-            if (since(w->spans[i]) > to_s) { // nothing was under way in between
+            if (since(w->spans[i]) > to_s) { // no bucket was in flight in between
                 exposed_s += uncovered(w, from_s, to_s);
                 from_s = since(w->spans[i]);
             }

@@ -1,11 +1,11 @@
-// trace_events.h - this rank's spans (base/spans.h) as events of the Trace Event Format,
-// which Perfetto and chrome://tracing open.
+// trace_events.h - writes this rank's spans (base/spans.h) as events of the Trace Event Format, which Perfetto and
+// chrome://tracing open.
 //
-// A rank is a process, a lane a thread; where spans of a lane overlap, each further one goes to a thread
-// of its own ("gradients 2"). Spans are complete events ("X", microseconds) with args update,
-// layer, op, algorithm, bytes, GFLOP and the number of the instruction, bucket or micro-batch.
-// An arrow leads from the instruction that completes a bucket to it. The counter "exposed communication" holds,
-// at the end of each update, how long its buckets were to be reduced while no instruction ran.
+// A rank is a process, and a lane is a thread. If spans of a lane overlap, the further ones get threads of their own
+// ("gradients 2"). Spans are complete events ("X", microseconds) with these args: update, layer, op, algorithm, bytes,
+// GFLOP, and the number of the instruction, bucket or micro-batch. An arrow leads to a bucket from the instruction that
+// completes it. The counter "exposed communication" has a value at the end of each update: the time in which its
+// buckets were waiting or being reduced while no instruction ran.
 //
 // Source: Trace Event Format (Chromium project), "Complete", "Flow", "Counter" and "Metadata" events.
 #ifndef LS_RUN_TRACE_EVENTS_H
@@ -15,16 +15,17 @@
 #include "dist/clock_align.h"
 #include "dist/comm.h"
 
-// What is known of a rank's trace beside its spans; it goes to the args of its process_name.
+// Facts about a rank's trace, written into the args of its process_name event.
 typedef struct {
     const char *device;          // "cpu: AMD EPYC, 2 threads"
-    ls_clock_offset clock;       // to rank 0's
-    double device_clock_error_s; // the device's clock on the host's, at most
-    // what this rank counted itself over the traced updates
+    ls_clock_offset clock;       // offset of this rank's clock to rank 0's
+    double device_clock_error_s; // largest error in converting the device's clock to the host's
+    // counted by this rank over the traced updates
     double comm_exposed_s, loader_wait_s;
 } ls_trace_info;
 
-// One event a line, joined by ",\n"; to be freed by the caller. zero_s: the time 0 of the file, on rank 0's clock.
+// Returns one event on each line, joined by ",\n"; the caller frees *text. zero_s: time 0 of the file, on rank 0's
+// clock.
 LS_CHECKED ls_status ls_trace_events_text(
     const ls_comm_info *rank, const ls_trace_info *info, double zero_s, char **text, size_t *bytes);
 

@@ -16,14 +16,14 @@ ls_status ls_trace_file_check(const char *path) {
 typedef struct {
     const char *path;
     ls_comm *comm;
-    int64_t from, to, lost; // updates; spans that did not fit, of all ranks
-    int64_t mine;           // bytes of text
+    int64_t from, to, lost; // traced updates from..to-1; spans of all ranks that did not fit
+    int64_t mine;           // length of text
     char *text, *piece;
-    int64_t *bytes;       // of each rank's text
-    ls_atomic_file *file; // on rank 0
+    int64_t *bytes;       // by rank: length of its text
+    ls_atomic_file *file; // only on rank 0
 } gathering;
 
-// The file with everything before the first event.
+// Rank 0: opens the file and writes everything before the first event.
 static ls_status open_file(gathering *g) {
     const ls_comm_info *self = ls_comm_get_info(g->comm);
     if (self->rank != 0) return LS_SUCCESS;
@@ -43,7 +43,7 @@ static ls_status open_file(gathering *g) {
     return LS_SUCCESS;
 }
 
-// All that can fail on one rank alone.
+// Does all work that can fail on a single rank.
 static ls_status prepare(gathering *g, const ls_trace_info *info, double zero_s) {
     const ls_comm_info *self = ls_comm_get_info(g->comm);
     size_t bytes = 0;
@@ -54,7 +54,7 @@ static ls_status prepare(gathering *g, const ls_trace_info *info, double zero_s)
     return open_file(g);
 }
 
-// A rank's text on its way to rank 0's file, piece by piece: no rank holds more than its own.
+// Sends a rank's text to rank 0's file piece by piece, so that no rank holds more than its own text.
 static ls_status pass_on(gathering *g, int rank) {
     const int me = ls_comm_get_info(g->comm)->rank;
     if (rank == 0) {
