@@ -16,8 +16,8 @@ enum { PATH_BYTES = 2 * LS_TEXT_BYTES };
 
 static const char weights_name[] = "weights.safetensors", state_name[] = "state.safetensors";
 static const char manifest_name[] = "manifest.json";
-static const char *const file_names[] = { manifest_name, weights_name,
-    state_name }; // ls_checkpoint_remove removes them in this order
+// In the order of removal.
+static const char *const file_names[] = { manifest_name, weights_name, state_name };
 enum { FILES = sizeof file_names / sizeof file_names[0] };
 
 static ls_status join(char path[PATH_BYTES], const char *folder, const char *name) {
@@ -28,8 +28,7 @@ static ls_status join(char path[PATH_BYTES], const char *folder, const char *nam
 
 ls_status ls_checkpoint_remove(const char *path) {
     char file[PATH_BYTES];
-    if (ls_pinned_unlink(path) == 0 || errno == ENOENT)
-        return LS_SUCCESS; // a link is removed, but not its target, which is not ours
+    if (ls_pinned_unlink(path) == 0 || errno == ENOENT) return LS_SUCCESS; // of a link the target stays
     for (int i = 0; i < FILES; i++) {
         LS_TRY(join(file, path, file_names[i]));
         if (ls_pinned_unlink(file) != 0 && errno != ENOENT) return ls_fail_io("remove", file, "unlink");
@@ -162,8 +161,8 @@ static ls_status read_tensors(const ls_checkpoint *c, const char *name, ls_safet
     return ls_manifest_verify(c->manifest, path, name, *out);
 }
 
-// Refuses a checkpoint whose name tells another update than its manifest. Checkpoints are found by their names, so a
-// wrong name must be a copy or a mistake.
+// Refuses a checkpoint whose name and manifest have different updates. Checkpoints are found by their names, so a wrong
+// name must be a copy or a mistake.
 static ls_status check_name(const char *path, int64_t update) {
     const char *slash = strrchr(path, '/');
     int64_t promised = ls_checkpoint_update(slash ? slash + 1 : path);

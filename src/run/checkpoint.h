@@ -1,22 +1,21 @@
-// checkpoint.h - writes a snapshot as a checkpoint, which is a folder of files, and reads it. The folder appears whole
-// or not at all.
+// checkpoint.h - writes and reads checkpoints. A checkpoint is a snapshot in a folder, which is complete or absent.
 //
 //   update-000000000481/
-// weights.safetensors   parameters and statistics with the names and layout of PyTorch (a state_dict), and the
+//     weights.safetensors   parameters and statistics with the names and layout of PyTorch (a state_dict), and the
 //                         metadata of weights_metadata.h
 //     state.safetensors     tensors that the optimizer keeps: "<parameter>.momentum", ... (config/optimizers.def); with
 //                         a running average also "<parameter>.slow" or "<parameter>.unaveraged" (snapshot.h)
 //     manifest.json         written last: the members below, and the hash of every tensor and file
 //
 // manifest.json holds
-// format, format_version   "lockstep checkpoint", 1
+//   format, format_version   "lockstep checkpoint", 1
 //   run                      the run's identity (run_identity.h)
 //   program, libraries, device, arithmetic, written (seconds since 1970)
 //   config                   every option except data.path; files without their folders (no absolute paths)
 //   network                  name and hash of the network file
 //   data, test_data, validation_data   number of samples and checksum of each data set; for picture files also content,
 //                            a hash of all their bytes (earlier versions did not write it); data also has the name
-//   cursor                   completed work: epoch, window, update, samples; it alone decides which samples come next
+//   cursor                   completed epoch, window, update, samples; nothing else decides which samples come next
 //   batches                  global_batch, micro_batch, world_size when the checkpoint was made
 //   random                   generator and seed: the key of all random streams, which have no other state
 //   update                   applied, skipped, finite_in_row, skipped_in_row, loss_scale
@@ -25,11 +24,9 @@
 //   files                    for each file: name, bytes, hash, and its tensors with their hashes (XXH3, 64 bits)
 //   manifest_hash            hash of all bytes of the manifest before this member
 //
-// Writing: the files are written into a folder with a temporary name beside the final one. Each file is synced, then
-// the folder. Then the folder is renamed, and the folder above it is synced. After a power cut the checkpoint is
-// therefore complete or absent.
-// Errors  LS_STORAGE: the path, the value found and the value expected; LS_USAGE, LS_DATA: an option or data set that a
-//         run may not change
+// Writing: the files are written into a folder with a temporary name and synced, then the folder is synced and renamed,
+// then the folder above it is synced. After a power cut the checkpoint is therefore complete or absent.
+// Errors  LS_STORAGE: path, value found, value expected; LS_USAGE, LS_DATA: an option or data set that may not change
 #ifndef LS_RUN_CHECKPOINT_H
 #define LS_RUN_CHECKPOINT_H
 
@@ -46,9 +43,8 @@ typedef struct {
 } ls_checkpoint;
 
 // Writes a checkpoint. If one with exactly this state exists at `path`, it stays. A damaged one, or one of this run
-// with another state, is replaced. One of another run stays, and nothing is written (LS_STORAGE). metadata: written
-// into weights.safetensors, which is then enough to predict and to export; may be NULL. *bytes: size of all files; may
-// be NULL.
+// with another state, is replaced. One of another run stays, and nothing is written (LS_STORAGE). metadata (may be
+// NULL): makes weights.safetensors enough to predict and to export. *bytes (may be NULL): size of all files.
 LS_CHECKED ls_status ls_checkpoint_write(const char *path, const ls_snapshot *snapshot, const ls_train_info *info,
     const ls_weights_metadata *metadata, int64_t *bytes);
 // Fails with LS_STORAGE if the file system of `folder` has no room for `weights` (0 or 1) weights files and
@@ -64,8 +60,7 @@ LS_CHECKED ls_status ls_checkpoint_read_manifest(const char *path, cJSON **manif
 // may not change. Each other option that differs is appended to the list `changed` as an object with option, before and
 // now (see ls_manifest_changes_text).
 LS_CHECKED ls_status ls_checkpoint_suits(const ls_checkpoint *checkpoint, const ls_train_info *info, cJSON *changed);
-// Copies the contents into a snapshot made for the same network and optimizer. LS_STORAGE: the snapshot has other
-// tensors.
+// Copies the contents into a snapshot of the same network and optimizer. LS_STORAGE: the snapshot has other tensors.
 LS_CHECKED ls_status ls_checkpoint_take(const ls_checkpoint *checkpoint, ls_snapshot *snapshot);
 // Removes the folder. The manifest goes first, so that a partly removed checkpoint is never taken for a whole one. If
 // `path` is a symbolic link, only the link is removed.

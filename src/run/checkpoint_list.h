@@ -1,5 +1,4 @@
-// checkpoint_list.h - finds the checkpoints that a path names: the path itself, or all checkpoints in it, or all in its
-// folder checkpoints/.
+// checkpoint_list.h - finds the checkpoints that a path names: itself, or all in it, or all in its folder checkpoints/.
 #ifndef LS_RUN_CHECKPOINT_LIST_H
 #define LS_RUN_CHECKPOINT_LIST_H
 

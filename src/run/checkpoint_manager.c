@@ -202,8 +202,7 @@ static void *run_writer(void *context) {
     return NULL;
 }
 
-// Checks the disk's room at the start, rather than fail after the last epoch: for the run's weights, and for a
-// checkpoint in addition to the existing ones.
+// Checks at the start that the disk has room for the run's weights and for one checkpoint more than it holds now.
 static ls_status check_room(const ls_checkpoint_manager *c) {
     const int checkpoints = c->info->resumed_at < c->info->updates_planned;
     char run[PATH_BYTES];

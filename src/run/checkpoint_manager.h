@@ -3,8 +3,7 @@
 //
 // A snapshot is taken between two updates. A separate thread writes it while training continues. Afterwards only the
 // newest `checkpoint.keep_last` checkpoints are kept, and the `checkpoint.keep_best` ones with the best accuracy.
-// Checkpoints of later updates are not counted and stay: they exist if the run continued from an older checkpoint
-// because newer ones were damaged.
+// Checkpoints of later updates are not counted and stay; they are damaged ones that the run could not continue from.
 #ifndef LS_RUN_CHECKPOINT_MANAGER_H
 #define LS_RUN_CHECKPOINT_MANAGER_H
 

@@ -1,5 +1,4 @@
-// evaluation.h - the detailed results of an evaluation, as plain data and as evaluation.json, for programs and `train
-// report`.
+// evaluation.h - the detailed results of an evaluation, as data and as evaluation.json for programs and `train report`.
 //
 // {"set": "test" | "validation" | "folder",
 //  "of": "plain", or "tta" if the outputs are averages of test-time augmentation (eval.tta)
@@ -38,13 +37,12 @@ typedef struct {
 } ls_calibration_bin;
 
 typedef struct {
-    int64_t samples, correct,
-        predicted; // pictures of the class; of these predicted correctly; all pictures predicted as it
+    int64_t samples, correct, predicted; // pictures of the class; correct ones of these; pictures predicted as it
 } ls_class_counts;
 
 typedef struct {
     int label, prediction;
-    int64_t count; // more than 0
+    int64_t count; // greater than 0
 } ls_confusion;
 
 typedef struct {

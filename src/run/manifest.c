@@ -500,7 +500,7 @@ static void compare_micro_batch(const cJSON *manifest, const ls_train_info *info
     add_change(changed, "the micro-batch", before, now);
 }
 
-// Another processor, GPU, library or algorithm gives other bits, which matters with run.deterministic. Manifests of
+// With run.deterministic a change of processor, GPU, library or algorithm matters: it gives other bits. Manifests of
 // earlier versions do not have this text.
 static void compare_arithmetic(const cJSON *manifest, const ls_train_info *info, cJSON *changed) {
     const char *before = ls_json_get_text(manifest, "arithmetic");

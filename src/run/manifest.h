@@ -22,11 +22,10 @@ void ls_manifest_add_counters(cJSON *tree, const ls_train_counters *counters);
 // Parses a manifest. LS_STORAGE: its hash shows that it is damaged, or another version of the program wrote it.
 LS_CHECKED ls_status ls_manifest_parse(const char *path, const char *text, size_t bytes, cJSON **manifest);
 LS_CHECKED ls_status ls_manifest_counters(const char *path, const cJSON *manifest, ls_train_counters *counters);
-// Call before reading a file. Fails if its length differs from the manifest's; the checkpoint is then damaged, and the
-// caller uses an older one. Reading such a file could take more memory than there is.
+// Call before reading a file. LS_STORAGE: its length differs from the manifest's, so the checkpoint is damaged. Reading
+// a file that is too long could take all memory.
 LS_CHECKED ls_status ls_manifest_check_length(const cJSON *manifest, const char *path, const char *name);
-// LS_STORAGE: the file that was read is not the one that the manifest describes. The message names the first tensor
-// that differs.
+// LS_STORAGE: the file is not the one that the manifest describes. The message names the first tensor that differs.
 LS_CHECKED ls_status ls_manifest_verify(
     const cJSON *manifest, const char *path, const char *name, const ls_safetensors *file);
 // Returns the identity of the manifest's run; "": no run, or an earlier version of the program wrote the manifest.

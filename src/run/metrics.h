@@ -44,8 +44,7 @@
 
 typedef struct ls_metrics ls_metrics;
 
-// append: continues an existing file after its last whole line. Writes the start event. LS_STORAGE: the file cannot be
-// made.
+// append: continues an existing file after its last whole line. Writes the start event. LS_STORAGE: cannot be made.
 LS_CHECKED ls_status ls_metrics_open(const char *path, int append, const ls_train_info *info, ls_metrics **out);
 ls_train_observer ls_metrics_observer(ls_metrics *metrics);
 // Make and write an event of another kind: ls_metrics_event returns the common fields, the caller adds others, and

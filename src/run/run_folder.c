@@ -243,8 +243,7 @@ static ls_status choose(const ls_config *cfg, const char *run_dir, ls_run_folder
 
 // --- the lock ------------------------------------------------------------------------------------
 
-// Locks the folder until it is closed. On a file system without locks the run works, but is not protected against a
-// second process.
+// Locks the folder until it is closed. On a file system without locks, only this protection is missing.
 static ls_status lock(ls_run_folder *folder) {
     folder->lock = ls_pinned_open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     if (folder->lock < 0)
@@ -282,8 +281,7 @@ void ls_run_folder_close(ls_run_folder *folder) {
     folder->lock = -1;
 }
 
-// Checks that the folder is writable before anything is written, so that the message names the folder and not a file in
-// it.
+// Checks early that the folder is writable, so that the message names the folder and not a file in it.
 static ls_status check_writable(const ls_run_folder *folder) {
     if (ls_pinned_access(folder->path, W_OK | X_OK) == 0) return LS_SUCCESS;
     return ls_fail(ls_io_code(errno, LS_STORAGE), "run folder %s: not writable: %s; choose another by --run-dir",

@@ -25,17 +25,17 @@ typedef struct {
     int lock;            // descriptor that holds the lock of the folder; -1: not locked
 } ls_run_folder;
 
-// Chooses the folder: run_dir if set (from --run-dir), else runs/<run.name>, else runs/<name of the configuration
-// file>-NNN.
-// run.resume = off starts a run: the folder must hold neither a run nor a file that a run would replace; NNN is the
-// next free number. must continues a run: the folder must hold one; NNN is the highest number that does. If the
-// configuration is the config.ini of a run's folder, that folder is meant. auto continues a run if there is one and
-// else starts one. With run.adopt = true, a folder that has only checkpoints is continued as a new run.
+// Chooses the folder: run_dir if set (from --run-dir), else runs/<run.name>, else runs/<configuration>-NNN.
+//   run.resume = off    starts a run: the folder must hold neither a run nor a file that a run would replace; NNN is
+//                       the next free number
+//   run.resume = must   continues a run: the folder must hold one; NNN is the highest number that does. The
+//                       config.ini of a run's folder means that folder
+//   run.resume = auto   continues a run if there is one, else starts one
+// With run.adopt = true, a folder that has only checkpoints is continued as a new run.
 // LS_USAGE: the folder holds files that do not suit run.resume, or is in use, or its name is not valid. LS_STORAGE: it
 // cannot be made, read or written.
 LS_CHECKED ls_status ls_run_folder_open(const ls_config *cfg, const char *run_dir, ls_run_folder *out);
-// Call at the end of the run. LS_STORAGE: the path does not lead to the folder any more; the message tells where the
-// results are.
+// Call at the end of the run. LS_STORAGE: the path does not lead to the folder any more; tells where the results are.
 LS_CHECKED ls_status ls_run_folder_check(const ls_run_folder *folder);
 void ls_run_folder_close(ls_run_folder *folder);
 // Writes the path of a file in the folder, "DIR/name", into dst.

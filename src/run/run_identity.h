@@ -1,7 +1,7 @@
 // run_identity.h - the identity of a run: 128 random bits, drawn when the run is first started.
 //
-// A run's folder has it in run.json, by which such a folder is recognised. Every checkpoint's manifest, metrics.jsonl
-// and summary.json have it, too. No computed value depends on it, and no two runs are compared by it. But a run neither
+// A run's folder has it in run.json, by which such a folder is recognised. Manifests of checkpoints, metrics.jsonl and
+// summary.json have it, too. No computed value depends on it, and no runs are compared by it. But a run neither
 // continues from a checkpoint of another run, nor counts or removes it as its own.
 #ifndef LS_RUN_RUN_IDENTITY_H
 #define LS_RUN_RUN_IDENTITY_H

@@ -104,7 +104,7 @@ typedef struct { // after an update
     double train_accuracy;
     double learning_rate, loss_scale, grad_norm;
     int64_t skipped;                                  // updates skipped so far
-    double images_per_second;                         // since the last report, over all ranks
+    double images_per_second;                         // since the last record, over all ranks
     double seconds, part_seconds;                     // of training: in all parts of the run; in this process's part
     double seconds_left;                              // estimated time to the end; NAN: unknown yet
     double loader_wait_seconds, comm_seconds_exposed; // of this rank, since this process's start
@@ -119,8 +119,7 @@ typedef struct {
     int64_t update, epoch;         // epoch: completed ones
     double val_loss, val_accuracy; // on the validation data
     int64_t val_samples;           // 0: no validation data
-    // The highest validation accuracy so far, the update after which it was reached, and the number of evaluations
-    // since then.
+    // The highest validation accuracy so far, the update that reached it, and the number of evaluations since then.
     double best_accuracy;
     int64_t best_update, without_improvement;
     double test_loss, test_accuracy;
@@ -132,8 +131,7 @@ typedef struct {
     double seconds; // duration of the evaluation
 } ls_train_evaluation;
 
-// Returns the accuracy by which weights are compared: on the validation data if there are any, else on the test data.
-// -1: neither was evaluated.
+// Returns the accuracy by which weights are compared: on validation data if there are any, else on test data; -1: none.
 static inline double ls_train_evaluation_accuracy(const ls_train_evaluation *e) {
     return e->val_samples > 0 ? e->val_accuracy : e->test_samples > 0 ? e->test_accuracy : -1;
 }
@@ -154,8 +152,7 @@ typedef struct {
     int stopped_early;              // 1: train.patience ended the run before the planned updates
     double train_loss;              // mean over the last epoch, or over the part of it that was run
     ls_train_evaluation evaluation; // the last evaluation
-    // The kept checkpoint with the best accuracy (ls_train_evaluation_accuracy), on rank 0; -1: there is no such
-    // checkpoint.
+    // Rank 0: the kept checkpoint with the best accuracy (ls_train_evaluation_accuracy); -1: no such checkpoint.
     int64_t best_update;
     double best_accuracy;
     // Over all parts of the run. The speed excludes evaluations and each process's first update.
@@ -173,10 +170,9 @@ typedef struct {
     ls_verdict verdict;               // only on rank 0
     ls_replica_checks replica_checks; // those of rank 0
     ls_run_energy energy;
-    char stragglers
-        [LS_STRAGGLERS_TEXT_BYTES];  // ranks that held up the others over the whole run; "": none, or not rank 0
-    double stragglers_share;         // share of the time for which the other ranks waited
-    uint64_t allocations_in_updates; // in the steady state; only counted if tests link the counting allocator
+    char stragglers[LS_STRAGGLERS_TEXT_BYTES]; // rank 0: the ranks that held up the others; "": no rank did
+    double stragglers_share;                   // share of the time for which the other ranks waited
+    uint64_t allocations_in_updates;           // in the steady state; only counted if tests link the counting allocator
 } ls_train_summary;
 
 typedef struct {

@@ -3,9 +3,8 @@
 // A part is a JSON object: run, after_update (update after which it began; 0: from the start), samples_before and
 // seconds_before (training in the earlier parts), started (seconds since 1970), version, device, device_name,
 // world_size, threads_per_rank, micro_batch, accumulation_steps. If the run began with weights of a file, init: file,
-// hash, tensors_taken, tensors. If options differ from those of the part before, changed: a list of option, before,
-// now. Each checkpoint contains the parts that led to it, so the list stays right if a run continues from an older
-// checkpoint.
+// hash, tensors_taken, tensors. If options differ from the part before, changed: a list of option, before, now. Each
+// checkpoint contains the parts that led to it, so a run may also continue from an older checkpoint.
 #ifndef LS_RUN_RUN_PARTS_H
 #define LS_RUN_RUN_PARTS_H
 

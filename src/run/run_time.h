@@ -34,8 +34,7 @@ typedef struct {
 void ls_run_room_json(const ls_run_room *room, cJSON *object);
 void ls_run_room_read(const cJSON *object, ls_run_room *room); // sets missing or impossible numbers to 0
 
-// Writes the times, rounded to microseconds. `other` is computed from the rounded numbers, so that all add up to
-// `seconds`.
+// Writes the times, rounded to microseconds; `other` is computed from the rounded times, so that all add up.
 void ls_run_time_json(const ls_run_time *time, cJSON *object);
 // Reads an object of ls_run_time_json. Returns 0 if it is not such an object or has an impossible number.
 int ls_run_time_read(const cJSON *object, ls_run_time *time);

@@ -1,5 +1,4 @@
-// snapshot.h - the whole state from which a run can continue, in host memory: tensors in canonical layout, and
-// counters.
+// snapshot.h - the state from which a run can continue, in host memory: tensors in canonical layout, and counters.
 //
 // It depends neither on the device and its layouts nor on the number of ranks, so a run can continue from it anywhere.
 // Everything else follows from the configuration and the counters: the order of samples, augmentation, dropout, the
@@ -37,7 +36,7 @@ typedef struct {
     int64_t applied, skipped;               // number of updates
     int32_t finite_in_row, skipped_in_row;
     double loss_scale;
-    ls_train_sums since_report, of_epoch; // sums since the last report; of the unfinished epoch
+    ls_train_sums since_report, of_epoch; // sums since the last record; sums of the current epoch
     double last_epoch_loss;               // mean over the last whole epoch
     ls_train_evaluation evaluation;       // the last evaluation; ls_train_evaluation_accuracy below 0: none yet
     double seconds;                       // seconds of training, over all parts of the run
@@ -62,8 +61,7 @@ LS_CHECKED ls_status ls_snapshot_write(const char *path, const ls_snapshot *snap
     const ls_metadata_entry *notes, int note_count, ls_safetensors_digest *digest);
 // Returns the hash of one tensor's values.
 uint64_t ls_snapshot_hash(const ls_snapshot_tensor *tensor);
-// Returns the hash of all parameters and statistics. It equals ls_param_store_hash of the store that they were copied
-// from.
+// Returns the hash of all parameters and statistics, as ls_param_store_hash computes it for the device's store.
 uint64_t ls_snapshot_weights_hash(const ls_snapshot *snapshot);
 
 #endif

@@ -11,8 +11,8 @@
 //   weights_hash         16 hex digits
 //   best_checkpoint      the kept checkpoint with the best accuracy
 //   parts                the processes that computed the run (run_parts.h)
-//   last_part            updates, samples, seconds and speed of the last part, if the run has several; the members
-//                        updates, samples_seen, wall_seconds and train_images_per_second are of all parts
+//   last_part            {updates, samples, seconds, images_per_second} of the last part; the members updates,
+//                        samples_seen, wall_seconds and train_images_per_second are over all parts
 // The following are of the last part:
 //   time                 seconds of rank 0 by purpose, like time_spent in metrics.h
 //   verdict              binds ("compute", "loader", "communication", "launches" or "cores"), text; option and value if

@@ -8,9 +8,8 @@
 //
 // A part that continues from update n (0: from the start) begins its file with a session log START at n + 1.
 // TensorBoard then drops the points of earlier files from there on, because their work is done again. It does so only
-// if the earlier files begin with a START, too, so every file has one. TensorBoard reads the files of a folder in the
-// order of their names. The time in a new file's name is therefore later than the times of all existing files, even if
-// the clock was set back.
+// if the earlier files begin with a START, too. TensorBoard reads the files of a folder in the order of their names, so
+// the time in a new file's name is later than in all existing names, even if the clock was set back.
 //
 // Format  a record is: length of the data (8 bytes, little-endian), its masked CRC-32C (4 bytes), the data, their
 //         masked CRC-32C (4 bytes); the data are a protobuf message Event
