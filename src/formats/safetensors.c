@@ -13,7 +13,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "values are written as
 
 enum { LENGTH_BYTES = 8, DATA_ALIGN = 64, NAME_MAX_BYTES = 1024 };
 static const uint64_t header_max = 16 << 20; // a tensor takes about 100 bytes; the format's own limit is 100 MB
-static const int64_t elements_max = INT64_C(1) << 48; // of one tensor, so that sizes and offsets are exact in a double
+static const int64_t elements_max = INT64_C(1) << 48; // of one tensor: sizes and offsets stay exact in a double
 static const char metadata_key[] = "__metadata__";
 
 // The first LS_DTYPE_COUNT rows are the types of ls_dtype, in its order.
@@ -240,8 +240,7 @@ static ls_status check_metadata(const ls_safetensors *file, const cJSON *metadat
 static int by_begin(const void *a, const void *b) {
     const entry *x = a, *y = b;
     if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
-    if (x->end != y->end)
-        return x->end < y->end ? -1 : 1; // an empty tensor comes before the tensor that begins at the same byte
+    if (x->end != y->end) return x->end < y->end ? -1 : 1; // an empty tensor before one at its place
     return strcmp(x->name, y->name);
 }
 

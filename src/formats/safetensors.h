@@ -8,7 +8,7 @@
 // Read      a file may have tensors of any dtype of the format, such as the integer counters of a state_dict;
 //           only tensors of a type in ls_dtype can be taken out
 // Limits    a header of 16 MiB and 2 million JSON values: enough for about 140,000 tensors
-// Errors    LS_STORAGE: path, tensor or byte, what was found, what was expected
+// Errors    LS_STORAGE: path, tensor or byte, value found, value expected
 // Source    github.com/huggingface/safetensors, README, "Format"
 #ifndef LS_FORMATS_SAFETENSORS_H
 #define LS_FORMATS_SAFETENSORS_H
@@ -55,7 +55,7 @@ LS_CHECKED ls_status ls_safetensors_find(
     const ls_safetensors *file, const ls_safetensors_tensor *wanted, const void **data);
 int ls_safetensors_index(const ls_safetensors *file, const char *name); // index of this tensor; -1: not found
 int ls_safetensors_count(const ls_safetensors *file);
-const char *ls_safetensors_name(const ls_safetensors *file, int index); // indices follow the data
+const char *ls_safetensors_name(const ls_safetensors *file, int index); // indices have the order of the data
 // Describes tensor `index`; its data and name are borrowed from file. Returns 0 if its type is not in ls_dtype.
 int ls_safetensors_get(const ls_safetensors *file, int index, ls_safetensors_tensor *tensor);
 ls_safetensors_digest ls_safetensors_digest_of(const ls_safetensors *file); // of the file as it was read

@@ -336,7 +336,7 @@ ls_status ls_weights_fit_arrange(const ls_weights_fit *fit, const ls_graph *grap
     return LS_SUCCESS;
 }
 
-// --- what a configuration takes over -----------------------------------------------------------------
+// --- values that a configuration takes over ----------------------------------------------------------
 
 static void adopt_numbers(const float *numbers, int count, char text[LS_TEXT_BYTES]) {
     ls_text_room room = { text, LS_TEXT_BYTES };

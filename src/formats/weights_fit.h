@@ -1,15 +1,13 @@
 // weights_fit.h - decides what to do if a weights file describes itself (weights_metadata.h) in another way than the
 // configuration and its data do. All commands that read weights use it:
 //
-//   use                              picture size, mean, std, resize        same classes, other order     other classes
-//   LS_WEIGHTS_EVALUATE              the file's; another value is refused   matched by name, with a note  refused
-//   LS_WEIGHTS_PREDICT (and export)  the file's; another value is refused   the file's names              the file's
-//   names,
-//                                                                                                         with a note
-//   LS_WEIGHTS_START (model.init)    the configuration's, with a note       matched by name, with a note  the last
-//   layers start
-//                                                                                                         anew, with a
-//                                                                                                         note
+//   LS_WEIGHTS_EVALUATE: the file's picture size, mean, std and resize are used; other values are refused. Classes are
+//   matched by name, with a note if their order differs. Other classes are refused.
+//   LS_WEIGHTS_PREDICT (also for export): the same for picture size, mean, std and resize. The file's class names are
+//   used, with a note if the data here have other classes.
+//   LS_WEIGHTS_START (model.init): the configuration's picture size, mean, std and resize are used, with a note if they
+//   differ. Classes are matched by name, with a note if their order differs. If there are other classes, the last
+//   layers start anew, with a note.
 //
 // Only a value that was given by hand is refused, because ls_weights_adopt fills in the options that the configuration
 // leaves open. Another JPEG decoder gives a note. Another network gives a note, but not with LS_WEIGHTS_START. A fact

@@ -209,8 +209,7 @@ static ls_status norm_forward(ls_builder *b, ls_node *node) {
     LS_TRY(new_output(b, node, node->pool ? attr->pooled : attr->shape));
     if (inference) return norm_inference(b, node);
     LS_TRY(ls_builder_slot(b, "saved statistics", 2 * vector_elements(b, node) * sizeof(float), &node->saved));
-    if (node->pool)
-        LS_TRY(ls_builder_slot(b, "pooling index", elements_of(b, attr->pooled), &node->index)); // one byte each
+    if (node->pool) LS_TRY(ls_builder_slot(b, "pooling index", elements_of(b, attr->pooled), &node->index)); // bytes
     // Recomputation must not add this micro-batch to the running statistics a second time.
     ls_ref sum_mean = ls_builder_param(b, node, LS_ROLE_RUNNING_MEAN, LS_PARAM_GRAD);
     ls_ref sum_var = ls_builder_param(b, node, LS_ROLE_RUNNING_VAR, LS_PARAM_GRAD);

@@ -20,8 +20,8 @@ typedef struct {
     ls_optimizer_step steps[LS_OPTIMIZER_COUNT];
     int step_count;
     size_t workspace_bytes; // workspace of the step that needs the most
-    ls_step_segment *
-        segments[LS_OPTIMIZER_COUNT]; // by kind: neighbouring tensors of the store with equal constants share a segment
+    // By kind of optimizer. Neighbouring tensors of the store with equal constants share a segment.
+    ls_step_segment *segments[LS_OPTIMIZER_COUNT];
     int segment_count[LS_OPTIMIZER_COUNT];
     double lr;
 } ls_optimizer;

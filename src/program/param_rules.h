@@ -1,7 +1,7 @@
 // param_rules.h - how an update treats each parameter: optimizer.groups of the configuration, applied to a network.
 //
 // A frozen parameter belongs to the network and its files, but takes no part in updates. Which parameters are trained
-// does not change during a run. After `end` or `frozen_after` a rate is 0, which leaves the parameter unchanged. From
+// does not change during a run. From `end` or `frozen_after` on a rate is 0, which leaves the parameter unchanged. From
 // the next epoch on its gradient is not computed and counts as 0.
 #ifndef LS_PROGRAM_PARAM_RULES_H
 #define LS_PROGRAM_PARAM_RULES_H

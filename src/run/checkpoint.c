@@ -28,7 +28,7 @@ static ls_status join(char path[PATH_BYTES], const char *folder, const char *nam
 
 ls_status ls_checkpoint_remove(const char *path) {
     char file[PATH_BYTES];
-    if (ls_pinned_unlink(path) == 0 || errno == ENOENT) return LS_SUCCESS; // of a link the target stays
+    if (ls_pinned_unlink(path) == 0 || errno == ENOENT) return LS_SUCCESS; // the target of a link stays
     for (int i = 0; i < FILES; i++) {
         LS_TRY(join(file, path, file_names[i]));
         if (ls_pinned_unlink(file) != 0 && errno != ENOENT) return ls_fail_io("remove", file, "unlink");
@@ -102,8 +102,7 @@ static int holds_state(const ls_checkpoint *c, const ls_snapshot *s) {
 static ls_status look_at_place(const char *path, const ls_snapshot *s, const ls_train_info *info, int *same) {
     ls_checkpoint *there = NULL;
     *same = 0;
-    if (!ls_path_exists(path) || ls_failed(ls_checkpoint_read(path, &there)))
-        return LS_SUCCESS; // a damaged one is replaced
+    if (!ls_path_exists(path) || ls_failed(ls_checkpoint_read(path, &there))) return LS_SUCCESS; // damaged: replaced
     int ours = ls_run_identity_owns(&info->run, ls_manifest_run(there->manifest), there->counters.update);
     *same = ours && holds_state(there, s);
     ls_checkpoint_free(there);

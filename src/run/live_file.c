@@ -61,7 +61,7 @@ ls_status ls_live_file_cut_half_line(const ls_live_file *file) {
     const size_t got =
         end > 0 && fseeko(file->stream, from, SEEK_SET) == 0 ? fread(tail, 1, (size_t)(end - from), file->stream) : 0;
     const char *last = got > 0 ? memrchr(tail, '\n', got) : NULL;
-    const off_t whole = last ? from + (last - tail) + 1 : from; // of a longer line only this much is cut off
+    const off_t whole = last ? from + (last - tail) + 1 : from; // of a longer line only the tail is cut off
     if (got == (size_t)(end - from) && (whole == end || ftruncate(fileno(file->stream), whole) == 0) &&
         fseeko(file->stream, 0, SEEK_END) == 0)
         return LS_SUCCESS;
@@ -80,8 +80,7 @@ void ls_live_file_fail(ls_live_file *file, ls_status status) {
 static void take_back(const ls_live_file *file, off_t whole) {
     __fpurge(file->stream);
     clearerr(file->stream);
-    if (whole >= 0 && ftruncate(fileno(file->stream), whole) != 0)
-        return; // the failure to write is reported, not this one
+    if (whole >= 0 && ftruncate(fileno(file->stream), whole) != 0) return; // the write's failure is reported
 }
 
 void ls_live_file_put(ls_live_file *file, const void *data, size_t bytes) {

@@ -298,7 +298,7 @@ ls_status ls_manifest_verify(const cJSON *manifest, const char *path, const char
         tensor ? tensor : "", tensor ? "'" : "");
 }
 
-// --- going on from it ----------------------------------------------------------------------------
+// --- continuing a run from a checkpoint ----------------------------------------------------------
 
 // Options that may not change when a run continues: another value would make it another run.
 static const int fixed_options[] = { LS_OPTION_run_seed, LS_OPTION_data_dataset, LS_OPTION_data_shape,

@@ -17,7 +17,7 @@ struct ls_metrics_reader {
     int64_t *resumed_at;
     int64_t starts;
     char *line;
-    size_t line_bytes; // room: LS_METRICS_LINE_BYTES_MAX, or all of a smaller file
+    size_t line_bytes; // size of line: the file's length, at most LS_METRICS_LINE_BYTES_MAX
     char block[BLOCK_BYTES];
 };
 

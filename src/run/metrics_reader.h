@@ -13,9 +13,9 @@
 enum { LS_METRICS_LINE_BYTES_MAX = 4 << 20, LS_METRICS_NAMED = 8 };
 
 typedef struct {
-    const cJSON *json; // an object
-    const char *kind;  // "train"
-    int64_t line;      // from 1
+    const cJSON *json; // the event, a JSON object
+    const char *kind;  // kind of event, such as "train"
+    int64_t line;      // line number, from 1
     int64_t update, epoch;
     double time;
     int64_t part; // number of the last start event before it, from 1; 0: there is no start before it

@@ -33,7 +33,7 @@ ls_status ls_run_folder_file(const ls_run_folder *folder, const char *name, char
     return ls_path_join(dst, bytes, folder->path, name);
 }
 
-// --- what is in it -------------------------------------------------------------------------------
+// --- the folder's content ------------------------------------------------------------------------
 
 typedef struct {
     enum { NOTHING, A_RUN, CHECKPOINTS, FOREIGN } kind;

@@ -188,7 +188,7 @@ typedef struct {
 void ls_run_info_json(const ls_train_info *info, cJSON *object);
 void ls_verdict_json(const ls_verdict *verdict, cJSON *object);
 // Writes source number `index` of the measured energy into text, such as "2 processor packages (RAPL)". Returns 0 if
-// there are not so many sources.
+// index is too high.
 int ls_run_energy_source(const ls_run_energy *energy, int index, char text[LS_ENERGY_SOURCE_BYTES]);
 // Adds loss, accuracy and samples of each evaluated set: val_..., test_..., tta_...
 void ls_train_evaluation_json(const ls_train_evaluation *evaluation, cJSON *object);
