@@ -54,8 +54,8 @@ typedef struct {
 } ls_weights_info;
 enum { LS_RESIZE_UNKNOWN = -1 };
 
-// Reads the facts from a file's metadata. A file of another program may have none. path: for messages. LS_STORAGE: the
-// metadata are damaged.
+// Reads the facts from a file's metadata. Facts may be missing, above all in a file of another program. path: for
+// messages. LS_STORAGE: the metadata are damaged.
 LS_CHECKED ls_status ls_weights_info_read(const char *path, const ls_safetensors *file, ls_weights_info **out);
 // LS_STORAGE: a fact is missing that prediction and export need. The message suggests --config.
 LS_CHECKED ls_status ls_weights_info_check(const char *path, const ls_weights_info *info);

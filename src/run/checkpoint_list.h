@@ -10,8 +10,7 @@ typedef struct {  // owns the paths
     int one; // 1: the path itself is a checkpoint
 } ls_checkpoint_list;
 
-// Sets *is to 1 if the folder has a checkpoint's name or a manifest. The name is enough, because a damaged checkpoint
-// may lack its manifest.
+// Sets *is to 1 if the folder has a checkpoint's name or a manifest. A damaged checkpoint may lack its manifest.
 LS_CHECKED ls_status ls_checkpoint_is(const char *path, int *is);
 // LS_STORAGE: the path is not a checkpoint and contains none.
 LS_CHECKED ls_status ls_checkpoint_list_find(const char *path, ls_checkpoint_list *out);

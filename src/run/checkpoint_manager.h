@@ -23,8 +23,7 @@ const char *ls_checkpoint_manager_folder(const ls_checkpoint_manager *checkpoint
 ls_snapshot *ls_checkpoint_manager_begin(ls_checkpoint_manager *checkpoints);
 // Lets the thread write the snapshot, which is now filled. held_seconds: time for which training waited.
 void ls_checkpoint_manager_write(ls_checkpoint_manager *checkpoints, double held_seconds);
-// Returns 1, once for each checkpoint, after it was written or failed to be written. event->status tells which;
-// event->path is valid until the next begin.
+// Returns 1 once after a checkpoint was written or failed (event->status). event->path is valid until the next begin.
 int ls_checkpoint_manager_written(ls_checkpoint_manager *checkpoints, ls_train_checkpoint *event);
 // Waits until the thread has nothing to write, but at most `seconds` (INFINITY: no limit).
 void ls_checkpoint_manager_wait(ls_checkpoint_manager *checkpoints, double seconds);
@@ -39,8 +38,8 @@ LS_CHECKED ls_status ls_checkpoint_manager_newest(
     const char *folder, void (*damaged)(void *context, ls_status why), void *context, ls_checkpoint **out);
 // Removes partly written checkpoints of killed processes (".update-000000000481.tmp" and ".old").
 void ls_checkpoint_manager_clean(const char *folder);
-// Lists the updates of the checkpoints in `folder`, oldest first. The caller frees *updates. If the folder does not
-// exist, the list is empty.
+// Lists the updates of the checkpoints in `folder`, oldest first: nothing if it does not exist. The caller frees
+// *updates.
 LS_CHECKED ls_status ls_checkpoint_manager_list(const char *folder, int64_t **updates, int *count);
 
 #endif

@@ -46,8 +46,7 @@ ls_status ls_live_file_open(const char *path, int how, const char *what, ls_live
     return LS_SUCCESS;
 }
 
-// Returns the file's present length; below 0: it is not a file on a disk. The bytes put so far are not counted instead,
-// because another program may have cut the file.
+// Returns the file's length; below 0: not a file on a disk. Asks the system, because another program may have cut it.
 static off_t length_of(const ls_live_file *file) {
     struct stat info;
     return fstat(fileno(file->stream), &info) == 0 && S_ISREG(info.st_mode) ? info.st_size : -1;

@@ -369,8 +369,7 @@ char *ls_manifest_changes_text(const cJSON *changed, char *dst, size_t bytes) {
     return dst;
 }
 
-// Whether a manifest may lack the option, because the version that wrote it did not have it. That version behaved like
-// the option's default.
+// Whether a manifest may lack the option, because the version that wrote it behaved like the option's default.
 static int may_be_missing(int index) {
     return !is_fixed(index) || index == LS_OPTION_data_validation_fraction || index == LS_OPTION_average_kind;
 }

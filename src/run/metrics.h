@@ -7,12 +7,10 @@
 //            optimizer, base_learning_rate, weight_decay, updates_planned; ranks: for each its rank, host, device,
 //            name, uuid, pci (of a GPU), cpus; room: unused capacity of rank 0 (run_time.h). If the run continues:
 //            resumed_at_update (events of later updates in lines above belong to work that is done again),
-//            seconds_before (seconds of training before this part), changed: options that changed, each with option,
-//            before, now
+//            seconds_before (of training), changed: options that changed, each with option, before, now
 //   train    train_loss, train_accuracy, learning_rate, loss_scale, grad_norm, skipped, images_per_second,
 //            samples_seen and seconds (of training, over all parts of the run), part_seconds (of this part).
-//            Since the start of the part: loader_wait_seconds, comm_seconds_exposed, joules (if they can be read;
-//            train/energy.h).
+//            Since the start of the part: loader_wait_seconds, comm_seconds_exposed, joules (if known, train/energy.h).
 //            Since the end of the part's first update: time_spent, the seconds of rank 0 by purpose (run_time.h):
 //            seconds, and as parts of them compute, loader_wait, communication_exposed, evaluation, checkpoint and
 //            other; compute_by_kind, on devices whose operators run at once, or else enqueue, are parts of compute;
@@ -57,8 +55,7 @@ LS_CHECKED ls_status ls_metrics_close(ls_metrics *metrics, ls_status run);
 
 // Whether the first line of the file is a start event.
 int ls_metrics_begins(const char *path);
-// Finds the update of the last checkpoint event in the file; -1: there is none, or the path is not a regular file.
-// LS_STORAGE: the file cannot be read.
+// Finds the update of the last checkpoint event; -1: not found, or not a regular file. LS_STORAGE: cannot be read.
 LS_CHECKED ls_status ls_metrics_last_checkpoint(const char *path, int64_t *update);
 
 #endif

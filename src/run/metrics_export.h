@@ -12,8 +12,7 @@ enum { LS_METRICS_COLUMNS_MAX = 16384 };
 // columns are part, then the fields in the order of their first occurrence. A member of an object becomes OBJECT.FIELD,
 // an element of a list LIST.INDEX. Numbers have enough digits to be read back exactly. A null or missing value is an
 // empty cell. Control characters in texts become \n, \t, \r or \xNN.
-// LS_STORAGE: the file cannot be read, or has more than LS_METRICS_COLUMNS_MAX columns. LS_USAGE: it has no event of
-// that kind.
+// LS_STORAGE: cannot be read, or has more than LS_METRICS_COLUMNS_MAX columns. LS_USAGE: has no event of that kind.
 LS_CHECKED ls_status ls_metrics_write_csv(ls_metrics_reader *reader, const char *kind, FILE *file);
 
 #endif

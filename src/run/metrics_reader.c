@@ -12,8 +12,8 @@ struct ls_metrics_reader {
     char path[PATH_BYTES];
     ls_input input;
     ls_metrics_state state;
-    // By start event: the update from which it continues. find_parts then lowers it to the lowest one of it and all
-    // later starts.
+    // By start event: the update from which it continues, lowered by find_parts to the lowest one of it and all later
+    // ones.
     int64_t *resumed_at;
     int64_t starts;
     char *line;
@@ -51,8 +51,7 @@ static void append(cursor *c, const char *from, size_t bytes) {
     c->length += bytes;
 }
 
-// Reads the next line into reader->line, without '\n'. *there becomes 0 at the end of the file; state.cut is then the
-// number of an unfinished last line.
+// Reads the next line into reader->line, without '\n'. At the end of the file *there becomes 0, and state.cut is set.
 static ls_status next_line(cursor *c, int *there) {
     c->length = 0;
     c->too_long = 0;

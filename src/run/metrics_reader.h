@@ -33,8 +33,7 @@ typedef struct ls_metrics_reader ls_metrics_reader;
 
 // path: the file, or the folder of a run. LS_STORAGE: the file cannot be read, or has no event.
 LS_CHECKED ls_status ls_metrics_reader_open(const char *path, ls_metrics_reader **out);
-// Calls `take` for each event in the order of the file, until a call fails. May be called more than once. LS_STORAGE:
-// the file cannot be read.
+// Calls `take` for each event in the file's order, until a call fails. LS_STORAGE: the file cannot be read.
 LS_CHECKED ls_status ls_metrics_reader_each(
     ls_metrics_reader *reader, ls_status (*take)(void *context, const ls_metrics_line *line), void *context);
 const char *ls_metrics_reader_path(const ls_metrics_reader *reader); // path of the file itself

@@ -180,8 +180,7 @@ static ls_status number_path(const char *file, int number, ls_run_folder *folder
     return ls_fail(LS_USAGE, "%s: name too long for a run folder; use --run-dir", file);
 }
 
-// Makes the first of runs/<base>-001, -002, ... that is free. Whether it is free is decided by mkdir, so that runs
-// started at the same time get different numbers.
+// Makes the first free one of runs/<base>-001, -002, ... by mkdir, so that runs started together get different numbers.
 static ls_status take_numbered(const char *file, ls_run_folder *folder) {
     LS_TRY(ls_make_folders("runs"));
     for (int number = 1; number < NUMBERS_MAX; number++) {

@@ -3,8 +3,7 @@
 //
 // Only rank 0 makes and writes it. A folder belongs to a run if it has a run.json (run_identity.h), or for earlier
 // versions of the program a metrics.jsonl that begins with a start event. Files that no run has written are never
-// replaced, and neither is the configuration that this process reads. Two processes never use one folder at the same
-// time.
+// replaced, and neither is the configuration that this process reads. Only one process uses a folder at a time.
 //
 // Opening locks the folder and reads it, but writes nothing into it. The run begins or continues only after all ranks
 // have accepted everything, so a refused run leaves every byte unchanged. All files are written through the open folder

@@ -187,8 +187,7 @@ typedef struct {
 // device, data sets with their identities (16 hex digits of ls_dataset_info's source), network and batches.
 void ls_run_info_json(const ls_train_info *info, cJSON *object);
 void ls_verdict_json(const ls_verdict *verdict, cJSON *object);
-// Writes source number `index` of the measured energy into text, such as "2 processor packages (RAPL)". Returns 0 if
-// index is too high.
+// Writes source number `index` of the energy into text: "2 processor packages (RAPL)". 0: there are no more sources.
 int ls_run_energy_source(const ls_run_energy *energy, int index, char text[LS_ENERGY_SOURCE_BYTES]);
 // Adds loss, accuracy and samples of each evaluated set: val_..., test_..., tta_...
 void ls_train_evaluation_json(const ls_train_evaluation *evaluation, cJSON *object);

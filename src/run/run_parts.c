@@ -17,8 +17,7 @@ static const char *text(const cJSON *object, const char *name) {
     return value ? value : "";
 }
 
-// Returns a copy of the manifest's parts. A manifest of an earlier version has no parts; one part is then made from its
-// other members.
+// Returns a copy of the manifest's parts. For an earlier version's manifest, one part is made from its other members.
 static cJSON *parts_before(const cJSON *manifest) {
     const cJSON *parts = ls_json_get(manifest, "parts");
     if (cJSON_IsArray(parts)) return cJSON_Duplicate(parts, 1);

@@ -31,8 +31,7 @@ static int by_lane_and_time(const void *a, const void *b) {
     return x->end_s > y->end_s ? -1 : x->end_s < y->end_s; // an enclosing span comes before the spans in it
 }
 
-// Chooses a row for each span of a lane, so that spans of a row do not overlap. Phases of the host share one row,
-// because they lie inside each other.
+// Chooses a row for each span of a lane, without overlaps in a row. Nested phases of the host share one row.
 static void choose_rows(writer *w, int lane) {
     double end[ROWS] = { 0 };
     for (int i = w->first[lane]; i < w->first[lane + 1]; i++) {

@@ -1,5 +1,5 @@
-// trace_events.h - writes this rank's spans (base/spans.h) as events of the Trace Event Format, which Perfetto and
-// chrome://tracing open.
+// trace_events.h - writes this rank's spans (base/spans.h) in the Trace Event Format, for Perfetto and
+// chrome://tracing.
 //
 // A rank is a process, and a lane is a thread. If spans of a lane overlap, the further ones get threads of their own
 // ("gradients 2"). Spans are complete events ("X", microseconds) with these args: update, layer, op, algorithm, bytes,
