@@ -534,8 +534,8 @@ static ls_status check_names(const ls_graph *g) {
 static void new_builder(const ls_weights_info *info, builder *b) {
     const ls_graph *g = info->graph;
     const size_t layers = (size_t)g->layer_count;
-    size_t nodes = 3 + 7 * layers; // two of normalisation, one at the output; a group norm has seven
-    const size_t tensors = 2 + (size_t)g->param_count + 6 * layers; // two of normalisation; a group norm has six
+    size_t nodes = 3 + 7 * layers; // normalisation two, output one, a layer at most seven (group norm)
+    const size_t tensors = 2 + (size_t)g->param_count + 6 * layers; // normalisation two, a layer at most six
     size_t channels = 1;
     for (int l = 0; l < g->layer_count; l++) {
         nodes += (size_t)g->layers[l].input_count; // each input may be flattened

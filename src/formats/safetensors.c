@@ -240,7 +240,8 @@ static ls_status check_metadata(const ls_safetensors *file, const cJSON *metadat
 static int by_begin(const void *a, const void *b) {
     const entry *x = a, *y = b;
     if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
-    if (x->end != y->end) return x->end < y->end ? -1 : 1; // an empty tensor before one at its place
+    // Of two tensors that begin at the same byte, the empty one comes first.
+    if (x->end != y->end) return x->end < y->end ? -1 : 1;
     return strcmp(x->name, y->name);
 }
 

@@ -146,7 +146,8 @@ static ls_status read_network(const char *path, const ls_safetensors *file, ls_w
     if (!network) return LS_SUCCESS;
     snprintf(where, sizeof where, "%s (%s)", path, network_key);
     ls_status status = ls_graph_parse(where, network, &info->graph);
-    if (status.code == LS_USAGE) status.code = LS_STORAGE; // a wrong network means a damaged file
+    // The user did not write this text, so a wrong network means a damaged file.
+    if (status.code == LS_USAGE) status.code = LS_STORAGE;
     LS_TRY(status);
     info->input = info->graph->input;
     const int channels = info->input.c, most = (int)(sizeof info->mean / sizeof info->mean[0]);

@@ -29,7 +29,7 @@ void ls_buffer_planner_fix(ls_buffer_planner *arena);
 size_t ls_buffer_planner_bytes(const ls_buffer_planner *arena);
 // Returns the sum of all slots: the size of a slab in which no two slots share bytes.
 size_t ls_buffer_planner_unshared_bytes(const ls_buffer_planner *arena);
-size_t ls_buffer_planner_offset(const ls_buffer_planner *arena, int slot); // after fix
+size_t ls_buffer_planner_offset(const ls_buffer_planner *arena, int slot); // call it after fix
 // Returns the bytes of a slot as booked, rounded up to LS_BUFFER_PLANNER_ALIGN.
 size_t ls_buffer_planner_slot_bytes(const ls_buffer_planner *arena, int slot);
 

@@ -311,7 +311,8 @@ void ls_builder_reduces(ls_builder *b, int arg, size_t count) {
 static ls_status emit_backward(ls_builder *b) {
     for (int block = b->block_count - 1; block >= 0; block--) {
         int first = block ? b->block_end[block - 1] : 0, end = b->block_end[block];
-        if (block < b->block_count - 1) LS_TRY(ls_builder_recompute(b, first, end)); // the last block is in memory
+        // The last block's activations are still in memory.
+        if (block < b->block_count - 1) LS_TRY(ls_builder_recompute(b, first, end));
         for (int n = end - 1; n >= first; n--) {
             ls_node *node = &b->nodes[n];
             const int completed = b->completed;

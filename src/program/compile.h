@@ -31,7 +31,7 @@ typedef struct {
     int micro_batch;
     int training;  // 0: forward pass and loss only; batch norm uses its running statistics
     int64_t epoch; // training: first epoch of the program; parameters whose rate is 0 from then on get no gradient
-    float label_smoothing; // training
+    float label_smoothing; // training: smoothing of the loss's targets
     int weighted;          // training: the loss uses LS_INPUT_CLASS_WEIGHTS
     float mean_of;         // training: argument of LS_GRADIENT_SCALE (device/op_update.h)
     uint64_t seed;         // seed of dropout

@@ -103,7 +103,7 @@ static ls_status conv_linear_backward(ls_builder *b, ls_node *node, const ls_op_
     ls_ref grad;
     LS_TRY(ls_builder_grad(b, node, &grad));
     LS_TRY(weight_gradient(b, node, weight, grad));
-    if (!input_needs_grad(b, node) || node == b->head) return LS_SUCCESS; // the loss operator computed it
+    if (!input_needs_grad(b, node) || node == b->head) return LS_SUCCESS; // the loss operator has computed it
     ls_ref data_refs[LS_CONV_BACKWARD_DATA_ARGS] = {
         [LS_CONV_BACKWARD_DATA_GRAD_DST] = grad,
         [LS_CONV_BACKWARD_DATA_WEIGHT] = ls_builder_param(b, node, LS_ROLE_WEIGHT, LS_PARAM_WORKING),
@@ -209,7 +209,8 @@ static ls_status norm_forward(ls_builder *b, ls_node *node) {
     LS_TRY(new_output(b, node, node->pool ? attr->pooled : attr->shape));
     if (inference) return norm_inference(b, node);
     LS_TRY(ls_builder_slot(b, "saved statistics", 2 * vector_elements(b, node) * sizeof(float), &node->saved));
-    if (node->pool) LS_TRY(ls_builder_slot(b, "pooling index", elements_of(b, attr->pooled), &node->index)); // bytes
+    // The index of a fused pooling takes one byte for each element.
+    if (node->pool) LS_TRY(ls_builder_slot(b, "pooling index", elements_of(b, attr->pooled), &node->index));
     // Recomputation must not add this micro-batch to the running statistics a second time.
     ls_ref sum_mean = ls_builder_param(b, node, LS_ROLE_RUNNING_MEAN, LS_PARAM_GRAD);
     ls_ref sum_var = ls_builder_param(b, node, LS_ROLE_RUNNING_VAR, LS_PARAM_GRAD);

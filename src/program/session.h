@@ -34,8 +34,8 @@ typedef struct { // starts as {0}; parts that do not exist yet are NULL
     ls_compile_options options[LS_SESSION_PROGRAMS]; // micro_batch 0: no program
     ls_program *program[LS_SESSION_PROGRAMS];
     ls_slab *activations, *workspace; // shared by all programs, which never run at the same time
-    ls_slab *table;                   // LS_INPUT_TABLE
-    ls_slab *class_weights;           // LS_INPUT_CLASS_WEIGHTS; NULL: classes have no weights
+    ls_slab *table;                   // memory of LS_INPUT_TABLE
+    ls_slab *class_weights;           // memory of LS_INPUT_CLASS_WEIGHTS; NULL: classes have no weights
     ls_memory_plan memory;            // its inputs, control and ring are set by the code that allocates those
 } ls_session;
 

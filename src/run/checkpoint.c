@@ -16,7 +16,7 @@ enum { PATH_BYTES = 2 * LS_TEXT_BYTES };
 
 static const char weights_name[] = "weights.safetensors", state_name[] = "state.safetensors";
 static const char manifest_name[] = "manifest.json";
-// In the order of removal.
+// ls_checkpoint_remove removes these files in this order.
 static const char *const file_names[] = { manifest_name, weights_name, state_name };
 enum { FILES = sizeof file_names / sizeof file_names[0] };
 
@@ -28,7 +28,7 @@ static ls_status join(char path[PATH_BYTES], const char *folder, const char *nam
 
 ls_status ls_checkpoint_remove(const char *path) {
     char file[PATH_BYTES];
-    if (ls_pinned_unlink(path) == 0 || errno == ENOENT) return LS_SUCCESS; // the target of a link stays
+    if (ls_pinned_unlink(path) == 0 || errno == ENOENT) return LS_SUCCESS; // removes a link, but not its target
     for (int i = 0; i < FILES; i++) {
         LS_TRY(join(file, path, file_names[i]));
         if (ls_pinned_unlink(file) != 0 && errno != ENOENT) return ls_fail_io("remove", file, "unlink");
@@ -101,7 +101,7 @@ static int holds_state(const ls_checkpoint *c, const ls_snapshot *s) {
 static ls_status look_at_place(const char *path, const ls_snapshot *s, const ls_train_info *info, int *same) {
     ls_checkpoint *there = NULL;
     *same = 0;
-    if (!ls_path_exists(path) || ls_failed(ls_checkpoint_read(path, &there))) return LS_SUCCESS; // damaged: replaced
+    if (!ls_path_exists(path) || ls_failed(ls_checkpoint_read(path, &there))) return LS_SUCCESS; // damaged: replace it
     int ours = ls_run_identity_owns(&info->run, ls_manifest_run(there->manifest), there->counters.update);
     *same = ours && holds_state(there, s);
     ls_checkpoint_free(there);
@@ -132,7 +132,7 @@ ls_status ls_checkpoint_write(const char *path, const ls_snapshot *snapshot, con
         return ls_fail(LS_STORAGE, "%s: path too long", path);
     int same;
     LS_TRY(look_at_place(path, snapshot, info, &same));
-    if (same) return ls_sync_folder(folder); // its writer may have been killed before this
+    if (same) return ls_sync_folder(folder); // its writer may have been killed before its sync
     LS_TRY(ls_make_folders(folder));
     // Checked first, so that a full disk is reported before anything is written.
     LS_TRY(ls_checkpoint_check_room(folder, path, snapshot, 0, 1));

@@ -5,7 +5,7 @@
 #include "base/status.h"
 
 typedef struct {  // owns the paths
-    char **paths; // oldest first
+    char **paths; // paths of the checkpoints, oldest first
     int count;
     int one; // 1: the path itself is a checkpoint
 } ls_checkpoint_list;

@@ -145,7 +145,7 @@ static ls_status find_kept(ls_checkpoint_manager *c) {
 static int is_among_best(const ls_checkpoint_manager *c, int index, int count) {
     int better = 0;
     if (c->retained[index].accuracy < 0) return 0;
-    for (int i = 0; i < count; i++) // of equal ones the later is better
+    for (int i = 0; i < count; i++) // if two are equal, the later is better
         better += c->retained[i].accuracy > c->retained[index].accuracy ||
                   (i > index && c->retained[i].accuracy == c->retained[index].accuracy);
     return better < c->keep_best;
@@ -272,7 +272,7 @@ void ls_checkpoint_manager_close(ls_checkpoint_manager *c) {
 int64_t ls_checkpoint_manager_best(const ls_checkpoint_manager *c, double *accuracy) {
     int64_t best = -1;
     *accuracy = -1;
-    for (int i = 0; i < c->retained_count; i++) { // of equal ones the later wins
+    for (int i = 0; i < c->retained_count; i++) { // if two are equal, the later wins
         if (c->retained[i].accuracy < 0 || c->retained[i].accuracy < *accuracy) continue;
         best = c->retained[i].update;
         *accuracy = c->retained[i].accuracy;

@@ -79,7 +79,7 @@ void ls_live_file_fail(ls_live_file *file, ls_status status) {
 static void take_back(const ls_live_file *file, off_t whole) {
     __fpurge(file->stream);
     clearerr(file->stream);
-    if (whole >= 0 && ftruncate(fileno(file->stream), whole) != 0) return; // the write's failure is reported
+    if (whole >= 0 && ftruncate(fileno(file->stream), whole) != 0) return; // the failed write is reported, not this
 }
 
 void ls_live_file_put(ls_live_file *file, const void *data, size_t bytes) {

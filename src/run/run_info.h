@@ -20,9 +20,9 @@
 enum { LS_STRAGGLERS_TEXT_BYTES = 768 };
 
 typedef struct { // seconds since the end of the first update
-    double wait; // waited for sums over ranks, with nothing left to compute
+    double wait; // time spent waiting for sums over ranks, with nothing left to compute
     double loader_wait;
-    double core_wait; // threads that were ready to run waited for a core; sum over all threads
+    double core_wait; // time for which threads that were ready to run waited for a core, summed over threads
     double compute;
 } ls_rank_time;
 
@@ -92,7 +92,7 @@ typedef struct { // all updates except the first of each process; evaluations ar
     int64_t samples; // over all ranks
 } ls_train_steady;
 
-typedef struct { // after an update
+typedef struct { // progress of a run, reported after an update
     // 1: a record for metrics.jsonl, exact over all ranks, every log.every updates and at the end of an epoch. 0: a
     // report in between to refresh a display, at most ten a second, with the losses of the last record.
     int record;
@@ -146,7 +146,7 @@ typedef struct { // a checkpoint that was written, or could not be written (stat
 } ls_train_checkpoint;
 
 typedef struct {
-    const char *status; // "completed"
+    const char *status; // how the run ended, such as "completed"
     int64_t resumed_at; // update of the checkpoint from which this process continued; 0: from the start
     int64_t epochs, updates, skipped, samples_seen;
     int stopped_early;              // 1: train.patience ended the run before the planned updates

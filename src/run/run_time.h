@@ -16,7 +16,7 @@ typedef struct {
     // The part of compute in which the host enqueued work and did not wait for the device. NAN: unknown, or operators
     // have run when their call returns.
     double enqueue;
-    double core_wait; // threads that were ready to run waited for a core; sum over all threads, not a part of seconds
+    double core_wait; // threads that were ready to run waited for a core; summed over threads, not a part of seconds
 } ls_run_time;
 
 static inline double ls_run_time_other(const ls_run_time *t) {
