@@ -56,9 +56,9 @@ LS_CHECKED ls_status ls_checkpoint_read(const char *path, ls_checkpoint **out);
 void ls_checkpoint_free(ls_checkpoint *checkpoint); // NULL is allowed
 // Reads only the manifest and verifies it by its own hash. The caller frees it with cJSON_Delete.
 LS_CHECKED ls_status ls_checkpoint_read_manifest(const char *path, cJSON **manifest, ls_train_counters *counters);
-// Checks that the run `info` may continue from the checkpoint. LS_USAGE or LS_DATA names an option or data set that a run
-// may not change. Each other option that differs is appended to the list `changed` as an object with option, before and
-// now (see ls_manifest_changes_text).
+// Checks that the run `info` may continue from the checkpoint. LS_USAGE or LS_DATA names an option or data set that may
+// not change. Each other option that differs is appended to the list `changed` as an object with option, before and now
+// (see ls_manifest_changes_text).
 LS_CHECKED ls_status ls_checkpoint_suits(const ls_checkpoint *checkpoint, const ls_train_info *info, cJSON *changed);
 // Copies the contents into a snapshot of the same network and optimizer. LS_STORAGE: the snapshot has other tensors.
 LS_CHECKED ls_status ls_checkpoint_take(const ls_checkpoint *checkpoint, ls_snapshot *snapshot);
