@@ -1,4 +1,4 @@
-// augment_draw.c - what is done to a sample in an epoch: a pure function, so that every device and rank sees the same pixels.
+// augment_draw.c - draws the augmentation of a sample in an epoch: a pure function, the same on every device and rank.
 #include "data/loader.h"
 
 #include <math.h>
@@ -19,14 +19,14 @@ static ls_philox_block words_of(const draw *d, ls_purpose purpose, uint64_t inde
     return ls_random_block(d->seed, purpose, (uint32_t)d->epoch, (uint32_t)d->sample, index);
 }
 
-// Within (0, 1).
+// Returns a number within (0, 1).
 static double unit(uint32_t word) {
     return (word + 0.5) * 0x1p-32;
 }
 
 // --- shift and mirror ----------------------------------------------------------------------------
 
-// Half of all samples.
+// Whether the sample is mirrored, as half of all samples are.
 static int is_mirrored(const draw *d) {
     if (d->options->flip == LS_FLIP_NEVER) return 0;
     draw in = *d;
@@ -47,7 +47,7 @@ static void draw_placement(const draw *d, ls_augment_sample *out) {
 
 enum { CROP_TRIES = 10 };
 
-// The middle of the picture, as much of it as the ratio allows.
+// Sets the crop to the middle of the picture, as large as the ratio allows.
 static void set_middle_crop(const draw *d, double ratio, ls_augment_sample *out) {
     const int h = d->picture.h, w = d->picture.w;
     out->crop_h = (uint16_t)(w < h / ratio ? floor(w * ratio + 0.5) : h);
@@ -56,8 +56,8 @@ static void set_middle_crop(const draw *d, double ratio, ls_augment_sample *out)
     out->crop_x = (uint16_t)((w - out->crop_w) / 2);
 }
 
-// As torchvision's RandomResizedCrop: a share of the area, a ratio of width and height, uniform in its logarithm; where such a
-// rectangle does not fit, another, ten times.
+// Draws as torchvision's RandomResizedCrop: a share of the area, and a ratio of width to height that is uniform in its
+// logarithm. If the rectangle does not fit into the picture, it draws again, up to ten times in all.
 static void draw_crop(const draw *d, ls_augment_sample *out) {
     const double least = (double)d->options->crop_scale, ratio = (double)d->options->crop_ratio;
     const double area = (double)d->picture.h * (double)d->picture.w, log_ratio = ls_portable_log(ratio);
@@ -80,7 +80,8 @@ static void draw_crop(const draw *d, ls_augment_sample *out) {
 
 enum { BETA_TRIES = 100 };
 
-// Of Beta(a, a), within (0, 1): Cheng (1978), algorithm BA, which accepts one try of four at least; each takes a block of words.
+// Draws from Beta(a, a), within (0, 1), by algorithm BA of Cheng (1978). It accepts at least one try in four. Each try
+// takes one block of random words.
 static double draw_beta(const draw *d, double a) {
     const double log4 = 1.3862943611198906;
     const double scale = a <= 1 ? 1 / a : sqrt(1 / a), gamma = a + 1 / scale;
@@ -103,7 +104,7 @@ static int clipped(int at, int size) {
     return at < 0 ? 0 : at > size ? size : at;
 }
 
-// A rectangle of the picture's shape and of that share of its area, around any pixel; what lies outside is cut off.
+// Sets a rectangle of the picture's shape, with `share` of its area, around a random pixel; the edges cut it off.
 static void set_rectangle(const draw *d, double share, const ls_philox_block *words, ls_augment_sample *out) {
     const int h = d->picture.h, w = d->picture.w;
     const int half_h = (int)(h * sqrt(share)) / 2, half_w = (int)(w * sqrt(share)) / 2;
@@ -129,7 +130,7 @@ static void draw_mix(const draw *d, ls_augment_sample *out) {
         out->mix = share_of(share);
 }
 
-// --- the whole -----------------------------------------------------------------------------------
+// --- all draws of a sample -----------------------------------------------------------------------
 
 ls_augment_sample ls_augment_draw(
     const ls_augmentation *a, ls_chw picture, uint64_t seed, int64_t epoch, int64_t sample) {

@@ -1,8 +1,9 @@
-// cifar.c - the binary version of CIFAR-10 and CIFAR-100: records of labels and 3072 pixel bytes (planes R, G, B).
+// cifar.c - reads binary CIFAR-10 and CIFAR-100 files: records of labels and 3072 pixel bytes (planes R, G, B).
 //
-// CIFAR-10: one label byte, five training files and a test file. CIFAR-100: coarse label, fine label, one file each;
-// cifar100 is of the fine ones, cifar100-coarse of the coarse ones. A file may hold any number of records, for extracts exist; the published ones hold 10000,
-// 50000 and 10000. Source: https://www.cs.toronto.edu/~kriz/cifar.html
+// CIFAR-10: one label byte; five training files and one test file. CIFAR-100: a coarse and a fine label; one training
+// file and one test file. The data set cifar100 uses the fine labels, cifar100-coarse the coarse ones. A file may have
+// any number of records, because extracts of the sets exist. The published files have 10000 (CIFAR-10), 50000 and 10000
+// records (CIFAR-100). Source: https://www.cs.toronto.edu/~kriz/cifar.html
 #include "data/format.h"
 
 #include "base/atomic_file.h"
@@ -13,13 +14,13 @@
 enum { PIXEL_BYTES = 3 * 32 * 32, MAX_FILES = 5 };
 
 typedef struct {
-    const char *files[2][MAX_FILES + 1]; // of LS_SPLIT_TRAIN and LS_SPLIT_TEST, ending with NULL
-    int label_bytes, label;              // before the pixels; which of them is the label
-    const char *other_label;             // what the other one is, of how many classes
-    int other_classes;
+    const char *files[2][MAX_FILES + 1]; // training set, then test set; each list ends with NULL
+    int label_bytes, label;  // label_bytes: labels before the pixels; label: index of the label that is used
+    const char *other_label; // name of the label that is not used
+    int other_classes;       // number of classes of that label
 } layout;
 
-// The records of all files, one after the other, into dataset->memory[0]; count[i] of file i.
+// Reads the records of all files, one after the other, into dataset->memory[0]. count[i]: the records in file i.
 static ls_status read_records(
     ls_dataset *dataset, size_t record_bytes, char (*paths)[LS_TEXT_BYTES], int files, int64_t *count) {
     ls_input file[MAX_FILES];
@@ -51,7 +52,7 @@ done:
     return status;
 }
 
-// Those that are not used: a record that is damaged there is damaged.
+// Checks also the labels that are not used: a wrong one shows that the record is damaged.
 static ls_status check_other_labels(
     const uint8_t *labels, size_t record_bytes, const layout *set, int64_t count, const char *path) {
     for (int64_t i = 0; i < count; i++, labels += record_bytes) {

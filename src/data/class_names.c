@@ -1,4 +1,4 @@
-// class_names.c - names of the published sets' classes, in the order of their labels.
+// class_names.c - names of the classes of the published sets, in the order of their labels.
 // Source: the sets' own pages (Fashion-MNIST's README, batches.meta.txt, fine_label_names.txt, coarse_label_names.txt).
 #include "data/format.h"
 

@@ -25,7 +25,7 @@ const char *ls_split_name(ls_split split) {
     return split == LS_SPLIT_TEST ? "test" : split == LS_SPLIT_VALIDATION ? "validation" : "training";
 }
 
-// One number a channel from the option's text, or the format's own, the last one repeated.
+// Fills in one number per channel from the option's text, or from the format's own; their last one is repeated.
 static ls_status fill_channels(
     const char *option, const char *text, const double defaults[3], int channels, float *out) {
     if (text[0] == 0) {
@@ -67,7 +67,7 @@ static ls_status fill_normalisation(const ls_config *cfg, ls_dataset *dataset) {
     return LS_SUCCESS;
 }
 
-// What is added to normalised pixels must not be larger than all that they can differ by.
+// data.brightness is added to normalised pixels, so it must not exceed the difference between black and white (1/std).
 static ls_status check_brightness(const ls_config *cfg, const ls_dataset_info *facts) {
     double widest = 0;
     for (int c = 0; c < facts->shape.c; c++)
@@ -169,7 +169,7 @@ static ls_status refuse_changed(const char *path) {
         path);
 }
 
-// Packed, or decoded and packed.
+// Reads one sample of a set of files: from the packed file, or by decoding its file and packing the pixels.
 static ls_status read_file(const ls_dataset *dataset, int64_t index, uint8_t *pixels, int32_t *label) {
     const int64_t at = dataset->file(dataset, index);
     const uint64_t known = dataset->contents[at];
@@ -202,7 +202,7 @@ ls_status ls_dataset_labels(const ls_dataset *dataset, int32_t *labels) {
     for (int64_t i = 0; i < dataset->facts.count && !ls_failed(status); i++) {
         if (dataset->label)
             labels[i] = dataset->label(dataset, i);
-        else // made on demand, or copied
+        else // not a set of files
             status = ls_dataset_read(dataset, i, pixels, &labels[i]);
     }
     free(pixels);
@@ -213,7 +213,7 @@ int ls_dataset_may_break(const ls_dataset *dataset) {
     return (dataset->whole ? dataset->whole : dataset)->stamps != NULL;
 }
 
-// Both parts of a set are packed into one file.
+// Both parts of a set are packed into one file, which the whole set owns.
 ls_status ls_dataset_pack(ls_dataset *dataset, const char *folder, int creates) {
     if (dataset->whole) return dataset->whole->cache ? LS_SUCCESS : ls_dataset_pack(dataset->whole, folder, creates);
     const ls_picture_cache_options options = { .folder = folder,
@@ -238,9 +238,9 @@ const char *ls_dataset_packed_at(const ls_dataset *dataset) {
     return cache_of(dataset) ? ls_picture_cache_path(cache_of(dataset)) : "";
 }
 
-// --- what files contain
+// --- contents of files
 
-enum { UNREADABLE = 1 }; // the content of a file that cannot be read
+enum { UNREADABLE = 1 }; // content hash of a file that cannot be read
 
 static uint64_t *contents_of(const ls_dataset *dataset) {
     return dataset->whole ? dataset->whole->contents : dataset->contents;
@@ -257,7 +257,7 @@ static ls_status verify_bytes(
     return LS_SUCCESS;
 }
 
-// Of a whole set, sample i has file i while nothing is left out of it.
+// In a whole set sample i has file i until samples are left out, so `at` is also an index into dataset->whole.
 ls_status ls_dataset_verify(const ls_dataset *dataset, int64_t index, int decodes, uint8_t *pixels) {
     const int64_t at = dataset->file(dataset, index);
     char path[LS_FILE_PATH_BYTES];
@@ -284,8 +284,8 @@ void ls_dataset_know_content(ls_dataset *dataset, int64_t index, uint64_t conten
     contents_of(dataset)[dataset->file(dataset, index)] = content;
 }
 
-// Both parts of a set have sums over the whole set's numbers of files, so the whole set's is the sum of both. The part
-// to train on is verified last.
+// The sums of both parts are over file numbers of the whole set, so the content of the whole set is the sum of both.
+// The part to train on is verified last, so its source covers both parts.
 void ls_dataset_set_content(ls_dataset *dataset, uint64_t sum) {
     ls_dataset *whole = dataset->whole ? dataset->whole : dataset;
     dataset->facts.content = sum;

@@ -1,8 +1,8 @@
 // dataset.h - a set of labelled uint8 pictures, held in memory or decoded on demand.
 //
-// Formats: IDX (MNIST, Fashion-MNIST; raw or .gz), CIFAR binary (10 and 100), image folder
-// (picture files of image_check.h's kinds), synthetic. Everything that a header promises is checked against the file.
-// Errors are LS_DATA: path, offset or record, expected, found, fix.
+// Formats: IDX (MNIST, Fashion-MNIST; raw or .gz), CIFAR binary (10 and 100), image folder (picture files of the kinds
+// in image_check.h), synthetic. Everything that a header promises is checked against the file. Errors are LS_DATA and
+// name the path, the offset or record, the expected and the found value, and a fix.
 #ifndef LS_DATA_DATASET_H
 #define LS_DATA_DATASET_H
 
@@ -16,72 +16,71 @@ typedef enum { LS_SPLIT_TRAIN, LS_SPLIT_TEST, LS_SPLIT_VALIDATION } ls_split;
 typedef struct ls_dataset ls_dataset;
 typedef struct {
     char name[32]; // "cifar10"
-    ls_chw shape;  // of a picture; pixels are planar (C,H,W)
+    ls_chw shape;  // shape of one picture; pixels are planar (C,H,W)
     int classes;
     int64_t count;
-    uint64_t checksum; // of all pixels and labels (folder: names, sizes and labels)
-    uint64_t content;  // folder: of all files' bytes, once they are verified; else 0
-    uint64_t
-        source;     // as ls_dataset_identity, of the files that the set is from, also where a part is held out (for the
-                    // part to train on); 0: it follows from another set's
-    int64_t broken; // files known as broken at the start, whose places others take, or which are left out
-    float mean[16], std[16]; // one a channel, of pixel/255
-    int resize;              // of picture files, as data.resize has it
-    char decoder[64];        // of picture files (image_decode.h); "": there are none
-    char note[320];          // what is there or set and has no effect; "": nothing
+    uint64_t checksum; // hash of all pixels and labels (folder: of names, sizes and labels; synthetic: of its settings)
+    uint64_t content;  // folder: hash of the bytes of all files after they are verified; else 0
+    // ls_dataset_identity of the set that the files contain, before samples are held out. 0: a held-out part, whose
+    // samples follow from the training set's source.
+    uint64_t source;
+    int64_t broken;          // files found broken at the start; other samples take their places, or they are left out
+    float mean[16], std[16]; // one value per channel, of pixel/255
+    int resize;              // value of data.resize, for picture files
+    char decoder[64];        // decoder of JPEG files (image_decode.h); "": the set has no picture files
+    char note[320];          // remark for the user, for example on options without effect; "": no remark
 } ls_dataset_info;
 
-// What tells these samples from all others: classes, labels, and pixels or files' bytes.
+// Returns a hash that tells these samples from all others: of the checksum and, if it is known, the content.
 uint64_t ls_dataset_identity(const ls_dataset_info *facts);
 
-// Opens one split as data.* says. Threads: safe to read from several at once afterwards. Of training pictures some may be
-// held out for validation (hold_out.c): *out is then without them.
+// Opens one split as data.* says. Several threads may then read it at once. If training pictures are held out for
+// validation (hold_out.c), *out is without them.
 LS_CHECKED ls_status ls_dataset_open(const ls_config *cfg, ls_split split, ls_dataset **out);
-// What validation has, of an opened training set: what was held out of it, a folder's val/, or NULL. The training set's.
+// Returns the validation set of a training set, which owns it: samples held out of it, the pictures of val/, or NULL.
 ls_dataset *ls_dataset_held_out(const ls_dataset *train);
 void ls_dataset_free(ls_dataset *dataset);
 const ls_dataset_info *ls_dataset_get_info(const ls_dataset *dataset);
-const char *ls_dataset_class(const ls_dataset *dataset, int label); // name, or its number as text
-// Sample `index`: C*H*W bytes into pixels, its label. Only `folder` can fail here: a broken image (path, stb's reason),
-// or a file whose content is not what it was when it was verified.
+const char *ls_dataset_class(const ls_dataset *dataset, int label); // the class's name, or its number as text
+// Reads sample `index`: C*H*W bytes into pixels, and its label. Only a `folder` set can return LS_DATA here: for a
+// broken picture (path and the decoder's reason), or for a file whose content has changed since it was verified.
 LS_CHECKED ls_status ls_dataset_read(const ls_dataset *dataset, int64_t index, uint8_t *pixels, int32_t *label);
-// Of all samples, without decoding any: facts.count labels.
+// Writes the labels of all samples (facts.count of them) without decoding a file.
 LS_CHECKED ls_status ls_dataset_labels(const ls_dataset *dataset, int32_t *labels);
-// Samples are files, and reading one may fail (LS_DATA).
+// Whether samples are files, so that reading one may fail (LS_DATA).
 int ls_dataset_may_break(const ls_dataset *dataset);
-// As ls_dataset_read; but in place of a sample that is known as broken or cannot be read, which is known then and named in a
-// warning, there is the next one of its class that can. So the order of all others, and what an epoch is, stay as they
-// are. LS_DATA: the class has none.
+// Like ls_dataset_read, but replaces a broken sample by the next readable sample of its class. A sample that turns out
+// to be broken here is marked as such, and a warning names it. The order of the other samples and the length of an
+// epoch do not change. LS_DATA: no sample of the class can be read.
 LS_CHECKED ls_status ls_dataset_read_whole(const ls_dataset *dataset, int64_t index, uint8_t *pixels, int32_t *label);
-// From now on a sample that was read is packed, with others, into a file in that folder, and not decoded again, in later
-// starts neither (picture_cache.h, which says what fails). Before anything is read; a set that may break alone. One process
-// of those that share the folder creates it, before the others open it.
+// From now on, each sample that is read is also packed into a file in `folder`, and neither this run nor a later one
+// decodes it again (picture_cache.h, which names the failures). Call it before anything is read, and only if
+// ls_dataset_may_break. Of the processes that share the folder, one sets `creates` and calls it before the others.
 LS_CHECKED ls_status ls_dataset_pack(ls_dataset *dataset, const char *folder, int creates);
-// Whether its pixels come from a file of the cache folder (inflated.h).
+// Whether the pixels come from an inflated file of the cache folder (inflated.h).
 int ls_dataset_is_kept(const ls_dataset *dataset);
-// As data.cache has it; "": nowhere.
+// Writes the folder that data.cache names into `folder`; "" if nothing is cached.
 LS_CHECKED ls_status ls_dataset_cache_folder(const ls_config *cfg, char *folder, size_t bytes);
 int ls_dataset_is_packed(const ls_dataset *dataset, int64_t index);
-const char *ls_dataset_packed_at(const ls_dataset *dataset); // the file; "": there is none
-// All processes that share the folder have read what they would: what others packed is known from now on.
+const char *ls_dataset_packed_at(const ls_dataset *dataset); // path of the packed file; "": no pictures are packed
+// Call it when all processes that share the folder have read their samples: this set then knows all packed pictures.
 void ls_dataset_settle(ls_dataset *dataset);
-// What tells the set's files from others of the same names, before any is read: a hash of their folder and stamps
-// (file_content.h). Equal in all processes of a host that see the same files.
+// Returns a hash of the files' folder, of the settings that decide pixels, and of the files' stamps (file_content.h).
+// No file has to be read for it. It is equal in all processes of a host that see the same files.
 uint64_t ls_dataset_files(const ls_dataset *dataset);
-// The hash of the sample's file, 0: it has none, or is not verified. To know it from another rank, before anything is
-// read.
+// ls_dataset_content returns the content hash of the sample's file; 0: the sample is not a file, or is not verified.
+// ls_dataset_know_content sets the hash that another rank found; call it before anything is read.
 uint64_t ls_dataset_content(const ls_dataset *dataset, int64_t index);
 void ls_dataset_know_content(ls_dataset *dataset, int64_t index, uint64_t content);
-// facts.content of a set whose files are all verified: the sum of what ls_verify_contents returned for each share.
+// Sets facts.content after verification. sum: the total of the results of ls_verify_contents for all shares.
 void ls_dataset_set_content(ls_dataset *dataset, uint64_t sum);
-// The samples with broken[index] != 0 are known as broken from now on. Before anything is read.
+// Marks the samples with broken[index] != 0 as broken. Call it before anything is read.
 void ls_dataset_know_broken(ls_dataset *dataset, const uint8_t *broken);
-// They are taken out instead; facts.checksum stays, as the files are there. LS_DATA: none is left.
+// Removes the samples with broken[index] != 0; facts.checksum does not change. LS_DATA: no sample is left.
 LS_CHECKED ls_status ls_dataset_leave_out(ls_dataset *dataset, const uint8_t *broken);
-// The sample's file, as "class/name.png", where samples are files, else "", into dst; returns dst.
+// Writes the sample's file as "class/name.png" into dst, or "" if samples are not files. Returns dst.
 const char *ls_dataset_sample_name(const ls_dataset *dataset, int64_t index, char *dst, size_t bytes);
-// table[c][v] = (v/255 - mean[c]) / std[c], computed in double, rounded once:
-// what the augment operator looks pixels up in.
+// Fills the augment operator's table: table[256 * c + v] = (v/255 - mean[c]) / std[c], in double, rounded once.
 void ls_dataset_table(const ls_dataset *dataset, float *table);
 
 #endif

@@ -1,4 +1,4 @@
-// dataset_find.c - in which folder a data set's files are.
+// dataset_find.c - finds the folder that contains a data set's files.
 #include "data/format.h"
 
 #include <errno.h>
@@ -41,11 +41,11 @@ static ls_status list_candidates(const ls_config *cfg, const ls_dataset *dataset
     return add_candidate(list, dataset, "", dataset->format->other_folder);
 }
 
-// 1 when folder/name exists, and when stat fails for another reason than that it does not: opening it says which.
+// Returns 1 if folder/name exists, or if stat fails although it may exist; opening it then reports the reason.
 static int is_there(const char *folder, const char *name) {
     char path[LS_TEXT_BYTES];
     if (ls_failed(ls_path_join(path, sizeof path, folder, name))) return 0;
-    struct stat info; // stat and not access, which asks for the real user and not the effective one
+    struct stat info; // stat checks the effective user; access would check the real one
     return stat(path, &info) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
 

@@ -9,7 +9,7 @@
 #include "base/memory.h"
 #include "data/data_file.h"
 
-enum { COARSEST_S = 2 }; // FAT's time stamps
+enum { COARSEST_S = 2 }; // step of FAT's time stamps
 
 static int64_t nanoseconds(const struct timespec *time) {
     return (int64_t)time->tv_sec * 1000000000 + time->tv_nsec;
@@ -22,14 +22,14 @@ uint64_t ls_file_stamp(uint64_t place, const struct stat *info) {
     return stamp ? stamp : 1;
 }
 
-// Some file systems (FAT, and sshfs among those of FUSE) report mtime in the place of ctime. Numbers: linux/magic.h.
+// Some file systems report mtime instead of ctime: FAT, and some of FUSE (sshfs). The numbers: linux/magic.h.
 static int may_copy_ctime(int fd) {
     enum { FAT = 0x4d44, EXFAT = 0x2011bab0, FUSE = 0x65735546 };
     struct statfs info;
     return fstatfs(fd, &info) != 0 || info.f_type == FAT || info.f_type == EXFAT || info.f_type == FUSE;
 }
 
-// Does this stamp of the open file show every later change? now_s: the time before the file is read.
+// Whether every later change of the open file will change its stamp. now_s: the time before the file is read.
 static int stamp_holds(int fd, const struct stat *info, int64_t now_s) {
     if (info->st_ctim.tv_sec > now_s - COARSEST_S) return 0;
     return nanoseconds(&info->st_ctim) != nanoseconds(&info->st_mtim) || !may_copy_ctime(fd);
@@ -56,7 +56,7 @@ ls_status ls_file_content_read(const char *path, uint64_t place, ls_file_content
     ls_input file;
     struct timespec now = { 0 };
     *out = (ls_file_content){ .path = path };
-    clock_gettime(CLOCK_REALTIME, &now); // beside ctime
+    clock_gettime(CLOCK_REALTIME, &now); // the clock that ctime is taken from
     LS_TRY(ls_data_file_open(path, &file));
     const uint64_t before = stamp_of_open(file.fd, place, now.tv_sec);
     ls_status status = read_bytes(&file, out);

@@ -1,5 +1,5 @@
-// file_content.h - a file that is read whole, a hash of its bytes, and a stamp by which a later start knows, without
-// reading it again, that the bytes are the same.
+// file_content.h - reads a whole file, with a hash of its bytes and a stamp. By the stamp a later start knows, without
+// reading the file again, that its bytes are the same.
 #ifndef LS_DATA_FILE_CONTENT_H
 #define LS_DATA_FILE_CONTENT_H
 
@@ -12,18 +12,18 @@ typedef struct {
     const char *path; // borrowed
     uint8_t *bytes;   // ls_file_content_free frees them
     size_t count;
-    uint64_t content; // XXH3 of the bytes; never 0
-    uint64_t
-        stamp; // of the file as it was read; 0: the file may change and keep its stamp, so a later start must read it
+    uint64_t content; // XXH3 hash of the bytes; never 0
+    // The file's stamp when it was read. 0: it may change and keep its stamp, so a later start must read it again.
+    uint64_t stamp;
 } ls_file_content;
 
-// A hash of the place (a hash of the file's name), inode, size, mtime and ctime; never 0. The system sets ctime at each
-// change, so it also shows a file that was replaced with size and mtime kept (cp -p, tar, rsync -t). The device is left
-// out: network file systems get another number at each mount.
+// Returns a hash of `place` (a hash of the file's name), inode, size, mtime and ctime; never 0. The system sets ctime
+// at each change, so the stamp also shows a file that was replaced by one with the same size and mtime (cp -p, tar,
+// rsync -t). The device number is left out, because a network file system gets another one at each mount.
 uint64_t ls_file_stamp(uint64_t place, const struct stat *info);
-// Reads the file. The stamp is 0 where a change right after reading could leave ctime as it is: when the file changed
-// less than 2 seconds before it is read (time stamps may be that coarse), while it is read, or on a file system that
-// may have no ctime of its own. LS_DATA: as ls_data_file_open, or more than INT_MAX bytes.
+// Reads the file. The stamp is 0 if a change right after reading could leave ctime as it is. That is so if the file
+// changed less than 2 seconds before it is read (time stamps may be that coarse) or while it is read, or if its file
+// system may have no ctime of its own. LS_DATA: as ls_data_file_open, or the file has more than INT_MAX bytes.
 LS_CHECKED ls_status ls_file_content_read(const char *path, uint64_t place, ls_file_content *out);
 void ls_file_content_free(ls_file_content *content);
 

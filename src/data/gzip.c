@@ -4,8 +4,8 @@
 #include <zlib.h>
 
 enum {
-    CHUNK = 1 << 30, // zlib counts in 32 bits
-    TOO_MUCH = 100   // beside zlib's own codes
+    CHUNK = 1 << 30, // bytes per call; zlib counts in 32 bits
+    TOO_MUCH = 100   // the stream has more than dst_bytes; not one of zlib's codes
 };
 
 static int is_gzip(const uint8_t *src, size_t bytes) {
@@ -13,27 +13,27 @@ static int is_gzip(const uint8_t *src, size_t bytes) {
 }
 
 typedef struct {
-    int code; // zlib's: Z_STREAM_END when the trailer was right; TOO_MUCH; else what went wrong
+    int code; // zlib's code (Z_STREAM_END: the trailer was right), or TOO_MUCH
     size_t src_used, dst_made;
-    const char *why; // zlib's words
+    const char *why; // zlib's explanation; may be NULL
 } outcome;
 
-// Inflates, member after member, until the last one ends, one fails, or dst is full and there is more to give.
+// Inflates member after member, until the last one ends, one fails, or dst is full although the stream goes on.
 static outcome inflate_by_zlib(const uint8_t *src, size_t src_bytes, uint8_t *dst, size_t dst_bytes) {
     z_stream z = { 0 };
-    outcome o = { .code = inflateInit2(&z, 15 + 16) }; // + 16: a gzip header and trailer, nothing else
+    outcome o = { .code = inflateInit2(&z, 15 + 16) }; // + 16: accept only a gzip header and trailer
     uint8_t beyond;
     while (o.code == Z_OK) {
         size_t src_left = src_bytes - o.src_used, dst_left = dst_bytes - o.dst_made;
-        z.next_in = (Bytef *)(uintptr_t)(src + o.src_used); // zlib does not write to it
+        z.next_in = (Bytef *)(uintptr_t)(src + o.src_used); // zlib does not write to its input
         z.avail_in = (uInt)(src_left < CHUNK ? src_left : CHUNK);
-        int probing = dst_left == 0; // one byte more shows whether the stream ends here
+        int probing = dst_left == 0; // one more byte shows whether the stream ends here
         z.next_out = probing ? &beyond : dst + o.dst_made;
         z.avail_out = probing ? 1 : (uInt)(dst_left < CHUNK ? dst_left : CHUNK);
         uInt in = z.avail_in, out = z.avail_out;
         o.code = inflate(&z, Z_NO_FLUSH);
         o.src_used += in - z.avail_in;
-        if (probing && z.avail_out == 0) o.code = TOO_MUCH; // whatever zlib says, even that the stream ends here
+        if (probing && z.avail_out == 0) o.code = TOO_MUCH; // also if zlib says that the stream ends here
         if (!probing) o.dst_made += out - z.avail_out;
         if (o.code == Z_STREAM_END && is_gzip(src + o.src_used, src_bytes - o.src_used)) o.code = inflateReset(&z);
     }
@@ -75,7 +75,7 @@ ls_status ls_gzip_peek(const char *path, const uint8_t *src, size_t src_bytes, u
     return explain(path, &o, src_bytes, dst_bytes);
 }
 
-// 1 when all is well; anything else is left to zlib, which says what and where.
+// Returns 1 on success. After a failure the caller inflates again with zlib, which explains the fault.
 static int inflate_fast(const uint8_t *src, size_t src_bytes, uint8_t *dst, size_t dst_bytes) {
     struct libdeflate_decompressor *decompressor = libdeflate_alloc_decompressor();
     if (!decompressor) return 0;

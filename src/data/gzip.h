@@ -1,7 +1,6 @@
-// gzip.h - a gzip file in memory, of one member or several (as pigz, bgzip and cat make them), inflated into a buffer of
-// known size.
+// gzip.h - inflates a gzip file in memory into a buffer of known size. It may have several members (pigz, bgzip, cat).
 //
-// libdeflate does the work, in half of zlib's time; zlib explains what is wrong. Source: RFC 1952.
+// libdeflate takes half of zlib's time. If it fails, zlib repeats the work to explain the fault. Source: RFC 1952.
 #ifndef LS_DATA_GZIP_H
 #define LS_DATA_GZIP_H
 
@@ -9,11 +8,11 @@
 #include <stdint.h>
 #include "base/status.h"
 
-// The first dst_bytes of what src inflates to. LS_DATA: not gzip, damaged or ending before that.
+// Inflates the first dst_bytes bytes. LS_DATA: src is not gzip, is damaged, or ends before that.
 LS_CHECKED ls_status ls_gzip_peek(
     const char *path, const uint8_t *src, size_t src_bytes, uint8_t *dst, size_t dst_bytes);
-// All of it: exactly dst_bytes, checksums and lengths as its trailers say, nothing after the last member's. LS_DATA says which
-// of these failed, at which byte.
+// Inflates the whole file. It must give exactly dst_bytes, agree with the checksums and lengths in its trailers, and
+// end after its last member. LS_DATA names the fault and its byte.
 LS_CHECKED ls_status ls_gzip_inflate(
     const char *path, const uint8_t *src, size_t src_bytes, uint8_t *dst, size_t dst_bytes);
 

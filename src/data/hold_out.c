@@ -1,9 +1,9 @@
-// hold_out.c - a training set in two parts: one to train on, one to validate with (data.validation_fraction).
+// hold_out.c - divides a training set into a part to train on and a part for validation (data.validation_fraction).
 //
-// Of each class so many samples are held out, rounded to the nearest; a class of two or more is in both parts. Which ones
-// follows from the seed: those with the lowest words(i) = ls_random_word(seed, LS_PURPOSE_VALIDATION, 0, i, 0), i being the
-// sample's index; of equal ones the first. Both parts keep the order of the whole set. They are views of it: pictures
-// are there once.
+// The fraction of each class is held out, rounded to the nearest number. A class of two or more samples is in both
+// parts. The seed decides which samples are held out: those with the lowest word(i) = ls_random_word(seed,
+// LS_PURPOSE_VALIDATION, 0, i, 0), where i is the sample's index. If words are equal, the lower index comes first. Both
+// parts keep the order of the whole set. They are views of the whole set, so pictures are stored once.
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -14,8 +14,8 @@
 #include "data/format.h"
 
 typedef struct {
-    ls_dataset *owned; // the whole set, in the part to train on
-    uint32_t *index;
+    ls_dataset *owned; // the whole set, in the part to train on, which frees it; else NULL
+    uint32_t *index;   // index of each sample in the whole set
 } part;
 
 static int64_t whole_index(const ls_dataset *dataset, int64_t index) {
@@ -53,10 +53,10 @@ static void free_part(void *state) {
     free(p);
 }
 
-// The samples with taken[i] == wanted.
+// Makes the part with the samples for which taken[i] == wanted.
 static ls_status new_part(ls_dataset *whole, const uint8_t *taken, int wanted, ls_split split, ls_dataset **out) {
     const ls_dataset_info *facts = &whole->facts;
-    ls_dataset *d = *out = ls_new(1, sizeof *d, "data set"); // freed by the caller
+    ls_dataset *d = *out = ls_new(1, sizeof *d, "data set"); // the caller frees it, also after a failure
     part *p = ls_new(1, sizeof *p, "data set");
     *d = (ls_dataset){ .facts = *facts,
         .format = whole->format,
@@ -79,7 +79,7 @@ static ls_status new_part(ls_dataset *whole, const uint8_t *taken, int wanted, l
     return ls_dataset_prepare(d);
 }
 
-// --- which ones ----------------------------------------------------------------------------------
+// --- choice of samples ------------------------------------------------------------------------------
 
 typedef struct {
     int32_t label;
@@ -99,7 +99,7 @@ static int64_t share_of(int64_t count, double fraction) {
     return held < count ? held : count - 1;
 }
 
-// taken[i] = 1 where sample i is held out.
+// Sets taken[i] = 1 for each sample i that is held out.
 static ls_status choose(const ls_dataset *d, uint64_t seed, double fraction, uint8_t *taken) {
     const int64_t count = d->facts.count;
     candidate *list;

@@ -1,8 +1,8 @@
-// idx.c - MNIST's format: big-endian magic, sizes, bytes. Raw files or gzip; raw ones first, for they need no
-// inflating. What the headers promise is compared before anything is inflated. Images are inflated once, and kept for
-// the next start (inflated.h).
+// idx.c - reads MNIST's format IDX: big-endian magic number, sizes, bytes. Files may be raw or gzip. A raw file is
+// preferred, because it needs no inflating. The sizes in the headers are compared before images are inflated. Inflated
+// images are kept for the next start (inflated.h).
 //
-// Images: 2051, count, rows, columns, then count*rows*columns pixels. Labels: 2049, count, then count bytes.
+// Images: magic number 2051, count, rows, columns, count*rows*columns pixels. Labels: 2049, count, count bytes.
 // Source: http://yann.lecun.com/exdb/mnist/ ("the IDX file format").
 #include "data/format.h"
 
@@ -19,31 +19,30 @@
 #include "data/inflated.h"
 
 enum { LABELS_MAGIC = 2049, IMAGES_MAGIC = 2051, MAX_HEADER = 16, MAX_ROWS = 4096, DEFLATE_LIMIT = 1032 };
-enum {
-    KEPT_FROM = 1 << 20,
-    WAITED_FROM = 128 << 10
-}; // inflated and packed bytes; less is inflated in a few milliseconds
+// KEPT_FROM: inflated bytes from which images are kept for the next start. WAITED_FROM: packed bytes from which another
+// process that inflates the same file is waited for. Smaller files are inflated in a few milliseconds.
+enum { KEPT_FROM = 1 << 20, WAITED_FROM = 128 << 10 };
 
-static const double INFLATING_S = 10; // as long as another process is waited for
+static const double INFLATING_S = 10; // longest wait for another process that inflates the same file
 
 typedef struct {
     char path[LS_TEXT_BYTES + 64];
-    int dims, gzip;         // 1: labels, 3: images
-    ls_input file;          // closed again once its content is read
-    void *packed;           // gzip: the file as it stands; of ls_memory_new
-    ls_inflated kept;       // gzip: what an earlier start has kept
-    uint32_t size[3];       // as the header says
-    size_t header_bytes;    // content begins here
-    size_t total;           // bytes of header and content, as the header says
-    void *memory;           // of ls_memory_new
-    const uint8_t *content; // with its header, in memory or kept; NULL: not read yet
+    int dims, gzip;         // dims 1: labels, 3: images; gzip: the file is name.gz
+    ls_input file;          // closed when its content has been read
+    void *packed;           // gzip: the bytes of the file; from ls_memory_new
+    ls_inflated kept;       // gzip: the inflated images of an earlier start
+    uint32_t size[3];       // from the header: number of samples, rows, columns
+    size_t header_bytes;    // length of the header
+    size_t total;           // length of header and content, as the header says
+    void *memory;           // header and content, if this start has read them; from ls_memory_new
+    const uint8_t *content; // header and content, in `memory` or `kept`; NULL: not read yet
 } idx_file;
 
 static uint32_t big_endian(const uint8_t *p) {
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-// Reads the header's promise: magic and sizes.
+// Reads the magic number and the sizes from the header.
 static ls_status parse_header(idx_file *idx, const uint8_t *header) {
     uint32_t magic = big_endian(header), wanted = idx->dims == 1 ? LABELS_MAGIC : IMAGES_MAGIC;
     if (magic != wanted) {
@@ -86,7 +85,7 @@ static ls_status open_gzip(idx_file *idx) {
     LS_TRY(ls_data_file_read(&idx->file, 0, idx->packed, packed_bytes));
     LS_TRY(ls_gzip_peek(idx->path, idx->packed, packed_bytes, header, idx->header_bytes));
     LS_TRY(parse_header(idx, header));
-    // Deflate packs at most 1032 to 1: without this a damaged header could ask for any amount of memory.
+    // Deflate packs at most 1032 to 1. Without this check a damaged header could ask for any amount of memory.
     if (idx->total / DEFLATE_LIMIT <= packed_bytes) return LS_SUCCESS;
     return ls_fail(LS_DATA,
         "%s: its header promises %zu bytes, more than %zu compressed bytes can hold; fetch the file again", idx->path,
@@ -98,7 +97,7 @@ static int is_missing(const char *path) {
     return stat(path, &info) != 0 && errno == ENOENT;
 }
 
-// folder/name, or folder/name.gz where only that exists.
+// Opens folder/name, or folder/name.gz if only that exists.
 static ls_status find_idx(const char *folder, const char *name, int dims, idx_file *idx) {
     idx->dims = dims;
     idx->header_bytes = 4 + 4 * (size_t)dims;
@@ -134,16 +133,16 @@ static ls_status load_content(idx_file *idx) {
     return LS_SUCCESS;
 }
 
-// --- images that are kept --------------------------------------------------------------------------------
+// --- kept images ------------------------------------------------------------------------------------------
 
-// Of the first `count` labels and pictures: a data set's checksum.
+// Returns a data set's checksum: the hash of its first `count` labels and pictures.
 static uint64_t hash_samples(const idx_file *labels, const idx_file *images, size_t count) {
     const size_t picture = (size_t)images->size[1] * images->size[2];
     const uint64_t hash = ls_hash(labels->content + labels->header_bytes, count);
     return ls_hash_more(hash, images->content + images->header_bytes, count * picture);
 }
 
-// With the header, which decides what pixels mean.
+// Returns the hash that is stored with kept images. It includes their header, which decides the shape of the pictures.
 static uint64_t hash_kept(const idx_file *images, uint64_t checksum) {
     return ls_hash_more(checksum, images->content, images->header_bytes);
 }
@@ -154,7 +153,7 @@ static void find_kept(const char *cache, idx_file *images) {
     if (!images->kept.bytes && images->file.bytes >= WAITED_FROM) ls_inflated_claim(&images->kept, INFLATING_S);
 }
 
-// Is what was kept whole, and do these labels belong to it? Then it is the content of `images`.
+// If the kept images are whole and belong to these labels, makes them the content of `images` and returns 1.
 static int take_kept(const idx_file *labels, idx_file *images, uint64_t *checksum) {
     const ls_inflated *kept = &images->kept;
     if (!kept->bytes || kept->count < images->header_bytes) return 0;
@@ -175,7 +174,7 @@ static ls_status compare_counts(const idx_file *images, const idx_file *labels) 
         labels->size[0], images->path, images->size[0]);
 }
 
-// cache: where inflated files are kept; "": nowhere.
+// Reads the labels and the images. cache: the folder for inflated files; "": they are not kept.
 static ls_status load_both(const char *folder, const char *const *name, const char *cache, idx_file *images,
     idx_file *labels, uint64_t *checksum) {
     LS_TRY(find_idx(folder, name[1], 1, labels));
@@ -187,13 +186,13 @@ static ls_status load_both(const char *folder, const char *const *name, const ch
     if (images->kept.bytes) ls_inflated_close(&images->kept);
     LS_TRY(open_header(images));
     LS_TRY(compare_counts(images, labels));
-    LS_TRY(load_content(labels)); // the small one first: cheap errors come early
+    LS_TRY(load_content(labels)); // the small file first, so that its errors come early
     LS_TRY(load_content(images));
     *checksum = hash_samples(labels, images, images->size[0]);
     return LS_SUCCESS;
 }
 
-// A folder that is named and cannot be used is remarked on; that there is no cache folder of the user's is not.
+// Keeps the inflated images for the next start. A failure is noted unless data.cache = auto.
 static void keep(const ls_config *cfg, const idx_file *images, uint64_t checksum, ls_dataset *dataset) {
     ls_inflated *place = &dataset->kept;
     if (!place->path[0] || images->total < KEPT_FROM) return;

@@ -7,18 +7,18 @@
 
 #include "data/exif.h"
 
-enum { PNG_SIGNATURE = 8, PNG_CHUNK = 12 }; // a chunk: length, type, content, CRC
+enum { PNG_SIGNATURE = 8, PNG_CHUNK = 12 }; // PNG_CHUNK: bytes of a chunk without its content: length, type and CRC
 
-// notes->pixels_max: what so many bytes can hold at most, so that a small file whose header promises a large picture takes
-// neither memory nor time. PNG: deflate packs at most 1032 to 1, and a byte has 8 pixels of one bit. JPEG: an MCU has
-// at most 32 x 32 pixels and then at least 8 blocks (4 along one axis, 4 along the other), of at least one bit each.
+// Limits for notes->pixels_max. They refuse a small file whose header promises a large picture before it takes memory
+// or time. PNG: deflate packs at most 1032 to 1, and a byte holds 8 pixels of one bit. JPEG: an MCU has at most 32 x 32
+// pixels. It then has at least 8 blocks (4 along one axis, 4 along the other), and each block has at least one bit.
 enum { PNG_PIXELS_PER_BYTE = 8 * 1032, JPEG_PIXELS_PER_BYTE = 32 * 32 };
 
 static uint32_t big_endian(const uint8_t *p) {
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-// stb checks neither the CRCs of chunks nor that the end is there. Source: PNG specification, sections 5.3 and 11.2.
+// stb checks neither the CRCs of chunks nor the end chunk. Source: PNG specification, sections 5.3 and 11.2.
 static ls_status check_png(const char *path, const uint8_t *bytes, size_t count, ls_image_notes *notes) {
     notes->pixels_max = (uint64_t)count * PNG_PIXELS_PER_BYTE;
     for (size_t at = PNG_SIGNATURE; at + PNG_CHUNK <= count;) {
@@ -41,19 +41,19 @@ static ls_status check_png(const char *path, const uint8_t *bytes, size_t count,
         count);
 }
 
-// A frame's header: how many blocks of 8 x 8 pixels each component has, in whole MCUs; and the tables that there are by
-// now, bit n for number n, of Huffman codes of class AC bit 4 + n.
+// Facts from the segments read so far. blocks[c]: number of 8 x 8 blocks of component c, in whole MCUs; all: their sum.
+// huffman_tables: bit n for DC table n, bit 4 + n for AC table n. quantisation_tables: bit n for table n.
 typedef struct {
     int components, id[4], quantisation[4];
     uint64_t blocks[4], all;
     int progressive, scans;
-    int adobe;        // the transform that Adobe's marker names; -1: there is no such marker
-    uint64_t visited; // blocks, by the scans so far
+    int adobe;        // transform named by Adobe's marker; -1: there is no such marker
+    uint64_t visited; // blocks that the scans so far go over
     unsigned huffman_tables, quantisation_tables;
 } jpeg_frame;
 
-// stb trusts the numbers of a segment of Huffman tables and writes behind its own tables where they add up to more than
-// the 256 codes that there can be. Source: ITU-T T.81, B.2.4.2.
+// stb trusts the numbers in a segment of Huffman tables. If they add up to more than the 256 possible codes, it writes
+// past the end of its own tables. Source: ITU-T T.81, B.2.4.2.
 static ls_status check_huffman(const char *path, const uint8_t *bytes, size_t begin, size_t end, jpeg_frame *frame) {
     enum { LENGTHS = 16, CODES_MAX = 256 };
     for (size_t at = begin; at < end;) {
@@ -72,12 +72,12 @@ static ls_status check_huffman(const char *path, const uint8_t *bytes, size_t be
     return LS_SUCCESS;
 }
 
-// `segment` begins behind its length. What is not as it should be, stb refuses. Source: ITU-T T.81, B.2.2, A.2.4.
+// `segment` begins after its length field. stb itself refuses other faults. Source: ITU-T T.81, B.2.2, A.2.4.
 static void read_frame(const uint8_t *segment, size_t bytes, int progressive, jpeg_frame *frame) {
     enum { FIXED = 6, COMPONENT = 3 };
     if (frame->components > 0 || bytes < FIXED || bytes < FIXED + COMPONENT * (size_t)segment[5]) return;
     uint64_t height = (uint64_t)segment[1] << 8 | segment[2], width = (uint64_t)segment[3] << 8 | segment[4];
-    uint64_t across = 1, down = 1; // blocks of an MCU
+    uint64_t across = 1, down = 1; // blocks of an MCU in each direction
     int components = segment[5] <= 4 ? segment[5] : 0;
     for (int c = 0; c < components; c++) {
         const uint8_t factors = segment[FIXED + COMPONENT * c + 1];
@@ -96,14 +96,15 @@ static void read_frame(const uint8_t *segment, size_t bytes, int progressive, jp
     frame->progressive = progressive;
 }
 
-// Source: ITU-T T.81, B.2.4.1.
+// Notes which quantisation tables the segment defines. Source: ITU-T T.81, B.2.4.1.
 static void note_quantisation(const uint8_t *segment, size_t bytes, jpeg_frame *frame) {
     for (size_t at = 0; at < bytes; at += segment[at] >> 4 ? 129 : 65)
         frame->quantisation_tables |= 1u << (segment[at] & 3);
 }
 
-// stb decodes with tables that the file lacks, too, from memory that was never written. `scan`: a component's number and
-// its two tables of codes; first, refines: of the scan's header. Source: ITU-T T.81, B.2.3.
+// Whether the tables that one component of a scan needs are defined. stb would decode even with missing tables, from
+// memory that was never written. scan: the component's byte in the scan's header, with the numbers of its DC and AC
+// table. first, refines: first coefficient and previous bit position, from the same header. Source: ITU-T T.81, B.2.3.
 static int has_tables(const jpeg_frame *frame, int component, uint8_t scan, int first, int refines) {
     const unsigned dc = 1u << (scan >> 4 & 3), ac = 16u << (scan & 3);
     unsigned needed = frame->progressive ? (first > 0 ? ac : refines ? 0 : dc) : dc | ac;
@@ -111,11 +112,11 @@ static int has_tables(const jpeg_frame *frame, int component, uint8_t scan, int 
            (frame->quantisation_tables >> frame->quantisation[component] & 1);
 }
 
-// A scan takes a few bytes, and stb goes over all of its components' blocks. A sequential JPEG has each component in one
-// scan; libjpeg's progressive ones go over a block up to 6 times, and no encoder comes near 24 times.
+// A scan takes few bytes of the file, but stb goes over all blocks of its components. A sequential JPEG has each
+// component in one scan. libjpeg's progressive files go over a block up to 6 times; no encoder comes near 24.
 static ls_status count_scan(const char *path, const uint8_t *segment, size_t bytes, jpeg_frame *frame) {
-    enum { PASSES_MAX = 24, ALWAYS = 1 << 20 };                                // so many blocks take no time
-    const size_t listed = bytes > 0 ? segment[0] : 0, header = 1 + 2 * listed; // then the first and last coefficient
+    enum { PASSES_MAX = 24, ALWAYS = 1 << 20 };                                // ALWAYS: so few blocks take no time
+    const size_t listed = bytes > 0 ? segment[0] : 0, header = 1 + 2 * listed; // the first and last coefficient follow
     for (size_t k = 0; k < listed && header + 2 < bytes; k++)
         for (int c = 0; c < frame->components; c++)
             if (frame->id[c] == segment[1 + 2 * k]) {
@@ -135,7 +136,7 @@ static ls_status count_scan(const char *path, const uint8_t *segment, size_t byt
         path, frame->scans, passes, passes == 1 ? "" : "s");
 }
 
-// What is before the first scan decides how colours are meant. Source: libjpeg's default_decompress_parms.
+// The segments before the first scan decide the meaning of colours. Source: libjpeg's default_decompress_parms.
 static void note_first_scan(size_t marker_at, const jpeg_frame *frame, ls_image_notes *notes) {
     if (notes->scan_at > 0) return;
     notes->scan_at = marker_at;
@@ -143,7 +144,7 @@ static void note_first_scan(size_t marker_at, const jpeg_frame *frame, ls_image_
     notes->is_ycck = notes->is_cmyk && frame->adobe > 0;
 }
 
-// One marker segment, its length left out.
+// Reads the marker segment from `begin`, after its length field, to `end`.
 static ls_status read_segment(const char *path, int marker, const uint8_t *bytes, size_t begin, size_t end,
     jpeg_frame *frame, ls_image_notes *notes) {
     enum {
@@ -190,9 +191,9 @@ static ls_status read_segment(const char *path, int marker, const uint8_t *bytes
     }
 }
 
-// Walks over the segments as decoders do. stb fills up what a cut-off JPEG lacks with gray; a whole one has an end marker.
-// In the data of a scan ff is followed by 0 or a restart marker, so that every other marker is one. Source: ITU-T T.81,
-// annex B.
+// Walks over the segments as decoders do. stb fills the missing part of a cut-off JPEG with gray; a whole JPEG has an
+// end marker. In the data of a scan, ff is followed by 0 or by a restart marker, so any other ff begins a marker.
+// Source: ITU-T T.81, annex B.
 static ls_status check_jpeg(const char *path, const uint8_t *bytes, size_t count, ls_image_notes *notes) {
     enum { STUFFED = 0, RESTART = 0xd0, RESTART_LAST = 0xd7, END = 0xd9, FILL = 0xff };
     jpeg_frame frame = { .adobe = -1 };
@@ -218,18 +219,18 @@ static ls_status check_jpeg(const char *path, const uint8_t *bytes, size_t count
         count);
 }
 
-// --- all kinds
+// --- table of kinds
 
 #define BY_IMAGEMAGICK "make a PNG of it (ImageMagick: convert IN OUT.png)"
 #define BY_RSVG "make a PNG of it (rsvg-convert IN -o OUT.png)"
 #define MARK(text) text, sizeof text - 1
 static const struct {
-    const char *endings; // each with a point before it and one behind it
+    const char *endings; // endings of file names, each between two points
     size_t mark_at;
-    const char *mark; // bytes from mark_at on; NULL: none
+    const char *mark; // bytes at mark_at; NULL: the kind has no mark
     size_t mark_bytes;
     ls_status (*check)(const char *path, const uint8_t *bytes, size_t count, ls_image_notes *notes);
-    const char *what, *advice; // where check is NULL: the kind is not read
+    const char *what, *advice; // if check is NULL (the kind cannot be read): its name and a remedy
 } kinds[] = {
     { ".jpg.jpeg.jpe.jfif.", 0, MARK("\xff\xd8"), check_jpeg, NULL, NULL },
     { ".png.", 0, MARK("\x89PNG\r\n\x1a\n"), check_png, NULL, NULL },

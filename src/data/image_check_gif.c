@@ -1,25 +1,25 @@
-// image_check_gif.c - GIF: its first picture must be whole, and have no more codes than pixels. stb_image fills up what
-// is missing, and goes through all codes of a file whatever they add up to: of a megabyte, for ten seconds.
-// Source: CompuServe's GIF89a specification; the packing is LZW with codes of up to 12 bits.
+// image_check_gif.c - checks a GIF: its first picture must be whole and must not have more codes than pixels. stb_image
+// fills in missing pixels, and reads all codes of a file even if there are too many: 10 s for 1 MB.
+// Source: CompuServe's GIF89a specification. The packing is LZW with codes of up to 12 bits.
 #include "data/image_check.h"
 
-enum { SCREEN = 13, CODES = 8192, PIXELS_PER_BYTE = 4096 * 2 / 3 }; // a code of 12 bits holds 4096 pixels at most
+enum { SCREEN = 13, CODES = 8192, PIXELS_PER_BYTE = 4096 * 2 / 3 }; // a code of 12 bits stands for at most 4096 pixels
 
 static uint64_t number(const uint8_t *at) {
     return at[0] | (uint64_t)at[1] << 8;
 }
 
-// Bytes of a colour table as its flags announce it.
+// Returns the length of a colour table, as its flags announce it.
 static size_t table_bytes(uint8_t flags) {
     return flags & 0x80 ? 3u << ((flags & 7) + 1) : 0;
 }
 
-// Codes out of blocks of up to 255 bytes, each behind its length; a block of length 0 is the end.
+// Reads codes from blocks of up to 255 bytes. A byte with the length comes before each block; length 0 is the end.
 typedef struct {
     const uint8_t *bytes;
     size_t count, at;
-    size_t block; // bytes left of it
-    uint32_t bits;
+    size_t block;  // bytes left in the current block
+    uint32_t bits; // read but not returned yet; `have` is their number
     int have;
 } code_reader;
 
@@ -40,7 +40,7 @@ static int next_code(code_reader *r, int width) {
     return code;
 }
 
-// How many pixels the codes stand for, as stb counts codes; more than `most` are not counted. What is no code ends it.
+// Returns how many pixels the codes stand for, counting as stb does. Stops above `most`, and at an invalid code.
 static uint64_t count_pixels(code_reader *r, int root_bits, uint64_t most) {
     uint16_t length[CODES];
     const int clear = 1 << root_bits;
@@ -63,8 +63,7 @@ static uint64_t count_pixels(code_reader *r, int root_bits, uint64_t most) {
     return pixels;
 }
 
-// Returns where the first picture's descriptor begins; 0: there is none. *control: where its control extension does; 0:
-// none.
+// Returns the offset of the first picture's descriptor, or 0. *control: the offset of its control extension, or 0.
 static size_t find_picture(const uint8_t *bytes, size_t count, size_t *control) {
     enum { EXTENSION = 0x21, CONTROL = 0xf9, CONTROL_BYTES = 4, PICTURE = 0x2c };
     size_t at = SCREEN + table_bytes(bytes[10]);

@@ -1,5 +1,5 @@
-// image_check_raster.c - BMP, PNM and TGA: pixels one after the other behind a header. stb_image takes what a cut-off
-// file lacks from memory that it never wrote, and colours that a palette does not have, too.
+// image_check_raster.c - checks BMP, PNM and TGA, in which the pixels follow a header. For pixels that a cut-off file
+// lacks, and for colours that a palette lacks, stb_image would use memory that it never wrote.
 #include "data/image_check.h"
 
 static const char unread[] = "save it anew as PNG, or move it away";
@@ -21,15 +21,15 @@ ls_status ls_image_cut_off(
 // --- BMP. Source: Microsoft's BITMAPFILEHEADER, BITMAPCOREHEADER and BITMAPINFOHEADER to BITMAPV5HEADER.
 
 typedef struct {
-    uint64_t width, height; // height: of either sign in the file
+    uint64_t width, height; // the height's sign in the file is dropped
     uint32_t pixels_at, header_bytes, bits;
     uint64_t row_bytes;
 } bmp_header;
 
-// Is every pixel one of the palette's colours? Pixels of 1, 2, 4 or 8 bits, the leftmost in the highest bits.
+// Checks that every pixel has a colour of the palette. Pixels have 1, 2, 4 or 8 bits, the leftmost in the highest bits.
 static ls_status check_palette(const char *path, const uint8_t *bytes, const bmp_header *h) {
     const uint32_t entry = h->header_bytes == 12 ? 3 : 4, file_header = 14;
-    // stb takes the palette of the oldest kind for shorter than it is by four colours.
+    // With the oldest header stb takes the palette to be four colours shorter than it is.
     const uint32_t before = file_header + (h->header_bytes == 12 ? 24 : h->header_bytes);
     const uint32_t colours = h->pixels_at < before ? 0 : (h->pixels_at - before) / entry;
     const uint32_t mask = (1u << h->bits) - 1;
@@ -67,7 +67,7 @@ ls_status ls_image_check_bmp(const char *path, const uint8_t *bytes, size_t coun
     if (packing != 0 && packing != BIT_FIELDS)
         return ls_fail(LS_DATA, "%s: a BMP whose pixels are packed (compression %u); %s", path, packing, unread);
     h.row_bytes = (h.width * h.bits + 31) / 32 * 4;
-    // Some writers leave out the padding of the last row.
+    // Some writers leave out the padding of the last row, so it is not required.
     const uint64_t needed = h.pixels_at + (h.height - 1) * h.row_bytes + (h.width * h.bits + 7) / 8;
     if (needed > count) return ls_image_cut_off(path, "BMP", count, h.width, h.height, needed);
     if (h.pixels_at < FILE_HEADER + header_bytes)
@@ -79,7 +79,7 @@ ls_status ls_image_check_bmp(const char *path, const uint8_t *bytes, size_t coun
 
 // --- PNM. Source: Netpbm's pgm(5), ppm(5).
 
-// A number behind white space and comments; *at moves behind it. -1: there is none, or it is too large.
+// Returns the number after white space and comments, and moves *at past it. -1: there is no number, or it is too large.
 static int64_t read_number(const uint8_t *bytes, size_t count, size_t *at) {
     enum { MOST = 1 << 24 };
     int64_t value = -1;
@@ -115,7 +115,8 @@ ls_status ls_image_check_pnm(const char *path, const uint8_t *bytes, size_t coun
 
 // --- TGA. Source: Truevision TGA File Format Specification, version 2.0.
 
-// The end of so many pixels in packets of up to 128: a length, and one pixel (highest bit set) or all of them.
+// Returns the offset after `pixels` packed pixels, or more than `count` if the file ends earlier. A packet stands for
+// up to 128 pixels: a length byte, then one pixel (if its highest bit is set) or all of them.
 static uint64_t end_of_packets(const uint8_t *bytes, size_t count, uint64_t at, uint64_t pixels, uint32_t pixel_bytes) {
     while (pixels > 0 && at < count) {
         const uint64_t packed = (bytes[at] & 127u) + 1;
@@ -147,6 +148,6 @@ ls_status ls_image_check_tga(const char *path, const uint8_t *bytes, size_t coun
         bytes[2] & PACKED ? end_of_packets(bytes, count, begin, pixels, pixel_bytes) : begin + pixels * pixel_bytes;
     if (needed > count) return ls_image_cut_off(path, "TGA", count, width, height, needed);
     notes->pixels_max = UINT64_MAX;
-    notes->orientation = bytes[17] & FROM_RIGHT ? 2 : 1; // stb minds the other direction, from below, itself
+    notes->orientation = bytes[17] & FROM_RIGHT ? 2 : 1; // stb itself handles rows from below
     return LS_SUCCESS;
 }

@@ -15,10 +15,10 @@
 
 enum { MAX_PIXELS = 1 << 28 };
 
-// A picture of the file, not turned.
+// A decoded picture, before it is turned upright.
 typedef struct {
-    uint8_t *pixels; // of libjpeg-turbo and stb_image, both by malloc: (h / scale, w / scale, 3), sides rounded up
-    int h, w, scale;
+    uint8_t *pixels; // (h / scale, w / scale, 3), sides rounded up; both libraries allocate them by malloc
+    int h, w, scale; // h, w: size in the file
 } decoded;
 
 static ls_status cannot_decode(const char *path) {
@@ -32,7 +32,7 @@ static ls_status check_size(
     const char *path, const uint8_t *bytes, size_t count, const ls_image_notes *notes, decoded *picture) {
     int channels = 0;
     if (!stbi_info_from_memory(bytes, (int)count, &picture->w, &picture->h, &channels)) return cannot_decode(path);
-    if (picture->h < 0) picture->h = -picture->h; // a BMP from the top
+    if (picture->h < 0) picture->h = -picture->h; // negative in a BMP whose first row is at the top
     if ((int64_t)picture->w * picture->h > MAX_PIXELS) {
         return ls_fail(LS_DATA, "%s: picture of %d x %d pixels, at most %d pixels in all; scale it down", path,
             picture->w, picture->h, MAX_PIXELS);
@@ -46,7 +46,7 @@ static ls_status check_size(
     return LS_SUCCESS;
 }
 
-// The most that a JPEG may be scaled down while it is decoded, so that at least twice the wanted size is left.
+// Returns the most by which a JPEG may be scaled down while it is decoded, with at least twice the wanted size left.
 static int choose_scale(const decoded *picture, int orientation, const ls_image_options *options) {
     const int exchanged = orientation >= 5;
     const int h = exchanged ? picture->w : picture->h, w = exchanged ? picture->h : picture->w;
@@ -63,8 +63,8 @@ static ls_status decode_by_stb(const char *path, const uint8_t *bytes, size_t co
     return picture->pixels ? LS_SUCCESS : cannot_decode(path);
 }
 
-// A JPEG of four colours tells its colour space by Adobe's marker, and without one it is CMYK. stb_image takes YCbCr
-// then, so it gets a copy that has the marker before its first scan. Source: libjpeg's default_decompress_parms.
+// A JPEG of four colours names its colour space in Adobe's marker; without the marker it is CMYK, but stb_image takes
+// YCbCr. So stb_image gets a copy with the marker. Source: libjpeg's default_decompress_parms.
 static ls_status decode_cmyk(
     const char *path, const uint8_t *bytes, size_t count, const ls_image_notes *notes, decoded *picture) {
     uint8_t marker[] = { 0xff, 0xee, 0, 14, 'A', 'd', 'o', 'b', 'e', 0, 100, 0, 0, 0, 0, notes->is_ycck ? 2 : 0 };
@@ -78,9 +78,9 @@ static ls_status decode_cmyk(
     return status;
 }
 
-// What is transparent in a GIF has the colour that the file gives it, as in all other kinds of file. stb_image does not
-// draw such pixels, so it gets a copy that has none; and it does not draw around a first picture that is smaller than
-// the GIF.
+// A transparent pixel of a GIF gets the colour that the file gives it, as in all other kinds of file. stb_image does
+// not draw such pixels, so it gets a copy in which no colour is transparent. It does not fill the area around a first
+// picture that is smaller than the GIF either; that is done here.
 static ls_status decode_gif(
     const char *path, const uint8_t *bytes, size_t count, const ls_image_notes *notes, decoded *picture) {
     const ls_gif_notes *gif = &notes->gif;

@@ -1,4 +1,4 @@
-// image_decode.h - a picture file (image_check.h has the kinds) as planar uint8 pixels of a wanted size.
+// image_decode.h - decodes a picture file (kinds: image_check.h) into planar uint8 pixels of a wanted size.
 #ifndef LS_DATA_IMAGE_DECODE_H
 #define LS_DATA_IMAGE_DECODE_H
 
@@ -7,31 +7,32 @@
 #include "base/status.h"
 
 typedef struct {
-    ls_chw size;         // of 3 channels
-    int resize, decoder; // as data.resize and data.decoder have it
+    ls_chw size;         // wanted height and width; 3 channels
+    int resize, decoder; // values of data.resize and data.decoder
 } ls_image_options;
 
-// Reads, checks, decodes and resizes path into dst (3, size.h, size.w). Deterministic; safe from several threads.
-// LS_DATA: path and what is wrong.
+// Reads, checks, decodes and resizes the file into dst (3, size.h, size.w). Deterministic. Several threads may call it
+// at once. LS_DATA: the path and the fault.
 //
-// The same rules hold for all kinds of file, and agree with Pillow's exif_transpose and convert("RGB"): gray becomes
-// three equal channels; transparency is ignored, so that a transparent pixel has the colour that the file gives it; a
-// JPEG of four colours without Adobe's marker is CMYK. 16-bit samples keep their high byte (Pillow clips gray ones at
-// 255). Of a GIF the first picture counts; pixels around it have the transparent colour, or the palette's first. Then
-// the picture is turned upright as its Exif orientation says (JPEG's APP1, PNG's eXIf) and resized.
+// The same rules hold for all kinds of file. They agree with Pillow's exif_transpose and convert("RGB"):
+// - Gray becomes three equal channels.
+// - Transparency is ignored: a transparent pixel has the colour that the file gives it.
+// - A JPEG of four colours without Adobe's marker is CMYK.
+// - 16-bit samples keep their high byte (Pillow clips gray ones at 255).
+// - Only the first picture of a GIF counts. Pixels around it have the transparent colour, or the palette's first.
+// - The picture is turned upright as its Exif orientation says (JPEG's APP1, PNG's eXIf), then resized.
 //
-// stb_image decodes all but JPEG, and JPEG with LS_DECODER_STB. libjpeg-turbo's pixels differ from stb's by a little, and
-// it decodes a JPEG at 1/2, 1/4 or 1/8 of its size where that is at least twice what the picture is resized to.
+// stb_image decodes all kinds but JPEG, and with LS_DECODER_STB also JPEG. libjpeg-turbo's pixels differ a little. It
+// decodes a JPEG at 1/2, 1/4 or 1/8 of its size if that is at least twice the size of the resized picture.
 LS_CHECKED ls_status ls_image_decode(const char *path, const ls_image_options *options, uint8_t *dst);
-// The same of a file's content; name: for messages, and for a TGA, which goes by it.
+// The same for a file that is in memory. name: for messages, and to recognise a TGA by.
 LS_CHECKED ls_status ls_image_decode_bytes(
     const char *name, const uint8_t *bytes, size_t count, const ls_image_options *options, uint8_t *dst);
 
-// What decodes JPEG: "stb_image", or "libjpeg-turbo 2.1.5, scaled to true sides", whose pixels may depend on its
-// version. NULL: this
-// program was built without it.
+// Returns the decoder of JPEG: "stb_image", or "libjpeg-turbo 2.1.5, scaled to true sides", whose pixels may depend on
+// its version. NULL: data.decoder asks for libjpeg-turbo, but this program was built without it.
 const char *ls_image_decoder(int decoder);
-// LS_USAGE: data.decoder asks for libjpeg-turbo, and this program was built without it.
+// LS_USAGE in the case in which ls_image_decoder returns NULL.
 LS_CHECKED ls_status ls_image_check_decoder(int decoder);
 
 #endif

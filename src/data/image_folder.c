@@ -1,12 +1,13 @@
-// image_folder.c - class-named folders of picture files, decoded when they are read.
+// image_folder.c - a data set of picture files in folders named like the classes, decoded when they are read.
 //
-// Either root/train/<class>/<file> and root/test/<class>/<file> (root/val/ where there is no root/test/; where there is, it is for
-// validation; split_names has other names of these three), or
-// root/<class>/<file>, of which data.test_fraction of each class is the test set: the files of a class whose names have
-// the smallest hashes, so that the split neither depends on the order of listing nor puts one end of a sorted series
-// aside. Classes are sorted by name (bytes). Sample
-// k is the (k / classes)-th file of its class, classes in turn, so that the first n samples (data.train_samples) hold
-// all classes alike.
+// There are two layouts:
+// - root/train/<class>/<file> and root/test/<class>/<file>. root/val/ serves for testing if there is no root/test/, and
+//   for validation otherwise. split_names has other names of these three folders.
+// - root/<class>/<file>. The test set is data.test_fraction of each class: the files whose names have the smallest
+//   hashes. So it does not depend on the order of listing, and is not one end of a sorted series.
+//
+// Classes are sorted by name (bytes). Samples take the classes in turn: sample k is the (k / classes)-th file of its
+// class. So the first n samples (data.train_samples) have about as many of each class.
 #include "data/format.h"
 
 #include <dirent.h>
@@ -23,7 +24,7 @@
 #include "data/image_check.h"
 #include "data/image_decode.h"
 
-// NAME_BYTES: of a name, each byte as \xNN.
+// NAME_BYTES: room for a name in which each byte is written as \xNN.
 enum { MAX_CLASSES = 65536, PATH_BYTES = LS_FILE_PATH_BYTES, NAME_BYTES = 1100 };
 
 #define LAYOUTS \
@@ -32,23 +33,24 @@ enum { MAX_CLASSES = 65536, PATH_BYTES = LS_FILE_PATH_BYTES, NAME_BYTES = 1100 }
     "are val/)"
 
 typedef struct {
-    char *name; // of the file in its class folder
+    char *name; // name of the file in its class folder
     int64_t bytes;
-    uint64_t hash;   // of the name
-    uint64_t stamp;  // ls_file_stamp
+    uint64_t hash;   // hash of the name
+    uint64_t stamp;  // from ls_file_stamp
     int label, rank; // rank: place among the files of its class and split
-    int64_t file;    // place in the list
+    int64_t file;    // place in the list of all files
 } image;
 
 typedef struct {
-    char root[LS_TEXT_BYTES + 16]; // holds the class folders
+    char root[LS_TEXT_BYTES + 16]; // the folder with the class folders
     char **classes;
     int class_count;
     image *images;
     int64_t image_count;
     ls_image_options options;
-    int skips;      // data.broken = skip
-    int64_t others; // files in class folders that are no pictures by their names; the first one
+    int skips; // whether data.broken = skip
+    // Files in class folders that are not named like pictures: their number, and the first one.
+    int64_t others;
     char other[256];
 } folder;
 
@@ -61,7 +63,7 @@ static void free_folder(void *state) {
     free(f);
 }
 
-// What is there but cannot be looked at is an error: without it the data set would be another one.
+// A path that exists but cannot be examined is an error: leaving it out would change the data set.
 static ls_status look(const char *path, int *is_folder) {
     struct stat info;
     int found = stat(path, &info) == 0;
@@ -80,7 +82,7 @@ static int compare_names(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-// The names in a folder but hidden ones, sorted by bytes; free each and the list.
+// Lists the names in a folder without hidden ones, sorted by bytes. The caller frees each name and the list.
 static ls_status list_names(const char *path, char ***names, int *count) {
     *names = NULL;
     *count = 0;
@@ -137,7 +139,7 @@ static uint64_t hash_place(const folder *f, int label, const char *name) {
     return ls_hash_more(hash, name, strlen(name) + 1);
 }
 
-// A picture that is not there (a link to nowhere) or empty is a broken one, which decoding finds.
+// Adds a picture. A missing file (a link to nowhere) and an empty file count as broken pictures, which decoding finds.
 static ls_status add_image(folder *f, const char *path, const char *name, int label) {
     struct stat info;
     const int there = stat(path, &info) == 0;
@@ -177,7 +179,7 @@ static int is_ascii(const char *text) {
     return !*text;
 }
 
-// Two folders whose names look the same would be two classes that nobody can tell apart.
+// Refuses two folders whose names look the same: they would be two classes that nobody can tell apart.
 static ls_status check_twins(const char *root, char *const *names, int count) {
     enum { ASCII, COMPOSED, DECOMPOSED };
     char a[NAME_BYTES], b[NAME_BYTES], *form;
@@ -195,8 +197,7 @@ static ls_status check_twins(const char *root, char *const *names, int count) {
     return status;
 }
 
-// The class folders below root. Other files may stand beside them (a README),
-// but no images, which would be left out silently.
+// Lists the class folders in root. Other files may be beside them (a README), but pictures there are refused.
 static ls_status list_classes(const char *root, char ***classes, int *count) {
     char path[PATH_BYTES], **names;
     int found = 0, kept = 0;
@@ -229,15 +230,15 @@ static ls_status list_classes(const char *root, char ***classes, int *count) {
     return LS_SUCCESS;
 }
 
-// Keeps of one class's files, images[first..], those of this split. Rounded to the nearest;
-// a class of two or more is in both splits.
+// Keeps the files of this split among those of one class, images[first..]. The number of test files is rounded to the
+// nearest; a class of two or more files is in both splits.
 static int64_t split_class(folder *f, int64_t first, double test_fraction, ls_split split) {
     int64_t count = f->image_count - first, test = (int64_t)((double)count * test_fraction + 0.5);
     if (test_fraction > 0 && count >= 2) {
         if (test < 1) test = 1;
         if (test > count - 1) test = count - 1;
     } else if (test >= count) {
-        test = count - 1; // a class of one is for training
+        test = count - 1; // a class with one file is for training
     }
     image *images = f->images + first;
     qsort(images, (size_t)count, sizeof *images, compare_hashes);
@@ -260,7 +261,7 @@ static ls_status list_images(folder *f, int is_split, double test_fraction, ls_s
         LS_TRY(join(path, f->root, f->classes[label]));
         int is_folder = 0;
         LS_TRY(look(path, &is_folder));
-        if (is_split && split != LS_SPLIT_TRAIN && !is_folder) continue; // a class need not be tested
+        if (is_split && split != LS_SPLIT_TRAIN && !is_folder) continue; // a class may lack pictures for testing
         LS_TRY(list_class(f, f->classes[label], label));
         if (!is_split) split_class(f, first, test_fraction, split);
         qsort(f->images + first, (size_t)(f->image_count - first), sizeof *f->images, compare_image_names);
@@ -270,7 +271,7 @@ static ls_status list_images(folder *f, int is_split, double test_fraction, ls_s
     return LS_SUCCESS;
 }
 
-// A name that looks like that of a training class gets the reason: it is in another form of Unicode.
+// If the name looks like that of a training class, the message says that it is in another form of Unicode.
 static ls_status refuse_class(const folder *f, const char *name, const char *train_root) {
     char here[NAME_BYTES], there[NAME_BYTES];
     ls_text_escape(here, sizeof here, name);
@@ -285,7 +286,7 @@ static ls_status refuse_class(const folder *f, const char *name, const char *tra
         train_root, is_ascii(name) ? "" : " (its bytes are '", is_ascii(name) ? "" : here, is_ascii(name) ? "" : "')");
 }
 
-// The training folder's classes number the labels of both splits.
+// The classes of the training folder number the labels of all splits, so other splits must not have further classes.
 static ls_status check_test_classes(const folder *f, const char *train_root) {
     char **classes;
     int count = 0;
@@ -299,7 +300,7 @@ static ls_status check_test_classes(const folder *f, const char *train_root) {
     return status;
 }
 
-// Names of the folders of a split, in small or capital letters.
+// Names of the folders of each split; small and capital letters count as equal.
 static const struct {
     const char *name;
     ls_split split;
@@ -310,11 +311,12 @@ enum { SPLITS = 3, SPLIT_NAMES = sizeof split_names / sizeof split_names[0] };
 
 // Where the class folders of each split are, relative to the root.
 typedef struct {
-    char part[SPLITS][16]; // "/train"; all "": one tree, to be split; of validation "": none
-    char beside[160];      // what else is in the root and not used, for a message
+    // "/train". All "": the root itself has the class folders. Only validation "": there is no validation folder.
+    char part[SPLITS][16];
+    char beside[160]; // other folders and pictures in the root, which are not used; for a message
 } layout;
 
-// The split that folders of this name are for; SPLITS: none.
+// Returns the split whose folder has this name; SPLITS: not a name of a split.
 static int split_of(const char *name) {
     for (int i = 0; i < SPLIT_NAMES; i++)
         if (strcasecmp(name, split_names[i].name) == 0) return split_names[i].split;
@@ -342,7 +344,7 @@ static ls_status take_part(const char *root, const char *name, layout *found, ls
     return LS_SUCCESS;
 }
 
-// A folder that is named like a split, and holds folders, is no class.
+// Refuses a folder that is named like a split and contains folders: it is not a class.
 static ls_status check_one_tree(const char *root, const layout *found) {
     for (int split = 0; split < SPLITS; split++) {
         char part[PATH_BYTES], path[PATH_BYTES], **names;
@@ -387,7 +389,7 @@ static ls_status find_layout(const ls_config *cfg, ls_dataset *dataset, char *ro
     return LS_SUCCESS;
 }
 
-// What a user may have meant otherwise.
+// Notes options and files without effect, because the user may have meant something else.
 static void write_note(const ls_config *cfg, const layout *found, const folder *f, ls_dataset_info *facts) {
     ls_text_room note = { facts->note, sizeof facts->note };
     const char *test = found->part[LS_SPLIT_TEST], *val = found->part[LS_SPLIT_VALIDATION];
@@ -461,7 +463,7 @@ static void leave_out(ls_dataset *dataset, const uint8_t *broken) {
     dataset->facts.count = f->image_count = kept;
 }
 
-// Another version of what makes pixels of files has another number.
+// Returns a hash of all that decides pixels besides the files. Raise PIXELS_VERSION if decoding or resizing changes.
 static uint64_t hash_kind(const char *root, const ls_dataset *dataset) {
     enum { PIXELS_VERSION = 2 };
     const ls_dataset_info *facts = &dataset->facts;
@@ -476,7 +478,7 @@ static uint64_t hash_kind(const char *root, const ls_dataset *dataset) {
     return hash;
 }
 
-// What the files contain is not in it: they have not been read yet (ls_dataset_verify).
+// The contents of the files are not part of the checksum, because they have not been read yet (ls_dataset_verify).
 static uint64_t checksum(const folder *f, int64_t count) {
     uint64_t hash = 0;
     for (int i = 0; i < f->class_count; i++) hash = ls_hash_more(hash, f->classes[i], strlen(f->classes[i]) + 1);

@@ -3,13 +3,13 @@
 #include "base/memory.h"
 #include "config/config.h"
 
-enum { WEIGHT_BITS = 22 }; // 8 bits of pixel and the sign fit beside it
+enum { WEIGHT_BITS = 22 }; // with 8 bits of pixel and a sign it fits in 32 bits
 
-// Which source pixels make a destination pixel, along one axis.
+// For each destination pixel along one axis: the source pixels that make it, and their weights.
 typedef struct {
-    int taps; // of the longest row of weights
-    int *first, *count;
-    int32_t *weights; // taps per destination pixel
+    int taps;           // most weights that a destination pixel has
+    int *first, *count; // source pixels of each destination pixel
+    int32_t *weights;   // `taps` places for each destination pixel
 } filter;
 
 static void free_filter(filter *f) {
@@ -23,22 +23,22 @@ static double triangle(double x) {
     return x < 1 ? 1 - x : 0;
 }
 
-// One axis of the source: `pixels` of them, and the picture covers `length` of them, from `begin` on.
+// One axis of the source. It has `pixels` pixels; the picture covers `length` of them, from `begin` on.
 typedef struct {
     int pixels;
     double begin, length;
 } source_axis;
 
-// A picture that was decoded smaller ends within its last pixel. Turned around, it begins within its first one.
+// A picture that was decoded smaller ends inside its last pixel. If it is mirrored, it begins inside its first pixel.
 static source_axis axis_of(int pixels, int full, int scale, ptrdiff_t step) {
     const double length = (double)full / scale;
     return (source_axis){ pixels, step < 0 ? pixels - length : 0, length };
 }
 
-// Makes `seen` of the `dst` pixels that the source becomes, from pixel `begin` on.
+// The whole source becomes `dst` pixels. Makes the weights of `seen` of these, from pixel `begin` on.
 static ls_status make_filter(source_axis source, int64_t dst, int64_t begin, int seen, filter *f) {
     const int src = source.pixels;
-    double scale = source.length / (double)dst, widened = scale < 1 ? 1 : scale; // enlarging: plain interpolation
+    double scale = source.length / (double)dst, widened = scale < 1 ? 1 : scale; // when enlarging: plain interpolation
     int reach = (int)widened + 1;
     f->taps = 2 * reach + 1;
     size_t cells = (size_t)seen * (size_t)f->taps;
@@ -66,7 +66,7 @@ static ls_status make_filter(source_axis source, int64_t dst, int64_t begin, int
 
 static uint8_t round_and_clip(int64_t sum) {
     int64_t value = (sum + (1 << (WEIGHT_BITS - 1))) >> WEIGHT_BITS;
-    return (uint8_t)(value > 255 ? 255 : value); // weights are not negative
+    return (uint8_t)(value > 255 ? 255 : value); // weights are not negative, so no sum is
 }
 
 ls_picture ls_picture_turned(const uint8_t *pixels, int full_h, int full_w, int scale, int orientation) {
@@ -81,7 +81,7 @@ ls_picture ls_picture_turned(const uint8_t *pixels, int full_h, int full_w, int 
     return (ls_picture){ pixels, h, w, down, across, full_h, full_w, scale };
 }
 
-// src to (src->h, 3, w): rows get their new width, channels come apart.
+// Resizes rows: src to (src->h, 3, w). It also separates the channels.
 static void resize_rows(const ls_picture *src, const filter *f, int w, uint8_t *dst) {
     for (int y = 0; y < src->h; y++) {
         const uint8_t *row = src->first + y * src->down;
@@ -98,7 +98,7 @@ static void resize_rows(const ls_picture *src, const filter *f, int w, uint8_t *
     }
 }
 
-// (source's height, 3, w) to (3, h, w); pixel (y, x) of a plane at y * down + x * across.
+// Resizes columns: (source's height, 3, w) to (3, h, w). Pixel (y, x) of a plane is written at y * down + x * across.
 static void resize_columns(const uint8_t *src, const filter *f, ls_chw size, size_t down, size_t across, uint8_t *dst) {
     size_t w = (size_t)size.w, step = 3 * w, plane = (size_t)size.h * w;
     for (int c = 0; c < 3; c++) {
@@ -115,7 +115,7 @@ static void resize_columns(const uint8_t *src, const filter *f, ls_chw size, siz
     }
 }
 
-// Half of what is too much, an odd rest rounded to the even half, as Python's round does.
+// Returns half of the excess. If that is not a whole number, it is rounded to the even one, as Python's round does.
 static int64_t half_of(int64_t too_much) {
     const int64_t half = too_much / 2;
     return half + (too_much & 1 & half);
@@ -133,7 +133,7 @@ ls_resized ls_image_resized(int how, int h, int w, ls_chw size) {
     return to;
 }
 
-// Columns first is the picture with its sides exchanged, rows first.
+// Columns first means: exchange the sides of the picture, then resize rows first.
 ls_status ls_image_resize(const ls_picture *src, int how, ls_chw size, uint8_t *dst) {
     const ls_resized whole = ls_image_resized(how, src->full_h, src->full_w, size);
     const int columns_first = src->h > whole.h && src->h - whole.h > 2 * (src->w - whole.w);

@@ -18,19 +18,19 @@
 
 enum { PAGE = 4096, MADE_BYTES = LS_INFLATED_PATH_BYTES + 8 };
 
-static const double LOOK_S = 2e-3; // between looks for what another process makes
+static const double LOOK_S = 2e-3; // pause between two looks for the file that another process makes
 
-// The file's first page. Numbers are the machine's own: another byte order gives another hash.
+// The file's first page. Numbers are in the machine's byte order; on a machine with the other order the hash is wrong.
 typedef struct {
     char mark[32];
-    uint64_t stamp, count, content;
-    uint64_t hash; // of all before
+    uint64_t stamp, count, content; // content: the caller's hash
+    uint64_t hash;                  // hash of all fields before it
 } header;
 
 static const char mark[32] = "lockstep inflated file 1\n";
 
-// By content alone, for a file can be replaced by one of the same name, size and times. 10 MB take 2 ms. 0: it cannot
-// be read.
+// Returns a hash of the source's bytes; 0: it cannot be read. Only the content counts, because a file can be replaced
+// by one of the same name, size and times. 10 MB take 2 ms.
 static uint64_t hash_source(const ls_input *source) {
     enum { CHUNK = 256 << 10 };
     ls_hasher *hasher = ls_hasher_new();
@@ -47,8 +47,7 @@ static uint64_t hash_source(const ls_input *source) {
     return hash;
 }
 
-// Where it is kept, and the hash of the content; the path is empty where the source has no name, or too long a one, or
-// cannot be read.
+// Finds the kept file's path and the source's hash. The path is empty if it is too long or the source unreadable.
 static void find_place(const char *folder, const ls_input *source, ls_inflated *place) {
     char name[32];
     char *real = realpath(source->path, NULL);
@@ -64,7 +63,7 @@ static uint64_t hash_of(const header *h) {
     return ls_hash(h, offsetof(header, hash));
 }
 
-// Reads the file into memory, where nobody else can change the bytes: the file itself may be cut short or overwritten.
+// Reads the file into memory, where nobody else can change the bytes; the file itself may be cut short or overwritten.
 static void take_file(const ls_input *file, ls_inflated *out) {
     header h;
     struct stat info;
@@ -95,9 +94,9 @@ void ls_inflated_open(const char *folder, const ls_input *source, ls_inflated *o
     look_for_file(out);
 }
 
-// --- who makes it: whoever has the lock of the file that takes its place; a process that has ended has it no more
+// --- the process that makes the file: it holds the lock of a temporary file, which the system releases when it ends
 
-// Is what was opened still at its path? Whoever had the lock before may have moved it to the file's own place.
+// Whether the open file is still at its path. A former owner of the lock may have moved it to the kept file's path.
 static int is_at(int fd, const char *path) {
     struct stat open_file, named;
     return fstat(fd, &open_file) == 0 && lstat(path, &named) == 0 && open_file.st_ino == named.st_ino &&
@@ -108,7 +107,7 @@ static void name_made(const ls_inflated *place, char made[MADE_BYTES]) {
     snprintf(made, MADE_BYTES, "%s.new", place->path);
 }
 
-// place->makes stays 0 where another process has the lock.
+// Sets place->makes if the lock was free; it stays 0 if another process has the lock.
 static ls_status try_lock(ls_inflated *place) {
     char made[MADE_BYTES];
     name_made(place, made);
@@ -141,8 +140,8 @@ void ls_inflated_claim(ls_inflated *place, double wait_s) {
     const double end_s = ls_clock_seconds() + wait_s;
     if (!place->path[0] || ls_failed(make_folder(place, folder))) return;
     for (;;) {
-        if (ls_failed(try_lock(place))) return; // to keep it will fail, too, and say why
-        look_for_file(place);                   // by now
+        if (ls_failed(try_lock(place))) return; // ls_inflated_keep will fail as well, and say why
+        look_for_file(place);                   // another process may have made it by now
         if (place->bytes) unlock(place);
         if (place->bytes || place->makes || ls_clock_seconds() > end_s || ls_signals_received()) return;
         ls_clock_sleep(LOOK_S);
@@ -155,7 +154,7 @@ void ls_inflated_close(ls_inflated *inflated) {
     unlock(inflated);
 }
 
-// --- keeping
+// --- keeping the bytes
 
 static int write_all(int fd, const void *from, size_t bytes) {
     for (const char *next = from; bytes > 0;) {

@@ -1,11 +1,11 @@
-// inflated.h - the inflated content of a gzip file, kept in a file of the cache folder (data.cache). The next start,
-// and each of its ranks, reads this file into memory and inflates nothing. Of the processes that start at once on a
-// host one inflates, and the others wait for it.
+// inflated.h - keeps the inflated content of a gzip file in a file of the cache folder (data.cache). The next start,
+// and each of its ranks, reads the kept file into memory and inflates nothing. If several processes start at once on a
+// host, one inflates and the others wait for it.
 //
-// A page of header, then the inflated bytes. The header has a hash of the gzip file's bytes, so what is left of an
-// earlier content is not taken; and a hash that the caller makes of what it reads, and compares each time. Each gzip
-// file has one such file, which takes its predecessor's place whole. It is not flushed to the disk: what a crash leaves
-// of it, the hash finds.
+// A kept file has a page of header, then the inflated bytes. The header has a hash of the gzip file's bytes, so that a
+// kept file of an earlier content is not used. It also has a hash of the inflated bytes, which the caller makes and
+// compares each time. Each gzip file has one kept file, which is always replaced as a whole. It is not flushed to the
+// disk: if a crash damages it, the hash shows that.
 #ifndef LS_DATA_INFLATED_H
 #define LS_DATA_INFLATED_H
 
@@ -16,23 +16,22 @@
 
 enum { LS_INFLATED_PATH_BYTES = 2048 };
 typedef struct {
-    char path[LS_INFLATED_PATH_BYTES]; // "": it cannot have one
+    char path[LS_INFLATED_PATH_BYTES]; // path of the kept file; "": no file can be kept
     uint64_t stamp;                    // hash of the gzip file's bytes
-    uint8_t *bytes;                    // in memory of ls_memory_new, freed by close; NULL: there is no file
+    uint8_t *bytes;                    // the inflated bytes, from ls_memory_new; NULL: no kept file was found
     size_t count;
-    uint64_t hash;   // as it was kept
-    int makes, lock; // this process is the one that inflates: it has the lock of the file in the making
+    uint64_t hash;   // stored with the kept file: the caller's hash of the bytes
+    int makes, lock; // makes: this process makes the kept file and holds its lock, the open file `lock`
 } ls_inflated;
 
-// The file for `source`, which is open. Where there is none, or it is another content's, bytes are NULL: that is no failure.
+// Looks for the kept file of `source`, an open gzip file. If there is no file of this content, out->bytes is NULL.
 void ls_inflated_open(const char *folder, const ls_input *source, ls_inflated *out);
-// Where bytes are NULL: waits for another process that makes the file, whose bytes are then there. Else this one
-// makes it, until it has kept or closed it, or has ended in any way. After wait_s, after a request to stop
-// (signals.h), or where there can be none, nothing has changed: then the caller inflates for itself.
+// Call it if bytes are NULL. If another process makes the kept file, waits for it and reads its bytes. Otherwise this
+// process becomes its maker, until it keeps or closes the file or ends in any way. Nothing changes after wait_s, after
+// a request to stop (signals.h), or if no file can be kept: then the caller inflates by itself.
 void ls_inflated_claim(ls_inflated *place, double wait_s);
-void ls_inflated_close(ls_inflated *inflated); // its bytes, and the claim; closing twice is allowed
-// From now on there is one, with other bytes; the claim ends. LS_STORAGE: there cannot be. Where another process makes it,
-// nothing is written.
+void ls_inflated_close(ls_inflated *inflated); // frees the bytes and ends the claim; closing twice is allowed
+// Writes the kept file and ends the claim; writes nothing if another process makes it. LS_STORAGE: writing failed.
 LS_CHECKED ls_status ls_inflated_keep(ls_inflated *place, const uint8_t *bytes, size_t count, uint64_t hash);
 
 #endif

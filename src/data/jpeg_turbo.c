@@ -16,7 +16,7 @@ ls_status ls_jpeg_turbo_decode(
 #else
 
 #include <setjmp.h>
-#include <stdio.h> // which jpeglib.h needs
+#include <stdio.h> // jpeglib.h needs it
 
 #include <jpeglib.h>
 
@@ -32,7 +32,7 @@ const char *ls_jpeg_turbo_version(void) {
 }
 
 typedef struct {
-    struct jpeg_error_mgr base; // first: libjpeg knows this alone
+    struct jpeg_error_mgr base; // must be first: libjpeg knows only this part
     jmp_buf failed;
     char text[JMSG_LENGTH_MAX];
 } errors;
@@ -43,7 +43,7 @@ static void give_up(j_common_ptr context) {
     longjmp(e->failed, 1);
 }
 
-// A warning that pixels are missing or wrong is a failure; others are about nothing that is seen.
+// A warning that pixels are missing or wrong is a failure. Other warnings do not concern the pixels.
 static void hear(j_common_ptr context, int level) {
     static const int damages[] = { JWRN_HIT_MARKER, JWRN_HUFF_BAD_CODE, JWRN_JPEG_EOF, JWRN_MUST_RESYNC,
         JWRN_NOT_SEQUENTIAL };
@@ -52,7 +52,7 @@ static void hear(j_common_ptr context, int level) {
         if (context->err->msg_code == damages[i]) give_up(context);
 }
 
-// *pixels is set as soon as there is memory, so that the caller frees it wherever libjpeg gives up.
+// Sets *pixels as soon as memory is allocated, so that the caller can free it wherever libjpeg gives up.
 static int decode(struct jpeg_decompress_struct *jpeg, unsigned scale, uint8_t **pixels) {
     jpeg->out_color_space = JCS_RGB;
     jpeg->dct_method = JDCT_ISLOW; // the same bits with and without vector instructions

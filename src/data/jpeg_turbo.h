@@ -1,4 +1,4 @@
-// jpeg_turbo.h - JPEG by libjpeg-turbo, where the program was built with it (cmake/jpeg.cmake).
+// jpeg_turbo.h - decodes JPEG by libjpeg-turbo, if the program was built with it (cmake/jpeg.cmake).
 #ifndef LS_DATA_JPEG_TURBO_H
 #define LS_DATA_JPEG_TURBO_H
 
@@ -6,11 +6,10 @@
 #include <stdint.h>
 #include "base/status.h"
 
-// Its version, as "2.1.5"; NULL: built without it.
+// Returns its version, such as "2.1.5"; NULL: the program was built without it.
 const char *ls_jpeg_turbo_version(void);
-// Decodes a file that image_check.h finds no fault with, of gray or three colours, at 1/scale (1, 2, 4 or 8) of its
-// size *h x *w: *pixels (*h / scale, *w / scale, 3), both sides rounded up; free() them. LS_DATA: path and libjpeg's
-// reason.
+// Decodes a file that ls_image_check accepts, gray or of three colours, at 1/scale (1, 2, 4 or 8) of its size *h x *w.
+// *pixels: (*h / scale, *w / scale, 3), sides rounded up; the caller frees it. LS_DATA: path and libjpeg's reason.
 LS_CHECKED ls_status ls_jpeg_turbo_decode(
     const char *path, const uint8_t *bytes, size_t count, int scale, uint8_t **pixels, int *h, int *w);
 

@@ -1,8 +1,8 @@
-// loader.c - workers take tickets (the next micro-batch of this rank, the next slot) under a lock, fill their slot
-// without it, and hand it to the consumer through the ring. A consumer that finds its batch filled takes no lock.
+// loader.c - a worker takes a ticket (the next micro-batch of this rank, and the next slot) under a lock, fills the
+// slot without the lock, and hands it to the consumer through the ring. A consumer whose batch is filled takes no lock.
 //
-// The order of the next epoch is shuffled by a worker that has no free slot to fill, or at the epoch's end at the
-// latest, into the other one of two buffers.
+// There are two buffers for the order of samples, used in turn by successive epochs. A worker shuffles the next epoch's
+// order while it has no free slot to fill, or at the end of the epoch at the latest.
 #include "data/loader.h"
 
 #include <pthread.h>
@@ -17,43 +17,43 @@
 
 typedef struct {
     int64_t epoch, window;
-    int micro; // of the rank's micro-batches in the window
+    int micro; // among the rank's micro-batches in the window
 } place;
 
 typedef struct {
     uint32_t *order;
-    int64_t epoch; // whose order it is; -1: none
-    int readers;   // workers that are filling from it
+    int64_t epoch; // the epoch that has this order; -1: no order yet
+    int readers;   // workers that are filling slots from it
 } epoch_order;
 
 struct ls_loader {
     ls_loader_options options;
     size_t sample_bytes;
     ls_ring ring;
-    ls_batch *batches; // of each slot
+    ls_batch *batches; // by slot: its batch
     int worker_count;
     pthread_t *workers;
 
     pthread_mutex_t lock;
-    pthread_cond_t work, filled; // something to do for a worker; a slot filled for the consumer
-    place next;                  // of the next ticket
+    pthread_cond_t work, filled; // work: a worker may have something to do; filled: a slot was filled for the consumer
+    place next;                  // place of the next ticket
     int64_t end_epoch;
-    uint64_t tickets;      // given out
-    epoch_order orders[2]; // epoch e uses e % 2
+    uint64_t tickets;      // number of tickets given out
+    epoch_order orders[2]; // epoch e uses orders[e % 2]
     int shuffling;
     int consumer_waits;
-    int failed; // a worker failed: no tickets after it
+    int failed; // a worker failed: no more tickets are given out
     uint64_t failed_ticket;
     ls_code failed_code;
     char failed_text[LS_STATUS_TEXT_BYTES];
-    atomic_int idle; // workers that wait for a free slot
+    atomic_int idle; // number of workers that wait, or are about to wait, for a free slot
     atomic_int stop;
 
-    uint64_t acquired, released; // the consumer's own
+    uint64_t acquired, released; // used by the consumer alone
     double wait_seconds;
 };
 
-// The first place from p on that has samples for this rank.
+// Returns the first place from p on at which this rank has samples.
 static place skip_empty(const ls_loader *loader, place p) {
     const ls_batches *b = &loader->options.batches;
     for (;;) {
@@ -98,7 +98,7 @@ static double traced_clock(const ls_loader *loader) {
     return loader->options.traced && ls_spans_on() ? ls_clock_seconds() : 0;
 }
 
-// From start_s, what traced_clock said, until now; 0: not traced.
+// Adds a span to the trace, from start_s (from traced_clock) until now. start_s 0: not traced.
 static void add_span(
     const ls_loader *loader, ls_span_lane lane, const char *name, const ls_batch *batch, double start_s) {
     if (start_s == 0) return;
@@ -117,10 +117,10 @@ static void keep_failure(ls_loader *loader, uint64_t ticket, ls_status status) {
     loader->failed = 1;
     loader->failed_ticket = ticket;
     loader->failed_code = status.code;
-    snprintf(loader->failed_text, sizeof loader->failed_text, "%s", status.text); // the status ring may turn meanwhile
+    snprintf(loader->failed_text, sizeof loader->failed_text, "%s", status.text); // later texts overwrite it
 }
 
-// With the lock held; it is released while the slot is filled.
+// Call it with the lock held. The lock is released while the slot is filled.
 static void fill_next(ls_loader *loader, epoch_order *order) {
     const ls_batches *b = &loader->options.batches;
     place p = loader->next;
@@ -150,10 +150,10 @@ static void fill_next(ls_loader *loader, epoch_order *order) {
         ls_ring_fill(&loader->ring, ticket);
     }
     if (loader->consumer_waits) pthread_cond_signal(&loader->filled);
-    if (loader->options.shuffle && order->readers == 0) pthread_cond_signal(&loader->work); // the buffer may be needed
+    if (loader->options.shuffle && order->readers == 0) pthread_cond_signal(&loader->work); // its buffer is free
 }
 
-// With the lock held; it is released while shuffling.
+// Call it with the lock held. The lock is released while shuffling.
 static void shuffle_epoch(ls_loader *loader, int64_t epoch) {
     epoch_order *order = &loader->orders[epoch % 2];
     loader->shuffling = 1;
@@ -165,7 +165,7 @@ static void shuffle_epoch(ls_loader *loader, int64_t epoch) {
     pthread_cond_broadcast(&loader->work);
 }
 
-// 1 when this worker did something; with the lock held.
+// Returns 1 if this worker did something. Call it with the lock held.
 static int do_something(ls_loader *loader) {
     int64_t epoch = loader->next.epoch;
     if (epoch < loader->end_epoch && !loader->failed) {
@@ -191,7 +191,8 @@ static void *work(void *argument) {
     pthread_mutex_lock(&loader->lock);
     while (!loader->stop) {
         if (do_something(loader)) continue;
-        // Announced before the last look: a consumer that releases a slot after that look sees it and signals.
+        // `idle` is raised before the last look for work: a consumer that releases a slot after it sees that and
+        // signals.
         atomic_fetch_add(&loader->idle, 1);
         if (!do_something(loader) && !loader->stop) pthread_cond_wait(&loader->work, &loader->lock);
         atomic_fetch_sub(&loader->idle, 1);
@@ -268,7 +269,7 @@ void ls_loader_free(ls_loader *loader) {
     free(loader);
 }
 
-// Waits until batch `ticket` is filled, failed, or known never to come.
+// Waits until batch `ticket` is filled, has failed, or is known never to come.
 static ls_status wait_for(ls_loader *loader, uint64_t ticket) {
     ls_status status = LS_SUCCESS;
     double began = ls_clock_seconds();
@@ -311,7 +312,7 @@ ls_status ls_loader_acquire(ls_loader *loader, ls_batch *batch) {
 void ls_loader_release(ls_loader *loader, const ls_batch *batch) {
     ls_ring_release(&loader->ring, batch->slot);
     loader->released++;
-    if (atomic_load(&loader->idle) == 0) return; // a busy worker looks for free slots itself
+    if (atomic_load(&loader->idle) == 0) return; // a busy worker finds the free slot by itself
     pthread_mutex_lock(&loader->lock);
     pthread_cond_signal(&loader->work);
     pthread_mutex_unlock(&loader->lock);

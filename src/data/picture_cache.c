@@ -19,44 +19,44 @@
 
 enum { PAGE = 4096, PATH_BYTES = 2048, NAME_BYTES = sizeof "packed-0123456789abcdef-0123456789abcdef" };
 
-// The file's first page. Numbers are the machine's own: another byte order gives another hash.
+// The file's first page. Numbers are in the machine's byte order; on a machine with the other order the hash is wrong.
 typedef struct {
     char mark[32];
-    uint64_t kind, list; // hashes, as in the name
+    uint64_t kind, list; // the hashes in the file's name
     int64_t count;
     uint64_t picture_bytes;
-    uint64_t hash; // of all before
+    uint64_t hash; // hash of all fields before it
 } header;
 
 typedef struct {
-    uint64_t stamp;   // 0: the file must be read to know its content
-    uint64_t content; // of the file that the pixels are of
-    uint64_t hash;    // of content and pixels; 0: not packed
+    uint64_t stamp;   // stamp of the picture's file; 0: the file must be read to know its content
+    uint64_t content; // hash of the file that was decoded
+    uint64_t hash;    // hash of content and pixels; 0: not packed
 } row;
 
 static const char mark[32] = "lockstep packed pictures 2\n";
 
-// The file of a former list, open while pictures are copied from it.
+// The packed file of a former list, open while pictures are copied from it.
 typedef struct {
-    int fd; // -1: there is none
+    int fd; // -1: there is no such file
     header head;
     struct former_row {
         row row;
         int64_t picture;
-    } * rows; // in ascending order of contents
+    } * rows; // sorted by content
 } former;
 
 struct ls_picture_cache {
     ls_picture_cache_options options;
     char folder[PATH_BYTES], path[PATH_BYTES];
     int fd, writable;
-    atomic_uint_fast64_t *hashes; // by picture; 0: not packed
-    uint8_t *stamped;             // by picture: its content follows from its stamp
-    atomic_int full;              // nothing is written any more
+    atomic_uint_fast64_t *hashes; // by picture: the hash in its row; 0: not packed
+    uint8_t *stamped;             // by picture: 1: its content is known from its stamp
+    atomic_int full;              // writing has failed, and nothing more is written
     former former;
 };
 
-// --- places in a file
+// --- offsets in the packed file
 
 static off_t row_at(int64_t picture) {
     return PAGE + (off_t)picture * (off_t)sizeof(row);
@@ -85,7 +85,7 @@ static void name_file(const header *h, char name[NAME_BYTES]) {
     snprintf(name, NAME_BYTES, "packed-%016" PRIx64 "-%016" PRIx64, h->kind, h->list);
 }
 
-// --- reading and writing: all of it or nothing
+// --- reading and writing: 1 if all bytes were read or written, else 0
 
 static int read_at(int fd, void *to, size_t bytes, off_t at) {
     for (char *next = to; bytes > 0;) {
@@ -112,7 +112,7 @@ static int read_header(int fd, header *h) {
            h->hash == ls_hash(h, offsetof(header, hash)) && h->count >= 0;
 }
 
-// The table; NULL: it cannot be read whole.
+// Returns the table; NULL: it cannot be read as a whole.
 static row *read_rows(int fd, int64_t count) {
     row *rows = malloc((size_t)count * sizeof *rows);
     if (rows && read_at(fd, rows, (size_t)count * sizeof *rows, row_at(0))) return rows;
@@ -139,7 +139,7 @@ static void read_table(ls_picture_cache *cache) {
 
 // --- opening
 
-// Without a header that is right the file is as good as none. 1: opened.
+// Opens the file and returns 1 if its header is the wanted one. A file with another header counts as missing.
 static int open_file(ls_picture_cache *cache, const header *wanted) {
     header found;
     cache->fd = ls_cache_file_open(cache->path, O_RDWR);
@@ -184,7 +184,7 @@ static int is_former(const ls_picture_cache *cache, const char *name) {
     return strlen(name) == NAME_BYTES - 1 && strncmp(name, own, kind) == 0 && strcmp(name, own) != 0;
 }
 
-// Calls `use` for every file of a former list.
+// Calls `use` for every packed file of a former list.
 static void for_each_former(ls_picture_cache *cache, void (*use)(ls_picture_cache *cache, const char *path)) {
     DIR *folder = opendir(cache->options.folder);
     if (!folder) return;
@@ -226,7 +226,7 @@ static int read_former_rows(former *f) {
     return f->rows != NULL;
 }
 
-// A file that has the stamp of a row there has its content, too.
+// A file with the same stamp as a row of the former table also has the content in that row.
 static void take_former_contents(ls_picture_cache *cache) {
     former *f = &cache->former;
     sort_former(f, compare_stamps);
@@ -243,7 +243,7 @@ static void close_former(former *f) {
     *f = (former){ .fd = -1 };
 }
 
-// The first one that is whole; there is rarely more than one.
+// Opens the first former file that is whole; there is rarely more than one.
 static void open_former(ls_picture_cache *cache, const char *path) {
     former *f = &cache->former;
     struct stat info;
@@ -276,7 +276,7 @@ static ls_status open_cache(ls_picture_cache *cache) {
     int opened = open_file(cache, &wanted);
     if (!opened && cache->options.creates) LS_TRY(create_file(cache, &wanted, &opened));
     if (!opened) return ls_fail(LS_STORAGE, "%s: is not there, or damaged", cache->path);
-    // All of the table can be read from now on.
+    // Makes the file long enough, so that the whole table can be read from now on.
     const off_t end = pixels_at(&wanted, 0);
     struct stat info;
     if (cache->writable && fstat(cache->fd, &info) == 0 && info.st_size < end && ftruncate(cache->fd, end) != 0)
@@ -307,7 +307,7 @@ const char *ls_picture_cache_path(const ls_picture_cache *cache) {
     return cache->path;
 }
 
-// --- pictures
+// --- reading and packing pictures
 
 int ls_picture_cache_has(const ls_picture_cache *cache, int64_t picture) {
     return cache->options.contents[picture] && atomic_load(&cache->hashes[picture]);

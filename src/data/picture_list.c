@@ -12,9 +12,9 @@
 #include "base/text.h"
 #include "data/image_check.h"
 
-enum { NAMES_BYTES = 1024 }; // of names in a message
+enum { NAMES_BYTES = 1024 }; // length of a list of names in a message
 
-// Takes over path.
+// Adds a path, which the list then owns.
 static void add_path(ls_picture_list *list, char *path, int label) {
     list->paths = ls_grow(list->paths, list->count, sizeof *list->paths, "list of pictures");
     list->labels = ls_grow(list->labels, list->count, sizeof *list->labels, "list of pictures");
@@ -52,7 +52,7 @@ static int is_folder(const char *path) {
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-// "folder/name", for free().
+// Returns "folder/name"; the caller frees it.
 static char *path_in(const char *folder, const char *name) {
     const size_t length = strlen(folder);
     return ls_new_textf("%s%s%s", folder, length && folder[length - 1] == '/' ? "" : "/", name);
@@ -74,7 +74,7 @@ static void free_listing(listing *l) {
     free(l->at);
 }
 
-// Folders in a folder are not looked into, which must not go unsaid.
+// Warns if the folder has folders in it, because their pictures are left out.
 static ls_status mention_folders(const char *folder) {
     listing found;
     const char *first = NULL;
@@ -113,7 +113,7 @@ ls_status ls_picture_list_add(ls_picture_list *list, const char *named) {
 
 // --- lists of names --------------------------------------------------------------------------------
 
-// text ends with a 0 byte behind the last of its bytes.
+// `text` has a 0 byte after its last byte.
 static ls_status add_names(ls_picture_list *list, char *text, size_t bytes) {
     const char separator = memchr(text, 0, bytes) ? 0 : '\n';
     for (char *at = text, *const end = text + bytes; at < end;) {
@@ -144,12 +144,13 @@ ls_status ls_picture_list_add_names(ls_picture_list *list, const char *path) {
 typedef struct {
     const char *const *classes;
     int count;
-    char **folders; // by class; NULL: there is none
+    char **folders; // by class; NULL: the class has no folder
     char unknown[NAMES_BYTES];
-    ls_text_room room; // of unknown
+    ls_text_room room; // the rest of `unknown`
 } class_folders;
 
-// A class's name is valid UTF-8, a folder's need not be, and has no '/'. classes + count: none.
+// Returns the class of a folder's name, or classes + count if there is no such class. A class's name is valid UTF-8. A
+// folder's name need not be, and has no '/'.
 static const char *const *find_class(const class_folders *c, const char *folder_name) {
     const char *const *at = c->classes, *const *const end = at + c->count;
     char *name = ls_text_as_utf8(folder_name);
@@ -161,7 +162,7 @@ static const char *const *find_class(const class_folders *c, const char *folder_
     return at;
 }
 
-// A name that looks like that of a class gets its bytes: it is in another form of Unicode.
+// Adds an unknown folder's name, and its bytes if it looks like a class in another form of Unicode.
 static void put_unknown(class_folders *c, const char *name) {
     char here[NAMES_BYTES], there[NAMES_BYTES];
     ls_text_put(&c->room, "%s'%s'", c->unknown[0] ? ", " : "", name);
@@ -187,7 +188,7 @@ static ls_status take_entry(class_folders *c, const char *folder, const char *na
     return status;
 }
 
-// As the folder is to be named.
+// Adds the name that the folder of this class must have.
 static void put_class(ls_text_room *room, const char *separator, const char *class_name) {
     ls_text_put(room, "%s'", separator);
     for (; *class_name; class_name++) ls_text_put(room, "%c", *class_name == '/' ? '_' : *class_name);

@@ -10,7 +10,7 @@ typedef struct {
     const char *const *paths;
     int64_t count;
     ls_image_options options;
-    char **failures; // by picture: the message, or NULL; written by the thread that reads the picture
+    char **failures; // by picture: the message of its failure, or NULL; written by the thread that reads the picture
 } pictures;
 
 static void free_pictures(void *state) {
@@ -20,13 +20,13 @@ static void free_pictures(void *state) {
     free(p);
 }
 
-// (3, h, w) to (h, w). Source: Pillow's src/libImaging/Convert.c, L24: ITU-R 601-2 luma in 16-bit fixed point.
+// Converts (3, h, w) to (h, w): ITU-R 601-2 luma in 16-bit fixed point. Source: Pillow's src/libImaging/Convert.c, L24.
 static void to_gray(const uint8_t *rgb, size_t pixels, uint8_t *gray) {
     for (size_t i = 0; i < pixels; i++)
         gray[i] = (uint8_t)((rgb[i] * 19595u + rgb[pixels + i] * 38470u + rgb[2 * pixels + i] * 7471u + 0x8000u) >> 16);
 }
 
-// Each picture is read once: what came by standard input need not be kept.
+// Each picture is read once, so the bytes from standard input need not be kept.
 static ls_status decode_stdin(const ls_image_options *options, uint8_t *pixels) {
     static const char name[] = "standard input";
     char *bytes = NULL;
@@ -61,7 +61,7 @@ static ls_status read_picture(const ls_dataset *dataset, int64_t index, uint8_t 
     if (status.code != LS_DATA) return status;
     memset(pixels, 0, (size_t)ls_chw_count(dataset->facts.shape));
     free(p->failures[index]);
-    p->failures[index] = ls_new_text(status.text); // the ring of texts may have turned when it is asked for
+    p->failures[index] = ls_new_text(status.text); // later texts overwrite status.text
     return LS_SUCCESS;
 }
 
@@ -72,7 +72,7 @@ ls_status ls_pictures_open(const ls_pictures_options *options, ls_dataset **out)
             "the network's input has %d channels, but a picture has 1 (gray) or 3 (red, green, blue)", shape.c);
     ls_dataset *dataset = ls_new(1, sizeof *dataset, "list of pictures");
     pictures *p = ls_new(1, sizeof *p, "list of pictures");
-    p->failures = ls_new(options->count, sizeof *p->failures, "list of pictures"); // as long as the list of their names
+    p->failures = ls_new(options->count, sizeof *p->failures, "list of pictures"); // small: as long as the paths
     p->paths = options->paths;
     p->count = options->count;
     p->options = (ls_image_options){ { 3, shape.h, shape.w }, options->resize, options->decoder };

@@ -5,13 +5,13 @@
 #include "base/atomic_file.h"
 #include "base/memory.h"
 
-enum { SIGNATURE = 8, HEADER = 13, AROUND = 12 }; // AROUND a chunk's data: its length, its name, their CRC
+enum { SIGNATURE = 8, HEADER = 13, AROUND = 12 }; // AROUND: bytes of a chunk without its data: length, name, CRC
 
 static void put_number(uint8_t *to, uint32_t value) {
     for (int i = 0; i < 4; i++) to[i] = (uint8_t)(value >> (24 - 8 * i));
 }
 
-// Around the data, which stand behind the 8 bytes at `to`; returns where the next chunk begins.
+// Completes a chunk whose data are already at to + 8. Returns where the next chunk begins.
 static uint8_t *close_chunk(uint8_t *to, const char *name, size_t bytes) {
     put_number(to, (uint32_t)bytes);
     memcpy(to + 4, name, 4);
@@ -19,7 +19,7 @@ static uint8_t *close_chunk(uint8_t *to, const char *name, size_t bytes) {
     return to + AROUND + bytes;
 }
 
-// From planar to lines as PNG filters them by "Sub": behind its number, every byte less the one that is a pixel before it.
+// Converts planar pixels to PNG lines: the number of filter "Sub", then each byte minus the byte one pixel before it.
 static void filter_lines(ls_chw s, const uint8_t *pixels, uint8_t *out) {
     const size_t plane = (size_t)s.h * (size_t)s.w;
     for (size_t row = 0; row < plane; row += (size_t)s.w) {
@@ -38,7 +38,7 @@ static size_t write_file(ls_chw s, const uint8_t *lines, size_t line_bytes, uint
     uint8_t *header = file + SIGNATURE;
     put_number(header + 8, (uint32_t)s.w);
     put_number(header + 12, (uint32_t)s.h);
-    memcpy(header + 16, (uint8_t[]){ 8, s.c == 1 ? 0 : 2, 0, 0, 0 }, 5); // bits a channel; gray or RGB; no interlace
+    memcpy(header + 16, (uint8_t[]){ 8, s.c == 1 ? 0 : 2, 0, 0, 0 }, 5); // bits per channel; gray or RGB; no interlace
     uint8_t *data = close_chunk(header, "IHDR", HEADER);
     uLongf packed = room;
     if (compress(data + 8, &packed, lines, line_bytes) != Z_OK) return 0;
@@ -53,8 +53,7 @@ ls_status ls_png_encode(const char *what, ls_chw s, const uint8_t *pixels, uint8
     filter_lines(s, pixels, lines);
     ls_status status = ls_try_new(&file, SIGNATURE + 3 * AROUND + HEADER + room, sizeof *file, "%s", what);
     if (!status.code) *bytes = write_file(s, lines, line_bytes, file, room);
-    if (!status.code && *bytes == 0)
-        status = ls_no_memory(line_bytes, "%s", what); // of zlib, which has no other reason
+    if (!status.code && *bytes == 0) status = ls_no_memory(line_bytes, "%s", what); // zlib has no other reason to fail
     free(lines);
     if (status.code)
         free(file);

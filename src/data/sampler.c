@@ -9,7 +9,7 @@ static int largest_divisor(int of, int at_most) {
     return divisor;
 }
 
-// The multiples of world_size next to global_batch, as "120 or 128".
+// Suggests the multiples of world_size next to global_batch.
 static ls_status ranks_do_not_divide(int global_batch, int world_size) {
     int below = global_batch / world_size * world_size, above = below + world_size;
     return ls_fail(LS_USAGE,
@@ -29,7 +29,7 @@ static ls_status plan_given(int global_batch, int micro_batch, int world_size) {
         share);
 }
 
-// Must not look at world_size, or runs with other numbers of ranks would not be the same.
+// The result must not depend on world_size, or runs with other numbers of ranks would differ.
 static ls_status derive_deterministic(int global_batch, int world_size, int *micro_batch) {
     int quarter = global_batch % 4 == 0;
     *micro_batch = largest_divisor(quarter ? global_batch / 4 : global_batch, LS_MICRO_BATCH_DERIVED_MAX);
@@ -105,7 +105,7 @@ int ls_batches_micro_samples(const ls_batches *b, int64_t window, int micro) {
 void ls_order_shuffle(uint32_t *order, int64_t count, uint64_t seed, int64_t epoch) {
     for (int64_t i = 0; i < count; i++) order[i] = (uint32_t)i;
     ls_philox_block words = { { 0 } };
-    int64_t block = -1; // four words come at a time
+    int64_t block = -1; // a block has four words
     for (int64_t i = count - 1; i >= 1; i--) {
         if (i / 4 != block) {
             block = i / 4;

@@ -1,5 +1,5 @@
-// sampler.h - which sample stands where: the order of an epoch, and how a window is cut. Pure functions of (seed,
-// epoch), the batch sizes and the rank: no state that could differ between ranks or be lost in a checkpoint.
+// sampler.h - the order of samples in an epoch, and how an epoch is cut into windows and micro-batches. Pure functions
+// of (seed, epoch), the batch sizes and the rank: no state can differ between ranks or be lost in a checkpoint.
 #ifndef LS_DATA_SAMPLER_H
 #define LS_DATA_SAMPLER_H
 
@@ -8,29 +8,28 @@
 #include "config/purpose.h"
 #include "config/config.h"
 
-// How an epoch of `samples` is cut. Window u covers positions [u*global_batch, ...); micro-batch j of a window covers
-// its positions [j*micro_batch, (j+1)*micro_batch); rank r computes micro-batches [r*per_rank, (r+1)*per_rank). The
-// last window may be short: then its last micro-batches are short or empty.
+// How an epoch is cut. Window u covers positions [u*global_batch, (u+1)*global_batch). Micro-batch j of a window covers
+// the window's positions [j*micro_batch, (j+1)*micro_batch). Rank r computes micro-batches [r*per_rank,
+// (r+1)*per_rank). The last window may be short; its last micro-batches are then short or empty.
 enum { LS_MICRO_BATCH_DERIVED_MAX = 512 };
 typedef struct {
-    int64_t samples; // of an epoch, after drop_last
-    int64_t windows; // updates an epoch
+    int64_t samples; // samples of an epoch, after drop_last
+    int64_t windows; // updates per epoch
     int global_batch, micro_batch;
-    int micro_batches; // of a full window, over all ranks
-    int per_rank;      // accumulation steps
+    int micro_batches; // micro-batches of a full window, over all ranks
+    int per_rank;      // micro-batches of a rank per window: accumulation steps
     int rank, world_size;
 } ls_batches;
 
-// Derives micro_batch where it is 0 or auto: global_batch / world_size, or the largest divisor of that with at most
-// 512 samples. With run.deterministic it must not depend on world_size: global_batch/4 where that divides, else
-// global_batch (at most 512 as well).
-// LS_USAGE for what does not divide, naming the keys, the ranks and values that would do.
+// Fills in the batch sizes. Derives the micro-batch if train.micro_batch is 0 or auto: global_batch / world_size, or
+// its largest divisor up to 512. With run.deterministic the micro-batch must not depend on world_size: then it is
+// global_batch/4 if that is a whole number, else global_batch, or the largest divisor of this number up to 512.
+// LS_USAGE if the sizes do not divide: names the options, the ranks and values that would do.
 LS_CHECKED ls_status ls_batches_plan(
     const ls_config *cfg, int64_t train_samples, int rank, int world_size, ls_batches *out);
-// The next smaller micro-batch with more accumulation: the largest divisor of a rank's share
-// below micro_batch. 0 where there is none.
+// Takes the next smaller micro-batch: the largest divisor of a rank's share below it. Returns 0 if it is already 1.
 int ls_batches_shrink(ls_batches *b);
-// True number of samples of window `window`, and of micro-batch j in it (0 for an empty one).
+// Return the true number of samples in a window, and in one of its micro-batches (0: it is empty).
 int ls_batches_window_samples(const ls_batches *b, int64_t window);
 int ls_batches_micro_samples(const ls_batches *b, int64_t window, int micro);
 

@@ -1,5 +1,5 @@
-// stb_image.c - the one file that compiles stb_image, for the kinds of image_check.c. stb_image's failure reason is thread-local
-// (STBI_THREAD_LOCAL, which it finds for C17 itself): the loader's workers decode at the same time.
+// stb_image.c - the only file that compiles stb_image, for the kinds in image_check.c. Its failure reason is
+// thread-local (STBI_THREAD_LOCAL, which it defines for C17), because the loader's workers decode at the same time.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wconversion"
 #pragma GCC diagnostic ignored "-Wsign-conversion"

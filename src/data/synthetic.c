@@ -1,10 +1,9 @@
-// synthetic.c - pictures of any shape made from the counter-based generator,
-// for throughput and tests: nothing is stored.
+// synthetic.c - makes pictures of any shape by the counter-based generator, for measurements of speed and for tests.
 //
-// Pixel j of sample i is b/2 + 8*(label%8), b being byte j%4 (little-endian) of word j/4 of stream (seed,
-// LS_PURPOSE_SYNTHETIC, split, i), that is (b + 16*(label%8))/2 in integers; the label is ls_below(word 2^20 of the
-// stream, classes). So classes can be told apart by their brightness, and a net that learns shows it. A 3x32x32 picture
-// takes 1.6 to 2.4 us (EPYC, gcc 12): no store is needed.
+// Pixel j of sample i is (b + 16*(label%8))/2 in integers, where b is byte j%4 (little-endian) of word j/4 of the
+// stream (seed, LS_PURPOSE_SYNTHETIC, split, i). The label is ls_below(word 2^20 of the stream, classes). So classes
+// differ in brightness, and a network that learns shows it. A 3x32x32 picture takes 1.6 to 2.4 us (EPYC, gcc 12); none
+// is stored.
 #include "data/format.h"
 
 #include <endian.h>
@@ -27,7 +26,7 @@ static ls_status make_sample(const ls_dataset *dataset, int64_t index, uint8_t *
     uint32_t split = (uint32_t)dataset->split, sample = (uint32_t)index;
     uint32_t word = ls_random_word(made->seed, LS_PURPOSE_SYNTHETIC, split, sample, LABEL_WORD);
     *label = (int32_t)ls_below(word, (uint32_t)dataset->facts.classes);
-    // Four pixels at once: the halves are below 128 and the sum below 256, so no byte carries into the next.
+    // Four pixels at once: the halved bytes are below 128 and the sums below 256, so no byte carries into the next one.
     uint32_t brightness = 8u * ((uint32_t)*label % 8u) * 0x01010101u;
     for (size_t at = 0; at < made->pixel_bytes; at += 16) {
         ls_philox_block block = ls_random_block(made->seed, LS_PURPOSE_SYNTHETIC, split, sample, at / 16);
@@ -50,7 +49,7 @@ ls_status ls_synthetic_open(const ls_config *cfg, ls_dataset *dataset) {
     dataset->state = made;
     dataset->free_state = free;
     dataset->read = make_sample;
-    // All pixels follow from these: no need to make them for a checksum.
+    // All pixels follow from these numbers, so the checksum does not need the pixels.
     const int64_t facts[] = { cfg->run_seed, test, dataset->facts.count, cfg->data_classes, dataset->facts.shape.c,
         dataset->facts.shape.h, dataset->facts.shape.w };
     dataset->facts.checksum = ls_hash(facts, sizeof facts);

@@ -9,7 +9,7 @@ static int shrink(int side, int longest, int most) {
     return longest <= most ? side : rounded > 0 ? (int)rounded : 1;
 }
 
-// From planar (C,H,W), C 1 or 3, to planar (3,to.h,to.w): the channels of gray are equal.
+// Resizes planar (C,H,W), with 1 or 3 channels, to planar (3,to.h,to.w). The channels of a gray picture are then equal.
 static ls_status resize(ls_chw from, const uint8_t *pixels, ls_chw to, uint8_t *dst) {
     const size_t plane = (size_t)from.h * (size_t)from.w;
     uint8_t *rgb;

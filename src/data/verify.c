@@ -17,11 +17,11 @@ typedef struct {
     const ls_dataset *dataset;
     const ls_verify_options *options;
     uint8_t *broken;
-    atomic_int_fast64_t next; // sample to look at
-    atomic_int_fast64_t done; // looked at
-    atomic_int working;       // threads
+    atomic_int_fast64_t next; // next sample to read
+    atomic_int_fast64_t done; // number of samples that were read
+    atomic_int working;       // number of threads that have not ended
     pthread_mutex_t lock;
-    ls_code failed_code; // under the lock
+    ls_code failed_code; // guarded by the lock
     char failed_text[LS_STATUS_TEXT_BYTES];
 } look;
 
@@ -86,7 +86,7 @@ ls_status ls_verify_read(
         atomic_fetch_add(&l.working, 1);
         if (ls_thread_start(&threads[started], work, &l) == 0) continue;
         atomic_fetch_sub(&l.working, 1);
-        break; // fewer are slower, not wrong
+        break; // fewer threads are slower, not wrong
     }
     if (started == 0) {
         atomic_fetch_add(&l.working, 1);
