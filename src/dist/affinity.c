@@ -5,7 +5,7 @@
 #include <string.h>
 #include "system/cpus.h"
 
-// The file's first line; 0 when it cannot be read.
+// Reads the first line of a PCI device's file. Returns 0 if it cannot be read.
 static int read_line(const char *root, const char *pci, const char *name, char *line, size_t bytes) {
     char path[1200];
     snprintf(path, sizeof path, "%.1024s/sys/bus/pci/devices/%.32s/%s", root, pci, name);
@@ -27,8 +27,8 @@ ls_affinity_view ls_affinity_look(const char *root, const char *pci, int host, i
     return view;
 }
 
-// number_of[cpu]: its core's number among those of the mask, from 0, in the order
-// of their first processors. Returns how many cores there are.
+// Numbers the cores of the mask from 0, in the order of their first processors. number_of[cpu]: the number of the core
+// of a processor. Returns the number of cores.
 static int number_cores(const char *root, const ls_cpu_mask *mask, int number_of[LS_CPU_MASK_CPUS]) {
     int cores = 0;
     for (int cpu = 0; cpu < LS_CPU_MASK_CPUS; cpu++) {
@@ -49,7 +49,7 @@ ls_cpu_mask ls_affinity_share(const char *root, const ls_affinity_view *views, i
         sharers++;
     }
     int cores = number_cores(root, &mine->cpus, number_of);
-    if (cores < sharers) return mine->cpus; // not one for each: the system's scheduler does better
+    if (cores < sharers) return mine->cpus; // too few for a core each: leave it to the system's scheduler
     ls_cpu_mask share = { { 0 } };
     for (int cpu = 0; cpu < LS_CPU_MASK_CPUS; cpu++) {
         if (ls_cpu_mask_has(&mine->cpus, cpu) && number_of[cpu] >= cores * place / sharers &&

@@ -1,9 +1,8 @@
-// affinity.h - which cores a rank stays on: those near its GPU, shared fairly
-// among the ranks that are near the same ones.
+// affinity.h - chooses the cores that a rank stays on: cores near its GPU, shared fairly with ranks near the same ones.
 //
-// A rank that its launcher has bound stays where it is; so does one whose GPU has no memory node in the kernel's files
-// (a machine with one memory node, a virtual one). Cores are given out whole, with their SMT siblings.
-// `root` stands before /sys; "" outside tests.
+// A rank is not moved if its launcher has bound it, or if the kernel's files give its GPU no memory node (there is only
+// one node, or the machine is virtual). Cores are given out whole, with their SMT siblings. `root` is put before /sys;
+// it is "" except in tests.
 //
 // Source: Documentation/ABI/testing/sysfs-bus-pci of the kernel, local_cpulist and numa_node.
 #ifndef LS_DIST_AFFINITY_H
@@ -11,16 +10,17 @@
 
 #include "system/cpu_mask.h"
 
-// One rank's part.
+// The facts about a rank that decide its cores.
 typedef struct {
     int32_t host;     // ls_comm_info.host_index
-    int32_t moves;    // 0: it stays where it is
-    ls_cpu_mask cpus; // that it may have: near its GPU, and allowed; empty where moves is 0
+    int32_t moves;    // 0: the rank is not moved
+    ls_cpu_mask cpus; // the allowed cores near its GPU; empty if moves is 0
 } ls_affinity_view;
 
-// pci: "0000:3b:00.0"; "": no GPU. bound: by the launcher.
+// Returns this rank's view. pci: its GPU, "0000:3b:00.0"; "": no GPU. bound: it must not be moved, because its launcher
+// has bound it. allowed: the cores on which it may run now.
 ls_affinity_view ls_affinity_look(const char *root, const char *pci, int host, int bound, const ls_cpu_mask *allowed);
-// This rank's cores; empty: it stays where it is.
+// Returns this rank's cores; empty: it is not moved.
 ls_cpu_mask ls_affinity_share(const char *root, const ls_affinity_view *views, int ranks, int rank);
 
 #endif

@@ -17,11 +17,11 @@ static int compare_reals(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-// Sums `repeats` times in a row. All ranks meet in each sum, so the intervals between their ends are their times.
-// result: the median and the distance of the quartiles, of the slowest rank.
+// Sums `repeats` times in a row. All ranks meet in each sum, so the interval between the ends of two sums is the time
+// of a sum. result: the median and the distance of the quartiles, each the largest of all ranks.
 static ls_status time_size(ls_comm *comm, float *data, int64_t bytes, int repeats, double result[2]) {
     double took[REPEATS_MAX] = { 0 };
-    LS_TRY(ls_comm_allreduce(comm, data, bytes / 4, LS_F32, LS_REDUCE_SUM)); // the ranks start together
+    LS_TRY(ls_comm_allreduce(comm, data, bytes / 4, LS_F32, LS_REDUCE_SUM)); // so that the ranks start together
     double since = ls_clock_seconds();
     for (int i = 0; i < repeats; i++) {
         LS_TRY(ls_comm_allreduce(comm, data, bytes / 4, LS_F32, LS_REDUCE_SUM));
@@ -35,7 +35,7 @@ static ls_status time_size(ls_comm *comm, float *data, int64_t bytes, int repeat
     return ls_comm_allreduce(comm, result, 2, LS_F64, LS_REDUCE_MAX);
 }
 
-// All ranks see the same times, so all decide alike.
+// All ranks see the same times, so they measure the same sizes.
 static ls_status measure_sizes(ls_comm *comm, float *data, double left_s, ls_allreduce_samples *samples) {
     ls_allreduce_sample sample = { .bytes = 0 };
     for (int i = 0; i < SIZES; i++) {
@@ -78,7 +78,7 @@ static double error_of(const ls_allreduce_samples *samples, double latency_s, do
     return sqrt(squares / samples->count);
 }
 
-// With u = 1 / seconds and v = bytes / seconds, a fit without error is 1 = latency u + s_per_byte v for each sample.
+// With u = 1 / seconds and v = bytes / seconds, an exact fit has latency * u + s_per_byte * v = 1 for each sample.
 ls_allreduce_fit ls_allreduce_fit_of(const ls_allreduce_samples *samples) {
     double u = 0, v = 0, uu = 0, uv = 0, vv = 0; // sums over the samples
     int several_sizes = 0;

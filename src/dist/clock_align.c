@@ -9,7 +9,7 @@
 
 enum { ROUND_TRIPS = 10 };
 
-// What processes with the same CLOCK_MONOTONIC have in common; 0: unknown.
+// Returns a hash that only processes with the same CLOCK_MONOTONIC share; 0: unknown.
 static uint64_t clock_key(void) {
     char boot[64] = "", space[64] = "";
     int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
@@ -17,12 +17,12 @@ static uint64_t clock_key(void) {
     ssize_t bytes = read(fd, boot, sizeof boot - 1);
     close(fd);
     if (bytes <= 0) return 0;
-    ssize_t length = readlink("/proc/self/ns/time", space, sizeof space); // older kernels have none: nothing to add
+    ssize_t length = readlink("/proc/self/ns/time", space, sizeof space); // older kernels have no time namespace
     return ls_hash_more(ls_hash(boot, (size_t)bytes), space, length > 0 ? (size_t)length : 0);
 }
 
-// Rank 0 and `rank` read their clocks in turns; all ranks call it, as everything here is a broadcast. On rank 0,
-// *offset becomes that of the shortest round trip.
+// Rank 0 and `rank` read their clocks in turns. Collective, because all messages are broadcasts. On rank 0, *offset
+// becomes the offset of the shortest round trip.
 static ls_status ping_pong(ls_comm *comm, int rank, double (*clock)(void), ls_clock_offset *offset) {
     const int me = ls_comm_get_info(comm)->rank;
     for (int i = 0; i < ROUND_TRIPS; i++) {
@@ -38,7 +38,7 @@ static ls_status ping_pong(ls_comm *comm, int rank, double (*clock)(void), ls_cl
     return LS_SUCCESS;
 }
 
-// The first rank with this rank's clock; the rank itself where that is not known.
+// Returns the lowest rank with this rank's clock, or this rank itself if its clock is not known.
 static int same_clock(const uint64_t *keys, int rank) {
     int first = 0;
     while (first < rank && (keys[rank] == 0 || keys[first] != keys[rank])) first++;

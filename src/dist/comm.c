@@ -10,17 +10,17 @@
 #include "dist/comm_backend.h"
 #include "dist/launcher.h"
 
-// Open MPI's launcher forks the ranks of a host from its main thread up to this many, else from helper threads
-// (odls_base_cutoff); the death of a helper thread would count as the parent's.
+// Open MPI's launcher forks the ranks of a host from its main thread if there are few, else from helper threads
+// (odls_base_cutoff). The end of a helper thread would then count as the parent's death.
 enum { FORKED_BY_MAIN_THREAD = 32 };
-enum { SAID_S = 15 }; // for the watchdog to end the job
+enum { SAID_S = 15 }; // time for the watchdog to end the job after its message
 
-// No rank survives its launcher: an orphan would go on alone, or occupy its device.
+// Makes this rank die with its launcher: an orphan would go on alone, or occupy its device.
 static void die_with_launcher(const ls_launcher *launcher) {
     if (launcher->local_size >= FORKED_BY_MAIN_THREAD) return;
     pid_t parent = getppid();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(LS_COMM); // it died in between
+    if (getppid() != parent) _exit(LS_COMM); // the launcher has died meanwhile
 }
 
 #ifdef LOCKSTEP_WITHOUT_MPI
@@ -33,24 +33,24 @@ const char *ls_comm_library(void) {
     return "no MPI";
 }
 #else
-// Must happen before MPI_Init. What the user has set, for mpirun or in the environment, stays. For Open MPI; others do
-// not look at it.
+// Call it before MPI_Init. Settings of the user, for mpirun or in the environment, stay. They are for Open MPI; other
+// libraries ignore them.
 static void prepare_environment(const ls_launcher *launcher) {
-    // An MPI call that waits gives its core to those that have work: ranks, their loaders and compute threads share cores.
+    // An MPI call that waits gives its core away, because ranks, their loaders and compute threads share cores.
     setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
-    // Reduce-scatter and all-gather: half the copies and additions of the default, which sends whole buckets to one
-    // rank and back (Open MPI 4.1.4, in place; 2 ranks, 26 MB beside 20 ms of computation: an update takes 28 ms
-    // instead of 32).
+    // Reduce-scatter and all-gather: half as many copies and additions as the default, which sends whole buckets to one
+    // rank and back. Measured with Open MPI 4.1.4, in place, 2 ranks, 26 MB beside 20 ms of computation: an update
+    // takes 28 ms instead of 32.
     setenv("OMPI_MCA_coll_libnbc_iallreduce_algorithm", "3", 0);
-    // Whole messages along binomial trees: the default cuts them into 16 KB and needs a call for each.
+    // Whole messages along binomial trees: the default cuts them into pieces of 16 KB and needs a call for each.
     setenv("OMPI_MCA_coll_libnbc_ireduce_algorithm", "2", 0);
     setenv("OMPI_MCA_coll_libnbc_ibcast_algorithm", "2", 0);
-    // On one host no fabric is needed; probing for one takes 200 ms of MPI_Init's 260 (Open MPI 4.1.4, 2 ranks). All
-    // ranks see the same two numbers, so all decide alike.
+    // On one host no network is needed; looking for one takes 200 ms of MPI_Init's 260 (Open MPI 4.1.4, 2 ranks). All
+    // ranks see the same two numbers, so they make the same choice.
     if (launcher->size > 0 && launcher->size == launcher->local_size) {
         setenv("OMPI_MCA_pml", "ob1", 0);
-        // ob1 would try openib and ofi where there is a fabric, and openib warns. Since Open MPI 5, tcp prints "Unable to
-        // find reachable pairing" for ranks of one host, which do not use it.
+        // ob1 would try openib and ofi if they find a network, and openib warns. Since Open MPI 5, tcp prints "Unable
+        // to find reachable pairing" for ranks of one host, which do not use it.
         const int old = strncmp(ls_comm_mpi_library(), "Open MPI v4", 11) == 0;
         setenv("OMPI_MCA_btl", old ? "^openib,ofi" : "^openib,ofi,tcp", 0);
     }
@@ -70,7 +70,7 @@ ls_status ls_comm_start(int *argc, char ***argv, const char *command, ls_comm **
     const ls_launcher launcher = ls_launcher_find();
     if (!launcher.name) return ls_comm_self_new(out);
     die_with_launcher(&launcher);
-    // One rank under mpirun: launchers take a program without MPI as well as one with it, and MPI would cost 0.1 s.
+    // One rank under mpirun needs no MPI, which would cost 0.1 s. Launchers also start programs without MPI.
     if (launcher.size == 1) return ls_comm_self_new(out);
     return start_mpi(argc, argv, &launcher, command, out);
 }
@@ -127,7 +127,7 @@ ls_status ls_comm_watch(ls_comm *comm, const ls_collective_api *api, ls_collecti
     return comm->watchdog ? ls_watchdog_set_device(comm->watchdog, api, collective) : LS_SUCCESS;
 }
 
-// One collective: watched, and in the flight recorder.
+// Runs one collective under the watchdog, and records it in the flight recorder.
 #define WATCHED(comm, what, kind, bytes, call) \
     do { \
         ls_flight_recorder *recorder_ = &(comm)->recorder; \
@@ -160,7 +160,7 @@ ls_status ls_comm_barrier(ls_comm *comm) {
 
 ls_status ls_comm_barrier_napping(ls_comm *comm) {
     int64_t number = ls_flight_recorder_begins(&comm->recorder, LS_IN_BARRIER, -1, 0, -1);
-    atomic_store(&comm->life.naps, 1); // it may be long
+    atomic_store(&comm->life.naps, 1); // the watchdog then allows a long wait
     ls_status status = comm->backend->barrier(comm, 1);
     atomic_store(&comm->life.naps, 0);
     ls_flight_recorder_ends(&comm->recorder, number);
@@ -215,7 +215,7 @@ ls_status ls_comm_agree(ls_comm *comm, ls_status mine, int *failed_rank) {
     if (ls_failed(status)) return ls_failed(mine) ? mine : status;
     *failed_rank = -1;
     if (lowest == world_size) {
-        comm->agreed.text[0] = 0; // whatever fails from here on is news
+        comm->agreed.text[0] = 0; // a later failure is a new one
         return LS_SUCCESS;
     }
 
@@ -236,7 +236,7 @@ void ls_comm_finish(ls_comm *comm) {
 }
 
 void ls_comm_claim_end(ls_comm *comm) {
-    // The watchdog's message is out, and the job is about to end: another one would only follow from that.
+    // The watchdog has written its message, and the job is about to end. Another message would only be a consequence.
     if (!ls_life_claim_end(LS_ENDED_BY_PROGRAM)) ls_clock_sleep(SAID_S);
     if (comm->watchdog) ls_watchdog_notify(comm->watchdog);
 }

@@ -1,7 +1,7 @@
-// comm_mpi.c - ranks as MPI processes; start, description, collectives and end.
+// comm_mpi.c - the backend whose ranks are MPI processes: start, description, collectives and end.
 //
-// Collectives are non-blocking ones that are polled: a rank that waits long (another one evaluates, writes a
-// checkpoint, or shares its core) first yields, then naps, where a blocking MPI call would burn its core.
+// Collectives are non-blocking and polled. A rank that waits long (because another rank evaluates, writes a checkpoint,
+// or shares its core) first yields, then naps. A blocking MPI call would keep its core busy.
 #include <limits.h>
 #include <pthread.h>
 #include <sched.h>
@@ -20,8 +20,9 @@
 #include "dist/reduce/hierarchy.h"
 #include "dist/watch/init_timeout.h"
 
-// CHUNK: MPI 3.1 counts are int. PIECE, PIECES: of a sum by hosts, and how many are in flight; below BY_HOSTS a sum is
-// latency only, and has most of it either way.
+// CHUNK: most elements of a call, because MPI 3.1 counts in int. PIECE_BYTES, PIECES: size of the pieces of a sum by
+// hosts, and how many are in flight. BY_HOSTS_BYTES: smaller sums do not go by hosts, because they are all latency,
+// which going by hosts hardly reduces. ABORT_GUARD_S: time until guard_end ends this rank.
 enum { CHUNK = 1 << 30, PIECE_BYTES = 1 << 20, PIECES = 4, BY_HOSTS_BYTES = 65536, ABORT_GUARD_S = 2 };
 
 static const double spin_s = 1e-3, nap_max_s = 1e-3;
@@ -33,8 +34,8 @@ const char *ls_mpi_explain(int rc) {
     return text;
 }
 
-// Gives the core away between two looks. A nap is at most a twentieth of the time already waited, so that it delays the
-// end by no more.
+// Gives the core away between two polls. Without `napping`, a nap takes at most a twentieth of the time already waited,
+// so it delays the end by no more than that.
 static void pause_since(double start_s, int napping) {
     double waited_s = ls_clock_seconds() - start_s, nap_s = waited_s / 20;
     if (napping || nap_s > nap_max_s) nap_s = nap_max_s;
@@ -54,7 +55,7 @@ static ls_status complete(MPI_Request *request, int napping) {
     }
 }
 
-// In pieces, so that one is on its way between hosts while the next is summed inside them.
+// Sums in pieces, so that one piece is on its way between hosts while the next is summed inside them.
 static ls_status sum_by_hosts(ls_comm_mpi *mpi, char *data, int64_t count, ls_dtype dtype) {
     if (!mpi->pieces) LS_TRY(ls_mpi_channel_new(&mpi->base, PIECES, &mpi->pieces));
     int64_t each = PIECE_BYTES / (int64_t)ls_dtype_bytes(dtype), pieces = (count + each - 1) / each, started = 0;
@@ -119,13 +120,14 @@ static ls_status mpi_barrier(ls_comm *comm, int napping) {
     return complete(&request, napping);
 }
 
-// Process-wide, as MPI is: the communicator of all ranks, from start to finish.
+// The communicator of all ranks, from start to finish. It belongs to the whole process, as MPI does.
 static _Atomic(ls_comm *) running;
 
 static void mpi_finish(ls_comm *comm) {
     ls_comm_mpi *mpi = (ls_comm_mpi *)comm;
     ls_comm_phase(comm, mpi->is_world ? "the end of the run" : "the end of a part of the ranks", -1);
-    ls_flight_recorder_begins(&comm->recorder, LS_IN_BARRIER, -1, 0, -1); // a rank that has not come here is behind
+    // Counted as begun, so that the report shows ranks that have not come here.
+    ls_flight_recorder_begins(&comm->recorder, LS_IN_BARRIER, -1, 0, -1);
     atomic_store(&comm->life.leaves, 1);
     if (mpi->is_world) {
         ls_out_of_memory_set_end(NULL);
@@ -142,15 +144,15 @@ static void mpi_finish(ls_comm *comm) {
     free(mpi);
 }
 
-// Process-wide, as signal handlers are.
+// The exit code for exit_now. It belongs to the whole process, as signal handlers do.
 static volatile sig_atomic_t abort_code;
 static void exit_now(int signal_number) {
     (void)signal_number;
     _exit(abort_code);
 }
 
-// A launcher that hears of an abort ends the job, and may not read what its pipes still hold (Hydra): an error's message
-// has to be through before. What is read from a rank's pipe is passed on in another process of the launcher's.
+// A launcher that hears of an abort ends the job, and may not read the rest of its pipes (Hydra), so an error's message
+// must get through before. Another process of the launcher then passes the text on: hence the last sleep.
 static void let_output_through(void) {
     for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++) {
         struct stat info;
@@ -161,8 +163,8 @@ static void let_output_through(void) {
     ls_clock_sleep(0.1);
 }
 
-// This rank ends with exit_code after ABORT_GUARD_S at the latest, whatever hangs until then: a flush, MPI_Abort
-// without the network to the launcher, or a lock of the MPI library that another thread holds.
+// Ends this rank with exit_code after ABORT_GUARD_S, if something hangs until then: a flush, MPI_Abort without a
+// network to the launcher, or a lock of the MPI library that another thread holds.
 static void guard_end(int exit_code) {
     abort_code = exit_code;
     struct sigaction action = { .sa_handler = exit_now };
@@ -174,7 +176,7 @@ static void guard_end(int exit_code) {
     alarm(ABORT_GUARD_S);
 }
 
-// MPI_Abort is the only early exit that gives our exit code to the launcher.
+// Ends all ranks by MPI_Abort, the only early exit that passes our exit code to the launcher.
 static _Noreturn void end_all_ranks(int exit_code) {
     let_output_through();
     MPI_Abort(MPI_COMM_WORLD, exit_code);
@@ -188,7 +190,7 @@ static _Noreturn void mpi_abort(ls_comm *comm, int exit_code) {
     end_all_ranks(exit_code);
 }
 
-// Of ls_out_of_memory. Any thread may get here, with any lock: no stream is flushed.
+// The end for ls_out_of_memory. Any thread may call it and may hold any lock, so no stream is flushed.
 static void end_without_memory(const char *text) {
     guard_end(LS_DEVICE);
     while (!ls_life_claim_end(LS_ENDED_BY_PROGRAM)) pause(); // the watchdog has said why it ends the job
@@ -199,8 +201,8 @@ static void end_without_memory(const char *text) {
     end_all_ranks(LS_DEVICE);
 }
 
-// The number of this rank's host as a test sets it, to have several hosts on one machine ("0,0,1": ranks 0 and 1 share
-// one; 0 for those beyond the list); -1: the variable is not set.
+// Returns the number of this rank's host from LOCKSTEP_TEST_HOSTS, by which tests have several hosts on one machine.
+// "0,0,1": ranks 0 and 1 share host 0; ranks beyond the list are on host 0. -1: the variable is not set.
 static int host_for_test(int rank) {
     const char *list = getenv("LOCKSTEP_TEST_HOSTS");
     if (!list) return -1;
@@ -259,8 +261,8 @@ static ls_status set_up(ls_comm_mpi *mpi) {
 
 static ls_status mpi_split(ls_comm *comm, int colour, ls_comm **out);
 
-// A library, or we, called exit() in the middle of a run. The others would wait; the launcher ends them, with an exit
-// code that depends on it.
+// Called at exit. If a library, or this program, calls exit() in the middle of a run, the other ranks would wait until
+// the launcher ends them, with an exit code that depends on the launcher. So this rank ends them.
 static void left_early(int exit_code, void *context) {
     (void)context;
     ls_comm *comm = atomic_load(&running);
@@ -287,7 +289,7 @@ static const ls_comm_backend mpi_backend = {
     .abort = mpi_abort,
 };
 
-// Takes over `comm`.
+// Makes an ls_comm that owns the MPI communicator.
 static ls_status wrap(MPI_Comm comm, int is_world, ls_comm **out) {
     ls_comm_mpi *mpi = ls_new(1, sizeof *mpi, "communicator");
     ls_comm_init(&mpi->base, &mpi_backend);
@@ -315,7 +317,7 @@ static ls_status mpi_split(ls_comm *comm, int colour, ls_comm **out) {
     return LS_SUCCESS;
 }
 
-// How an Open MPI names itself goes on, "Open MPI v4.1.4, package: ..."; MPICH writes a table.
+// Shortens the library's text: Open MPI's goes on after "Open MPI v4.1.4" with its package, MPICH's is a table.
 const char *ls_comm_mpi_library(void) {
     static char name[sizeof((ls_comm_info *)0)->library];
     char text[MPI_MAX_LIBRARY_VERSION_STRING];
@@ -340,7 +342,7 @@ static ls_status refuse(const ls_launcher *launcher) {
     return ls_launcher_refuse(launcher, ls_comm_mpi_library(), start);
 }
 
-// Under a launcher that is not its own MPI may be one rank by itself, or end the process.
+// Under the launcher of another MPI, MPI's start may end the process, or make it a single rank. This reports its end.
 static _Atomic(const ls_launcher *) starting;
 static void ended_by_start(int exit_code, void *context) {
     (void)context;
@@ -356,7 +358,7 @@ static void ended_by_start(int exit_code, void *context) {
 
 static ls_status init(int *argc, char ***argv, const ls_launcher *launcher) {
 #ifdef OPEN_MPI
-    // It would be one rank by itself, or, under srun, write a page about that for each task and end it.
+    // Without PMIx, Open MPI would be one rank by itself. Under srun it would end each task with a page of explanation.
     if (!launcher->speaks_pmix && ls_launcher_is_several(launcher)) return refuse(launcher);
 #endif
     int provided;
@@ -364,7 +366,7 @@ static ls_status init(int *argc, char ***argv, const ls_launcher *launcher) {
     atomic_store(&starting, launcher);
     int rc = MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided);
     atomic_store(&starting, NULL);
-    // Before MPI has started it cannot put its codes into words.
+    // Before MPI has started, it cannot explain its error codes.
     if (rc != MPI_SUCCESS) return ls_fail(LS_COMM, "MPI_Init_thread: error %d; does mpirun -np 2 hostname work?", rc);
     TRY_MPI(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
     int ranks;
@@ -383,7 +385,7 @@ static ls_status init(int *argc, char ***argv, const ls_launcher *launcher) {
     return LS_SUCCESS;
 }
 
-// *agreed: all ranks return the same. Else this one fails alone, and the others wait for it.
+// *agreed: all ranks return the same status. Otherwise this rank fails alone, and the others wait for it.
 static ls_status shake_hands(const char *command, int *agreed) {
     int ranks;
     *agreed = 0;
@@ -404,7 +406,7 @@ static ls_status start(int *argc, char ***argv, const ls_launcher *launcher, con
     LS_TRY(init(argc, argv, launcher));
     ls_status status = shake_hands(command, &agreed);
     if (ls_failed(status)) {
-        if (!agreed) return status; // an exit without MPI_Finalize: the launcher ends the others
+        if (!agreed) return status; // exits without MPI_Finalize, so the launcher ends the others
         MPI_Finalize();
         ls_launcher_leave_to(launcher->rank == 0, status.code);
         return status;

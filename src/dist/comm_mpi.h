@@ -1,5 +1,5 @@
-// comm_mpi.h - what the files of the mpi backend share. Private to comm_mpi*.c, which alone call MPI (3.1, threads at
-// level MULTIPLE).
+// comm_mpi.h - shared by the files of the mpi backend. Private to comm_mpi*.c, the only files that call MPI (3.1, with
+// thread level MULTIPLE).
 #ifndef LS_DIST_COMM_MPI_H
 #define LS_DIST_COMM_MPI_H
 
@@ -9,12 +9,12 @@
 typedef struct {
     ls_comm base;
     MPI_Comm comm;      // a duplicate of MPI_COMM_WORLD, or some of its ranks
-    MPI_Comm host;      // the ranks of this host, by rank
-    MPI_Comm leaders;   // the lowest rank of each host; MPI_COMM_NULL on the others
-    MPI_Op sum_bf16;    // on MPI_UINT16_T
-    ls_channel *pieces; // of all-reduces that go by hosts; NULL: there was none
-    int hierarchy_wins; // what LS_HIERARCHY_AUTO means here
-    int is_world;       // its end is MPI's
+    MPI_Comm host;      // the ranks of this host, in the order of ranks
+    MPI_Comm leaders;   // the lowest ranks of all hosts; MPI_COMM_NULL on the others
+    MPI_Op sum_bf16;    // sum of bf16 values, which MPI gets as MPI_UINT16_T
+    ls_channel *pieces; // channel for large sums by hosts; NULL: not used yet
+    int hierarchy_wins; // whether LS_HIERARCHY_AUTO sums by hosts here
+    int is_world;       // has all ranks of the job: its end is also MPI's
 } ls_comm_mpi;
 
 const char *ls_mpi_explain(int rc);
@@ -22,13 +22,13 @@ const char *ls_mpi_explain(int rc);
 
 // ---- comm_mpi_sum.c ----
 
-MPI_Datatype ls_mpi_type(ls_dtype dtype);                               // MPI_DATATYPE_NULL: not summed
-MPI_Op ls_mpi_op(const ls_comm_mpi *mpi, ls_dtype dtype, ls_reduce op); // MPI_OP_NULL: not of this type
-LS_CHECKED ls_status ls_mpi_sum_new(MPI_Op *out);                       // of bf16; free by MPI_Op_free
+MPI_Datatype ls_mpi_type(ls_dtype dtype);                               // MPI_DATATYPE_NULL: cannot be summed
+MPI_Op ls_mpi_op(const ls_comm_mpi *mpi, ls_dtype dtype, ls_reduce op); // MPI_OP_NULL: not possible for it
+LS_CHECKED ls_status ls_mpi_sum_new(MPI_Op *out);                       // makes the sum of bf16; free it by MPI_Op_free
 
 // ---- comm_mpi_channel.c ----
 
-int ls_mpi_by_hosts(const ls_comm_mpi *mpi); // sums go through the hosts' lowest ranks
+int ls_mpi_by_hosts(const ls_comm_mpi *mpi); // whether large sums go by hosts
 LS_CHECKED ls_status ls_mpi_channel_new(ls_comm *comm, int slots, ls_channel **out);
 void ls_mpi_channel_free(ls_channel *channel);
 LS_CHECKED ls_status ls_mpi_channel_start(ls_channel *channel, int slot, void *data, int64_t count, ls_dtype dtype);

@@ -1,10 +1,10 @@
-// comm_mpi_channel.c - sums in the background: several in flight, progressed by the threads that test them.
+// comm_mpi_channel.c - sums in the background: several are in flight, and threads advance them by testing them.
 //
-// A sum goes through stages, each a non-blocking collective: by hosts it is REDUCE inside each host to its lowest rank,
-// ACROSS those ranks, and BACK inside each host; else it is ACROSS all ranks alone. A rank skips the stages that it has
-// no communicator for. On one communicator all its ranks must start collectives in the same order, but ranks see
-// the end of a stage at different times: so every stage has a communicator of its own, and sums enter it in the
-// order in which they were started.
+// A sum goes through stages; each stage is a non-blocking collective. By hosts these are REDUCE inside each host to its
+// lowest rank, ACROSS those lowest ranks, and BACK to the other ranks of each host. Otherwise the only stage is ACROSS
+// all ranks. A rank skips a stage for which it has no communicator. All ranks of a communicator must start its
+// collectives in the same order, but they see the end of a stage at different times. So every stage has a communicator
+// of its own, and sums enter a stage in the order in which they were started.
 #include <limits.h>
 #include "base/memory.h"
 #include "config/config.h"
@@ -14,8 +14,8 @@ enum { REDUCE, ACROSS, BACK, STAGES };
 
 typedef struct {
     void *data;
-    int count, stage; // STAGES: done, or never started
-    int64_t number;   // sums started before it
+    int count, stage; // stage STAGES: done, or never started
+    int64_t number;   // number of sums started before this one
     MPI_Datatype type;
     MPI_Op op;
     MPI_Request request;
@@ -23,11 +23,11 @@ typedef struct {
 
 struct ls_channel {
     const ls_comm_mpi *mpi;
-    MPI_Comm
-        comm[STAGES]; // its own: sums in flight never mix with the main thread's collectives. MPI_COMM_NULL: skipped
+    // By stage; MPI_COMM_NULL: skipped. Duplicates, so that these sums never mix with the main thread's collectives.
+    MPI_Comm comm[STAGES];
     int slots, is_leader;
-    int64_t started, entered[STAGES]; // sums, each stage's in order
-    int *slot_of;                     // [number % slots], for sums that have not entered all their stages
+    int64_t started, entered[STAGES]; // sums started, and sums that have entered each stage
+    int *slot_of;                     // by number % slots: the slot of a sum that has not entered all stages
     sum sum[];
 };
 
@@ -36,7 +36,7 @@ int ls_mpi_by_hosts(const ls_comm_mpi *mpi) {
     return mpi->base.hierarchy == LS_HIERARCHY_ON;
 }
 
-// A duplicate, unless there is nothing to sum in it.
+// Duplicates the communicator if it has several ranks; otherwise there is nothing to sum.
 static ls_status duplicate(MPI_Comm comm, MPI_Comm *out) {
     if (comm == MPI_COMM_NULL) return LS_SUCCESS;
     int ranks;
@@ -76,7 +76,7 @@ void ls_mpi_channel_free(ls_channel *channel) {
     if (!channel) return;
     int pending = 0;
     for (int i = 0; i < channel->slots; i++) pending |= channel->sum[i].stage != STAGES;
-    // With a sum in flight the run is failing: freeing would wait for peers that may be gone.
+    // If a sum is in flight, the run is failing: freeing would wait for ranks that may be gone.
     for (int stage = 0; stage < STAGES && !pending; stage++) {
         if (channel->comm[stage] != MPI_COMM_NULL) MPI_Comm_free(&channel->comm[stage]);
     }
@@ -100,7 +100,7 @@ static ls_status enter(ls_channel *channel, sum *s, int stage) {
     return LS_SUCCESS;
 }
 
-// As far as it goes without waiting.
+// Advances a sum as far as it goes without waiting.
 static ls_status advance(ls_channel *channel, sum *s) {
     while (s->stage < STAGES) {
         int done, next = s->stage + 1;
@@ -112,7 +112,7 @@ static ls_status advance(ls_channel *channel, sum *s) {
         else if (channel->entered[next] == s->number)
             LS_TRY(enter(channel, s, next));
         else
-            return LS_SUCCESS; // those before it first
+            return LS_SUCCESS; // earlier sums enter first
     }
     return LS_SUCCESS;
 }
@@ -131,7 +131,7 @@ ls_status ls_mpi_channel_start(ls_channel *channel, int slot, void *data, int64_
 ls_status ls_mpi_channel_test(ls_channel *channel, int slot, int *done) {
     sum *s = &channel->sum[slot];
     LS_TRY(advance(channel, s));
-    // What it may wait for: the sum whose turn it is.
+    // The sum may wait for an earlier one: in each stage, advance the sum whose turn it is.
     for (int stage = 0; stage < STAGES && s->stage != STAGES; stage++) {
         int64_t number = channel->entered[stage];
         if (channel->comm[stage] == MPI_COMM_NULL || number >= s->number) continue;

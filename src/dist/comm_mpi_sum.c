@@ -1,4 +1,4 @@
-// comm_mpi_sum.c - what MPI adds: its types and operations, and sums of bf16, which it lacks.
+// comm_mpi_sum.c - MPI's types and operations for sums, and sums of bf16, which MPI lacks.
 #include <string.h>
 #include "dist/comm_mpi.h"
 
@@ -21,8 +21,8 @@ MPI_Datatype ls_mpi_type(ls_dtype dtype) {
     }
 }
 
-// Without branches and calls, so that the loop below becomes vector instructions. NaN is always the same NaN: ranks add
-// in either order and must see the same bits.
+// Adds two bf16 values, without branches and calls, so that the loop below becomes vector instructions. Every NaN
+// becomes the same NaN: ranks add in either order and must get the same bits.
 static inline uint16_t add_bf16(uint16_t a, uint16_t b) {
     uint32_t wide_a = (uint32_t)a << 16, wide_b = (uint32_t)b << 16, bits;
     float x, y;
@@ -34,7 +34,7 @@ static inline uint16_t add_bf16(uint16_t a, uint16_t b) {
     return (uint16_t)((bits & 0x7FFFFFFFu) > 0x7F800000u ? 0x7FC0u : rounded);
 }
 
-// An MPI_User_function: its parameters are not const.
+// An MPI_User_function, so its parameters are not const.
 static void sum_bf16(void *in, void *in_out, int *count, MPI_Datatype *type) { // cppcheck-suppress constParameter
     (void)type;
     const uint16_t *restrict src = in;

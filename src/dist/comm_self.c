@@ -1,4 +1,4 @@
-// comm_self.c - one rank: every collective is already done.
+// comm_self.c - the backend of a single rank, for which collectives are trivial.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -10,13 +10,13 @@
 
 struct ls_device_assignment {
     int is_auto;
-    const char *type;         // what is opened
-    const ls_device_gpu *gpu; // this rank's, one of `gpus`; NULL: no GPU is used
-    int shares;
-    ls_device_gpu gpus[LS_DEVICE_ASSIGNMENT_GPUS_MAX]; // that this rank sees
+    const char *type;                                  // type of the device that is opened
+    const ls_device_gpu *gpu;                          // this rank's GPU, one of `gpus`; NULL: no GPU is used
+    int shares;                                        // some GPU has several ranks
+    ls_device_gpu gpus[LS_DEVICE_ASSIGNMENT_GPUS_MAX]; // the GPUs that this rank sees
     char why_not_gpu[LS_DEVICE_ASSIGNMENT_TEXT_BYTES]; // "": a GPU is used, or the configuration excludes it
-    ls_rank_info *ranks;                               // [world_size]
-    ls_cpu_mask before;                                // where this thread ran; empty: it was not moved
+    ls_rank_info *ranks;                               // places of all ranks: [world_size]
+    ls_cpu_mask before;                                // cores on which this thread ran before; empty: it was not moved
 };
 
 // --- choosing ------------------------------------------------------------------------------------
@@ -51,7 +51,7 @@ static int same_view(const ls_device_assignment_view *a, const ls_device_assignm
 
 // --- refusing ------------------------------------------------------------------------------------
 
-// "the GPU NAME (UUID)"
+// Returns "NAME (UUID)", or "NAME (PCI address)" without a UUID.
 static const char *gpu_text(const ls_device_gpu *gpu, char text[192]) {
     snprintf(text, 192, "%s (%s)", gpu->name, gpu->uuid[0] ? gpu->uuid : gpu->pci);
     return text;
@@ -60,7 +60,7 @@ static const char *gpu_text(const ls_device_gpu *gpu, char text[192]) {
 static const char share_advice[] = "or set device.share = true (ranks take turns on a GPU, and sums go through host "
                                    "memory) or device.type = cpu";
 
-// This rank found no GPU left of those that it sees.
+// Refuses a rank for which no GPU is left of those that it sees.
 static ls_status refuse_crowd(
     const ls_device_assignment *p, const ls_device_assignment_view *views, const ls_comm_info *comm) {
     const ls_device_assignment_view *mine = &views[comm->rank];
@@ -84,7 +84,7 @@ static ls_status refuse_crowd(
         gpu_text(&p->gpus[0], text), share_advice);
 }
 
-// A device's collectives take one rank for each GPU.
+// Refuses two ranks on a GPU if dist.backend names a device's collectives, which take one rank per GPU.
 static ls_status check_sums(
     const ls_device_assignment *p, const ls_config *cfg, const char *host, int rank, int first) {
     const ls_collective_row *named = ls_collective_find(ls_config_choice("dist.backend", cfg->dist_backend));
@@ -98,7 +98,7 @@ static ls_status check_sums(
         named->name, first, rank, host, gpu_text(p->gpu, text), named->title);
 }
 
-// A rank without a GPU, for `why`; `others` have some.
+// Refuses a rank that has no GPU. why: the reason; others: the number of ranks that have GPUs.
 static ls_status refuse_without(const ls_device_assignment *p, const ls_comm_info *comm, int others, const char *why) {
     if (p->is_auto && others > 0)
         return ls_fail(LS_DEVICE,
@@ -110,14 +110,14 @@ static ls_status refuse_without(const ls_device_assignment *p, const ls_comm_inf
     return ls_fail(LS_DEVICE, "device.type = %s: rank %d on host %s: %s", p->type, comm->rank, comm->host, why);
 }
 
-// --- all of it -----------------------------------------------------------------------------------
+// --- making an assignment ------------------------------------------------------------------------
 
 static uint64_t identity_of(const ls_device_gpu *gpu) {
     const char *id = gpu->uuid[0] ? gpu->uuid : gpu->pci;
     return ls_hash(id, strlen(id));
 }
 
-// The ranks' views and the arrays of the choice.
+// The views of all ranks, and the results of ls_device_assignment_choose.
 typedef struct {
     ls_device_assignment_view *views; // [world_size]
     int *taken, *first;               // [world_size]
@@ -135,7 +135,7 @@ static void free_choice(choice *c) {
     free(c->first);
 }
 
-// This rank's part of the choice, when all ranks' views have been gathered.
+// Takes this rank's part of the choice, after the views of all ranks have been gathered.
 static ls_status settle(ls_device_assignment *p, const choice *c, const ls_comm_info *comm, const ls_config *cfg,
     const char *found, ls_status seen) {
     int with = 0, rank = comm->rank;
@@ -173,7 +173,7 @@ static ls_status choose(ls_device_assignment *p, ls_comm *comm, const ls_config 
 
 // --- cores ---------------------------------------------------------------------------------------
 
-// Keeps this thread, and those that it will start, near this rank's GPU.
+// Keeps this thread, and the threads that it will start, on cores near this rank's GPU.
 static ls_status stay_near(ls_device_assignment *p, ls_comm *comm, const ls_config *cfg) {
     const char *root = getenv("LOCKSTEP_SYS_ROOT");
     const ls_comm_info *info = ls_comm_get_info(comm);
@@ -211,7 +211,7 @@ ls_status ls_device_assignment_new(ls_comm *comm, ls_status mine, const ls_confi
     return LS_GIVE_OR_FREE(status, p, out, ls_device_assignment_free);
 }
 
-// The message of ls_device_open without the option and its value, which the user has not set: auto.
+// Returns the message of ls_device_open without "device.type = VALUE: ", which the user has not set: it is auto.
 static const char *cause(ls_status status) {
     const char *value = strncmp(status.text, "device.type = ", 14) == 0 ? strchr(status.text, ':') : NULL;
     return value ? value + strlen(": ") : status.text;

@@ -9,8 +9,8 @@
 #include "base/text.h"
 #include "dist/rank_groups.h"
 
-// Columns that fit a message: further groups of ranks are counted. LAST_LINES: room for the lines that name what was
-// left out.
+// GROUPS_MAX: groups of ranks with a column in the message; further groups are only counted. LAST_LINES: bytes for the
+// last lines, which count the rows and groups that were left out.
 enum { GROUPS_MAX = 6, COLUMN_GAP = 2, LAST_LINES = 128 };
 
 static void add(ls_fingerprint *fingerprint, const char *name, int may_differ, const char *format, va_list args) {
@@ -52,7 +52,7 @@ static const char *value_of(const ls_fingerprint *f, const char *name) {
     return "(none)";
 }
 
-// Whether b has a's facts: all of them, or those that must not differ.
+// Whether b has the facts of a: all of them, or only those that must not differ.
 static int has_facts(const ls_fingerprint *b, const ls_fingerprint *a, int all) {
     for (int i = 0; i < a->count; i++) {
         if (!all && a->fact[i].may_differ) continue;
@@ -65,22 +65,22 @@ static int same_facts(const ls_fingerprint *a, const ls_fingerprint *b, int all)
     return has_facts(b, a, all) && has_facts(a, b, all);
 }
 
-// Ranks with equal facts, numbered by their lowest rank.
+// The table of differences. Ranks with equal facts are a group; groups are numbered in the order of their lowest ranks.
 typedef struct {
-    const ls_fingerprint *all; // [world_size]
+    const ls_fingerprint *all; // [world_size]: the facts of each rank
     int world_size;
-    uint64_t *group_of; // [world_size]
-    int groups;         // all of them
-    int columns;        // of the table: the first GROUPS_MAX
-    int lowest[GROUPS_MAX];
+    uint64_t *group_of;     // [world_size]: the group of each rank
+    int groups;             // number of all groups
+    int columns;            // number of columns; only the first GROUPS_MAX groups have one
+    int lowest[GROUPS_MAX]; // lowest rank of each column's group
     char title[GROUPS_MAX][LS_FINGERPRINT_TEXT];
-    size_t width[GROUPS_MAX + 1]; // of the names, then of the columns
-    int left_out;                 // rows that found no room in the message
+    size_t width[GROUPS_MAX + 1]; // width of the names' column, then of the others
+    int left_out;                 // number of rows that did not fit in the message
 } table;
 
 static void group_ranks(table *t) {
     for (int r = 0; r < t->world_size; r++) {
-        int lowest = 0; // of its group
+        int lowest = 0; // lowest rank of r's group
         while (!same_facts(&t->all[lowest], &t->all[r], 1)) lowest++;
         if (lowest == r && t->groups < GROUPS_MAX) t->lowest[t->groups] = r;
         t->group_of[r] = lowest == r ? (uint64_t)t->groups++ : t->group_of[lowest];
@@ -104,7 +104,7 @@ static void widen(size_t *width, const char *cell) {
     if (strlen(cell) > *width) *width = strlen(cell);
 }
 
-// Calls row for every name that differs, each once: first as rank 0 has them, then what only others have.
+// Calls row once for every name whose values differ: in the order of rank 0's facts, then for names that rank 0 lacks.
 static void for_each_difference(
     table *t, ls_text_room *out, void (*row)(table *t, ls_text_room *out, const char *name)) {
     for (int g = 0; g < t->columns; g++) {
@@ -137,7 +137,7 @@ static void put_row(table *t, ls_text_room *out, const char *name) {
     ls_text_put(out, "\n  %-*s", (int)t->width[0], name);
     for (int g = 0; g < t->columns; g++) {
         const char *value = value_of(&t->all[t->lowest[g]], name);
-        int width = g + 1 < t->columns ? (int)t->width[g + 1] : 0; // nothing is padded at a line's end
+        int width = g + 1 < t->columns ? (int)t->width[g + 1] : 0; // the last column is not padded
         ls_text_put(out, "%*s%-*s", COLUMN_GAP, "", width, value);
     }
 }
@@ -189,7 +189,7 @@ ls_status ls_fingerprint_compare(ls_comm *comm, const ls_fingerprint *mine, char
     warning[0] = '\0';
     const ls_comm_info *info = ls_comm_get_info(comm);
     if (info->world_size == 1) return LS_SUCCESS;
-    // The minimum of h and of -1-h: equal to one's own on all ranks, or on none.
+    // bound[0] becomes the lowest hash of all ranks, and -1 - bound[1] the highest. If these are equal, all hashes are.
     int64_t hash = (int64_t)hash_of(mine), bound[2] = { hash, -1 - hash };
     LS_TRY(ls_comm_allreduce(comm, bound, 2, LS_I64, LS_REDUCE_MIN));
     if (bound[0] == -1 - bound[1]) return LS_SUCCESS;
@@ -199,5 +199,5 @@ ls_status ls_fingerprint_compare(ls_comm *comm, const ls_fingerprint *mine, char
     LS_THEN(status,
         ls_fingerprint_compare_gathered(all, info->world_size, "ranks differ before the first update", warning));
     free(all);
-    return ls_comm_agree(comm, status, NULL); // so that one rank reports it
+    return ls_comm_agree(comm, status, NULL); // so that only one rank reports it
 }

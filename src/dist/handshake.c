@@ -11,7 +11,7 @@
 static_assert(sizeof(ls_handshake) == 296, "the record that all versions exchange");
 static_assert((int)LS_HANDSHAKE_TEXT <= (int)LS_FINGERPRINT_TEXT, "a table shows it whole");
 
-static const char magic[8] = "lockstep"; // no 0 at its end
+static const char magic[8] = "lockstep"; // without a 0 at its end
 
 static void put(char dst[LS_HANDSHAKE_TEXT], const char *text) {
     enum { HASH_BYTES = 20 }; // "... 0123456789abcdef"
@@ -32,7 +32,7 @@ void ls_handshake_make(const char *command, ls_handshake *out) {
     put(out->command, command ? command : "");
 }
 
-// What another program has sent may be anything.
+// Adds a text from another program, which may not end with 0.
 static void add(ls_fingerprint *facts, const char *name, const char text[LS_HANDSHAKE_TEXT]) {
     ls_fingerprint_add(facts, name, "%.*s", LS_HANDSHAKE_TEXT - 1, text);
 }

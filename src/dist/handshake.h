@@ -1,22 +1,22 @@
-// handshake.h - the first thing that ranks exchange: whether they are the same program, built alike, that is to do the
-// same. Before that is compared, no other message has a length that all agree on. Private to dist/.
+// handshake.h - the first message between ranks: it shows whether they are the same program, built in the same way,
+// with the same task. Until it is compared, no other message has a length that all ranks know. Private to dist/.
 #ifndef LS_DIST_HANDSHAKE_H
 #define LS_DIST_HANDSHAKE_H
 
 #include "base/status.h"
 
-// Every version of the program begins with this record, whatever follows: its size and the places of its fields stay.
+// Every version of the program begins with this record, so its size and the places of its fields must not change.
 enum { LS_HANDSHAKE_TEXT = 96 };
-typedef struct {                     // texts end with 0; of longer ones the beginning, and a hash of the whole
+typedef struct {                     // a text ends with 0; a longer one is cut and ends with a hash
     char magic[8];                   // "lockstep"
-    char version[LS_HANDSHAKE_TEXT]; // ls_version
-    char build[LS_HANDSHAKE_TEXT];   // ls_version_compiler
+    char version[LS_HANDSHAKE_TEXT]; // from ls_version
+    char build[LS_HANDSHAKE_TEXT];   // from ls_version_compiler
     char command[LS_HANDSHAKE_TEXT]; // "train bench --layers"; "": not known, this rank ends right after the start
 } ls_handshake;
 
-// command: NULL for "".
+// Fills in this program's record. command: NULL counts as "".
 void ls_handshake_make(const char *command, ls_handshake *out);
-// The same on every rank: success, or LS_COMM with a table of what differs.
+// Succeeds if all ranks are the same; else LS_COMM with a table of the differences.
 LS_CHECKED ls_status ls_handshake_check(const ls_handshake *all, int world_size);
 
 #endif

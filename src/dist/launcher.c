@@ -7,9 +7,9 @@
 
 enum { OTHERS_WAIT_S = 2 };
 
-// The first row whose variables are set counts: schedulers, which start other launchers' daemons as well, come last.
-// A variable that is NULL: that launcher does not set it. `starts_shells`: one process of it is no rank, but may be an
-// interactive shell.
+// The first row whose variables are set counts. Schedulers come last, because they also start the daemons of other
+// launchers. NULL: the launcher does not set this variable. starts_shells: its only process is not a rank, but may be
+// an interactive shell.
 static const struct {
     const char *name, *rank, *size, *local_size;
     int starts_shells;
@@ -28,7 +28,7 @@ static const struct {
     { "Cray's PALS", "PALS_RANKID", NULL, "PALS_LOCAL_SIZE", 0, "cc" },
     { "Cray's aprun", "ALPS_APP_PE", NULL, NULL, 0, "cc" },
     { "flux", "FLUX_TASK_RANK", "FLUX_JOB_SIZE", NULL, 1, NULL },
-    // A batch script, and what it starts itself, have no number of tasks of a step.
+    // A batch script, and processes that the script starts itself, lack the number of tasks of a step.
     { "srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", NULL, 1, NULL },
     { "torchrun", "ROLE_RANK", "ROLE_WORLD_SIZE", "LOCAL_WORLD_SIZE", 0, NULL },
     { "a launcher with PMIx", "PMIX_RANK", NULL, NULL, 0, "mpicc.openmpi on Debian" },
@@ -68,7 +68,7 @@ int ls_launcher_is_several(const ls_launcher *launcher) {
     return launcher->size > 1 || launcher->local_size > 1 || launcher->rank > 0;
 }
 
-// Where a launcher does not set the number of processes, rank 0 has no sign of the others either.
+// Returns the rank that reports: 1 if the launcher sets no number of processes, because rank 0 then sees no others.
 static int speaker(const ls_launcher *launcher) {
     return launcher->size > 1 || launcher->local_size > 1 ? 0 : 1;
 }

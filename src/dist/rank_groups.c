@@ -36,7 +36,7 @@ char *ls_rank_groups_list(const uint64_t *values, int ranks, uint64_t value, cha
         if (values[r] != value) continue;
         int last = r;
         while (last + 1 < ranks && values[last + 1] == value) last++;
-        if (last == r + 1) last = r; // two are listed
+        if (last == r + 1) last = r; // two ranks are listed one by one
         char part[32];
         snprintf(part, sizeof part, last > r ? "%s%d-%d" : "%s%d", comma, r, last);
         int fits = used + strlen(part) + sizeof cut <= bytes;

@@ -5,7 +5,7 @@
 #include <string.h>
 #include "system/cpu_mask.h"
 
-enum { ONE_BY_ONE = 16 }; // up to so many ranks each GPU has a line
+enum { ONE_BY_ONE = 16 }; // with up to 16 ranks, each GPU has a line of its own
 
 static int alike(const ls_rank_info *a, const ls_rank_info *b) {
     return strcmp(a->host, b->host) == 0 && strcmp(a->device, b->device) == 0 && strcmp(a->name, b->name) == 0;

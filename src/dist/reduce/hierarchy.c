@@ -4,7 +4,7 @@
 
 typedef struct {
     const int *host_of;
-    double *sent, *received; // by host
+    double *sent, *received; // by host, as multiples of the data
 } traffic;
 
 static void send(traffic *t, int from, int to, double share) {
@@ -18,14 +18,14 @@ static void all_reduce(traffic *t, int ranks) {
     while (paired * 2 <= ranks) paired *= 2;
     int extra = ranks - paired;
     for (int even = 0; even < 2 * extra; even += 2) {
-        send(t, even, even + 1, 0.5 + 1); // a half to add, at the end the result
+        send(t, even, even + 1, 0.5 + 1); // half of the data to add, and the result at the end
         send(t, even + 1, even, 0.5 + 0.5);
     }
     for (int mask = 1; mask < paired; mask *= 2) {
         for (int v = 0; v < paired; v++) {
             int w = v ^ mask;
             int from = v < extra ? 2 * v : v + extra, to = w < extra ? 2 * w : w + extra;
-            send(t, from, to, 2 * 0.5 / mask); // there and back
+            send(t, from, to, 2 * 0.5 / mask); // this part of the data goes there and back
         }
     }
 }

@@ -2,19 +2,20 @@
 #ifndef LS_DIST_REDUCE_HIERARCHY_H
 #define LS_DIST_REDUCE_HIERARCHY_H
 
-// What one host sends to the others in an all-reduce by halves (Rabenseifner, as Open MPI's libnbc does it), or
-// receives: the most of all hosts, as a multiple of the data. host_of[rank]: 0 <= host < ranks.
+// Returns the largest amount that a host sends or receives in an all-reduce by halves (Rabenseifner, as in Open MPI's
+// libnbc), as a multiple of the data. host_of[rank]: 0 <= host < ranks.
 //
-// Of p ranks the first 2 (p - p') make pairs, p' the largest power of two: they add half of the data each and the even
-// one goes on for both, to give its partner the result at the end. Then rank v of p' exchanges with v ^ 1 a half, with
-// v ^ 2 a quarter, ...; and back. So neighbours in rank on one host keep most of it inside, but hosts of
-// three ranks, or ranks dealt out in turn, do not.
+// p' is the largest power of two up to the number of ranks p. The first 2 (p - p') ranks form pairs: each of a pair
+// adds half of the data, then the even rank goes on for both and at the end gives its partner the result. Rank v of the
+// p' ranks exchanges half of the data with rank v ^ 1, a quarter with v ^ 2, and so on, and back. So if neighbouring
+// ranks share a host, most data stays inside hosts; with three ranks per host, or ranks dealt out in turn, it does not.
 //
-// Source: Thakur, Rabenseifner, Gropp 2005; the figures were also counted on links (bench/hierarchy.sh).
+// Source: Thakur, Rabenseifner, Gropp 2005; the results were also counted on links (bench/hierarchy.sh).
 double ls_halving_volume(const int *host_of, int ranks);
 
-// Whether dist.hierarchy = auto goes by hosts: several hosts, several ranks on some of them, and the hosts' lowest
-// ranks among themselves send no more than all ranks at once would. With as much it still sends fewer messages.
+// Whether dist.hierarchy = auto sums by hosts: if there are several hosts, several ranks on some of them, and the
+// lowest ranks of the hosts send no more among themselves than all ranks at once would. With equal amounts, a sum by
+// hosts still sends fewer messages.
 int ls_hierarchy_wins(const int *host_of, int ranks, int hosts);
 
 #endif

@@ -19,7 +19,7 @@ static ls_status check(const ls_reducer_options *o) {
     return LS_SUCCESS;
 }
 
-// What a rank does alone.
+// Makes a reducer as far as a rank can do it alone.
 static ls_status make(const ls_reducer_options *options, ls_reducer **out) {
     LS_TRY(check(options));
     size_t bytes = (size_t)options->bucket_count * sizeof(ls_bucket);
@@ -35,14 +35,14 @@ static ls_status make(const ls_reducer_options *options, ls_reducer **out) {
 
 ls_status ls_reducer_new(const ls_reducer_options *options, ls_reducer **out) {
     ls_reducer *reducer = NULL;
-    ls_status status = ls_comm_agree(options->comm, make(options, &reducer), NULL); // the rest needs all ranks
+    ls_status status = ls_comm_agree(options->comm, make(options, &reducer), NULL); // the next step needs all ranks
     if (!ls_failed(status) && reducer->kind->start) status = reducer->kind->start(reducer);
     return LS_GIVE_OR_FREE(status, reducer, out, ls_reducer_free);
 }
 
 void ls_reducer_free(ls_reducer *reducer) {
     if (!reducer) return;
-    ls_bucket *buckets = (ls_bucket *)reducer->options.buckets; // in use until the communication thread has ended
+    ls_bucket *buckets = (ls_bucket *)reducer->options.buckets; // used until the communication thread has ended
     reducer->kind->free(reducer);
     free(buckets);
 }

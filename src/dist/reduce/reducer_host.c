@@ -1,4 +1,4 @@
-// reducer_host.c - sums by the communicator, in host memory.
+// reducer_host.c - sums in host memory, by the communicator.
 
 #include <assert.h>
 #include <pthread.h>
@@ -12,52 +12,52 @@
 #include "dist/reduce/reducer_kind.h"
 #include "dist/reduce/staging.h"
 
-// With overlap, all buckets that were launched are in flight at once and progressed
-// by this rank's communication thread. It may share its core with a compute thread, so between looks it naps:
-// short after something happened, longer while the peers are late. Only while this rank's compute thread waits
-// (its core is then free) it yields instead, for a bounded time.
+// With overlap, all buckets that were launched are in flight at once, and this rank's communication thread advances
+// them. It may share its core with a compute thread, so it naps between polls: for a short time after progress, longer
+// while other ranks are late. Only while this rank's compute thread waits, so that its core is free, the communication
+// thread yields instead, for a bounded time.
 //
 // Buckets in a GPU's memory are staged (staging.h): the thread starts a sum when its bucket has arrived in pinned
-// memory, and sends it back when it is complete.
+// memory, and sends the bucket back when the sum is complete.
 //
-// A position counts launches since the reducer was made; what belongs to it lies at position % bucket_count:
-// wait leaves nothing in flight, so no update overlaps the one before.
+// A position counts launches since the reducer was made. The data of a position are at index position % bucket_count.
+// Updates never overlap, because `wait` leaves nothing in flight.
 typedef struct {
     ls_reducer base;
     ls_staging *staging; // NULL: the buckets are in host memory
-    void *scratch;       // with staging: SCRATCH_BYTES
+    void *scratch;       // with staging: SCRATCH_BYTES for sum_now
     ls_channel *channel; // NULL: no overlap
     pthread_t thread;
 
-    pthread_mutex_t mutex; // guards what follows
-    pthread_cond_t work;   // for the communication thread: launched, waiting or stop changed
-    pthread_cond_t idle;   // for the compute thread: all is done, or failed
-    int64_t launched, done;
-    int *order;       // position -> bucket
-    int waiting;      // the compute thread is in wait
-    int stop;         // the communication thread ends
-    double *ready_s;  // position -> when it was launched, for the trace; in host memory it is complete then
-    double since_s;   // launched > done since then
-    double arrived_s; // when the last bucket was in host memory: from then on waiting is for the peers
-    ls_status status; // the first failure; after it nothing is started
-    double busy_s;
-    double waited_s; // the thread saw sums waited for
+    pthread_mutex_t mutex;  // guards the fields below
+    pthread_cond_t work;    // wakes the communication thread: launched, waiting or stop changed
+    pthread_cond_t idle;    // wakes the compute thread: all sums are done, or one failed
+    int64_t launched, done; // number of sums launched and done
+    int *order;             // by position: the bucket
+    int waiting;            // the compute thread is in wait
+    int stop;               // tells the communication thread to end
+    double *ready_s;  // by position: time of the launch, for the trace; in host memory the bucket is complete then
+    double since_s;   // time since which launched > done
+    double arrived_s; // when the last bucket was in host memory; later waiting is for other ranks
+    ls_status status; // the first failure; after it no sum is started
+    double busy_s;    // time with sums in flight
+    double waited_s;  // time in which the communication thread saw the compute thread wait
 } host_reducer;
 
-// Of the communication thread alone.
+// Used by the communication thread alone.
 typedef struct {
-    int64_t oldest, started; // positions: oldest not complete, next to start
-    double arrived_s;        // when the last one was started
-    double looked_s;         // at sums that are waited for; 0: none were
-    double active_s, nap_s;  // when something happened last; the next nap
-    unsigned char *complete; // by position
-    double *start_s;         // by position, when it was started, for the trace; 0: not traced
+    int64_t oldest, started; // positions: the oldest sum that is not complete; the next sum to start
+    double arrived_s;        // when the last sum was started
+    double looked_s;         // time of the last poll, if the compute thread waited; else 0
+    double active_s, nap_s;  // time of the last progress; length of the next nap
+    unsigned char *complete; // by position: whether its sum is complete
+    double *start_s;         // by position: when its sum was started, for the trace; 0: not traced
 } flight;
 
 enum { SCRATCH_BYTES = 1 << 14 };
 
 static const double nap_first_s = 50e-6, nap_last_s = 500e-6, nap_growth = 1.3, yield_s = 1e-3;
-static const double look_longest_s = 2e-3; // between two looks of a thread that runs
+static const double look_longest_s = 2e-3; // longest time between two polls that counts as waiting
 
 static void *data_of(const host_reducer *r, int bucket) {
     return r->staging ? ls_staging_data(r->staging, bucket) : ls_buffer_host(r->base.options.buckets[bucket].data);
@@ -77,7 +77,7 @@ static void note_begin(const host_reducer *r, int bucket) {
     ls_flight_recorder_begins(&comm->recorder, LS_IN_BUCKET, bucket, bytes, (int64_t)atomic_load(&comm->life.update));
 }
 
-// A sum over ranks from start_s, a reading of ls_spans_clock, until now; 0: not traced. bucket: -1 for other sums.
+// Adds a sum to the trace, from start_s (ls_spans_clock; 0: not traced) until now. bucket: -1 for other sums.
 static void add_span(const char *name, int bucket, double bytes, double ready_s, double start_s) {
     if (start_s == 0) return;
     ls_spans_add(&(ls_span){ .lane = LS_SPANS_GRADIENTS,
@@ -91,12 +91,12 @@ static void add_span(const char *name, int bucket, double bytes, double ready_s,
 }
 
 static void add_bucket(const host_reducer *r, int bucket, double ready_s, double start_s) {
-    // when a bucket in a GPU's memory is complete is not visible to the host
+    // the host cannot see when a bucket in a GPU's memory is complete
     add_span(
         "bucket", bucket, (double)ls_bucket_bytes(&r->base.options.buckets[bucket]), r->staging ? 0 : ready_s, start_s);
 }
 
-// Starts what was launched and has arrived; in order, as the peers do.
+// Starts sums that were launched and whose buckets have arrived, in order, as other ranks do.
 static ls_status start_launched(host_reducer *r, flight *f, int64_t launched) {
     for (; f->started < launched; f->started++) {
         int slot = slot_of(r, f->started), bucket = r->order[slot];
@@ -111,7 +111,7 @@ static ls_status start_launched(host_reducer *r, flight *f, int64_t launched) {
     return LS_SUCCESS;
 }
 
-// Polls everything in flight; *news: how many were completed.
+// Polls all sums in flight. *news: the number of sums that have completed.
 static ls_status poll_flights(host_reducer *r, flight *f, int *news) {
     *news = 0;
     for (int64_t i = f->oldest; i < f->started; i++) {
@@ -128,7 +128,7 @@ static ls_status poll_flights(host_reducer *r, flight *f, int *news) {
     return LS_SUCCESS;
 }
 
-// Books what a look found. The mutex is held.
+// Records the result of a poll. Call it with the mutex held.
 static void book(host_reducer *r, const flight *f, int news, ls_status status) {
     r->done += news;
     r->arrived_s = f->arrived_s;
@@ -141,15 +141,15 @@ static void book(host_reducer *r, const flight *f, int news, ls_status status) {
     pthread_cond_signal(&r->idle);
 }
 
-// Counts time in which the compute thread only waits, by steps from look to look. The mutex is held.
+// Counts the time in which the compute thread only waits, poll by poll. Call it with the mutex held.
 static void count_waiting(host_reducer *r, flight *f) {
-    int waits = r->waiting && f->started == r->launched; // what has not arrived is still computed
+    int waits = r->waiting && f->started == r->launched; // a bucket that has not arrived is still computed
     double now = waits ? ls_clock_seconds() : 0, step = now - f->looked_s;
     if (waits && f->looked_s > 0) r->waited_s += step < look_longest_s ? step : look_longest_s;
     f->looked_s = now;
 }
 
-// Nothing new was seen: gives the core away until the next look. The mutex is held, and is released meanwhile.
+// Gives the core away until the next poll. Call it with the mutex held; it is released meanwhile.
 static void pause_between_looks(host_reducer *reducer, flight *f) {
     if (reducer->waiting && ls_clock_seconds() - f->active_s < yield_s) {
         pthread_mutex_unlock(&reducer->mutex);
@@ -275,7 +275,7 @@ static void host_launch(ls_reducer *reducer, int bucket) {
     pthread_mutex_unlock(&r->mutex);
 }
 
-// Exposed is what is waited after the last bucket has arrived: before, a GPU still computes.
+// Waits for all sums. The exposed time begins when the last bucket has arrived: before that, a GPU still computes.
 static ls_status wait_for_sums(host_reducer *r) {
     if (!r->channel) return r->status;
     double start_s = ls_clock_seconds();
@@ -316,7 +316,7 @@ static ls_status host_wait(ls_reducer *reducer, ls_buffer flag) {
     return status;
 }
 
-// Nothing can be computed meanwhile.
+// Sums while nothing can be computed, so all of its time is exposed.
 static ls_status sum_exposed(host_reducer *r, void *sums, int64_t count) {
     double start_s = ls_clock_seconds();
     ls_status status = ls_comm_allreduce(comm_of(r), sums, count, LS_F64, LS_REDUCE_SUM);
@@ -352,7 +352,7 @@ static ls_status host_sum_now(ls_reducer *reducer, ls_buffer sums, int64_t count
 }
 
 static double host_busy_seconds(const ls_reducer *reducer) {
-    host_reducer *r = (host_reducer *)(uintptr_t)reducer; // const for the caller, who changes nothing
+    host_reducer *r = (host_reducer *)(uintptr_t)reducer; // const is cast away for the mutex only
     pthread_mutex_lock(&r->mutex);
     double seconds = r->busy_s;
     pthread_mutex_unlock(&r->mutex);
@@ -360,7 +360,7 @@ static double host_busy_seconds(const ls_reducer *reducer) {
 }
 
 static double host_waited_seconds(const ls_reducer *reducer) {
-    host_reducer *r = (host_reducer *)(uintptr_t)reducer; // as above
+    host_reducer *r = (host_reducer *)(uintptr_t)reducer; // const is cast away for the mutex only
     pthread_mutex_lock(&r->mutex);
     double seconds = r->waited_s;
     pthread_mutex_unlock(&r->mutex);
@@ -398,7 +398,7 @@ static int on_device(const ls_reducer_options *o) {
 static ls_status set_up(host_reducer *r) {
     const ls_reducer_options *o = &r->base.options;
     size_t some = (size_t)o->bucket_count + 1;
-    // with flight.complete behind the one, flight.start_s behind the other
+    // flight.complete lies after order, flight.start_s after ready_s
     r->order = ls_new(1, some * (sizeof(int) + sizeof(char)), "reducer of %d buckets", o->bucket_count);
     r->ready_s = ls_new(2 * some, sizeof *r->ready_s, "reducer of %d buckets", o->bucket_count);
     if (o->comm->info.world_size == 1) return LS_SUCCESS;

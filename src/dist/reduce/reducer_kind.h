@@ -1,4 +1,4 @@
-// reducer_kind.h - the two kinds of reducer behind reducer.h. Private to dist/.
+// reducer_kind.h - the functions that each kind of reducer provides. Private to dist/.
 #ifndef LS_DIST_REDUCE_REDUCER_KIND_H
 #define LS_DIST_REDUCE_REDUCER_KIND_H
 
@@ -7,19 +7,19 @@
 
 typedef struct {
     int on_queue;
-    ls_status (*start)(ls_reducer *reducer); // by all ranks together, when each has made its own; NULL: nothing to do
+    ls_status (*start)(ls_reducer *reducer); // collective, after each rank has made its reducer; NULL: nothing to do
     void (*free)(ls_reducer *reducer);
     void (*launch)(ls_reducer *reducer, int bucket);
     ls_status (*wait)(ls_reducer *reducer, ls_buffer flag);
     ls_status (*sum_now)(ls_reducer *reducer, ls_buffer sums, int64_t count);
     double (*busy_seconds)(const ls_reducer *reducer);
-    double (*waited_seconds)(const ls_reducer *reducer); // NULL: all that is exposed
+    double (*waited_seconds)(const ls_reducer *reducer); // NULL: equal to the exposed time
 } ls_reducer_kind;
 
-struct ls_reducer { // what each kind's own struct begins with
+struct ls_reducer { // the struct of each kind begins with this struct
     const ls_reducer_kind *kind;
-    ls_reducer_options options; // its buckets are the reducer's own
-    double exposed_s;           // written by the caller's own thread
+    ls_reducer_options options; // .buckets is the reducer's own copy
+    double exposed_s;           // written only by the thread that calls the reducer
     ls_timeline *timeline;      // NULL: not traced
 };
 

@@ -1,19 +1,19 @@
-// reducer_queue.c - sums by the device's collectives: everything is enqueued, the host waits for nothing.
+// reducer_queue.c - sums by the device's collectives: all work is enqueued, and the host waits for nothing.
 //
-// A queue of its own carries all collectives, in the program's order; it waits for the event of each complete bucket,
-// the compute queue for the event of all sums. Without overlap the compute queue itself carries them.
+// A separate queue carries all collectives in the program's order. It waits for the event of each complete bucket, and
+// the compute queue waits for the event of all sums. Without overlap the compute queue itself carries the collectives.
 #include "base/memory.h"
 #include "dist/reduce/reducer_kind.h"
 
-// Tags beyond the buckets' numbers, for the watchdog's message.
+// Tags of sums that are not buckets, larger than any bucket's number. The watchdog's message shows tags.
 enum { TAG_FLAG = 1 << 20, TAG_SUM_NOW };
 
 typedef struct {
     ls_reducer base;
-    ls_queue *own;     // NULL: no overlap
-    ls_event **events; // one a bucket, then those below
-    ls_event *summed, *before, *after;
-    int launched; // buckets of this update
+    ls_queue *own;                     // NULL: no overlap, the compute queue is used
+    ls_event **events;                 // one per bucket
+    ls_event *summed, *before, *after; // all sums are done; begin and end of queue_sum_now
+    int launched;                      // number of buckets launched in this update
     double busy_s;
 } queue_reducer;
 
@@ -25,7 +25,7 @@ static ls_queue *sums_queue(const queue_reducer *r) {
     return r->own ? r->own : r->base.options.queue;
 }
 
-// What is enqueued on the second queue from here on follows what was enqueued on the first until now.
+// Makes work that is enqueued on `second` from now on follow the work that was enqueued on `first` until now.
 static void follow(const queue_reducer *r, ls_event *event, ls_queue *first, ls_queue *second) {
     if (first == second) return;
     ls_reducer_api(&r->base)->event_record(event, first);
@@ -39,7 +39,7 @@ static void stamp(const queue_reducer *r, int which, ls_queue *queue) {
     api_of(r)->stamp(r->base.options.collective, one, queue);
 }
 
-// Enqueues one sum, which the trace shows and a profiler finds by its name.
+// Enqueues one sum. The trace shows it, and a profiler finds it by its name.
 static void sum(const queue_reducer *r, const char *name, ls_buffer data, int64_t count, ls_dtype dtype, ls_collect op,
     int32_t tag) {
     const ls_device_api *api = ls_reducer_api(&r->base);
@@ -68,9 +68,9 @@ static void queue_launch(ls_reducer *reducer, int bucket) {
 static ls_status queue_wait(ls_reducer *reducer, ls_buffer flag) {
     queue_reducer *r = (queue_reducer *)reducer;
     ls_queue *queue = reducer->options.queue;
-    if (flag.slab) // it was complete when the last bucket was, which the queue waits for already
+    if (flag.slab) // the flag is complete no later than the last bucket, for which the queue already waits
         sum(r, "flags", flag, 1, LS_I32, LS_COLLECT_MAX, TAG_FLAG);
-    if (r->own) stamp(r, LS_STAMP_COMPLETE, queue); // without overlap nothing is hidden: exposed is all of it
+    if (r->own) stamp(r, LS_STAMP_COMPLETE, queue); // without overlap nothing is hidden, and all time is exposed
     stamp(r, LS_STAMP_SUMMED, sums_queue(r));
     follow(r, r->summed, sums_queue(r), queue);
     r->launched = 0;

@@ -10,7 +10,7 @@ static const char *title_of(const ls_collective_api *api) {
     return row ? row->title : api->name;
 }
 
-// What this rank can do, before anything is tried together. *usable: the device's collectives are to be used.
+// Decides on this rank alone whether the device's collectives are to be used (*usable).
 static ls_status choose(ls_comm *comm, const ls_device *device, const ls_config *cfg, int shares, int *usable,
     char library[96], char why_not[256]) {
     int ranks = ls_comm_get_info(comm)->world_size, is_auto = cfg->dist_backend == LS_BACKEND_AUTO;
@@ -38,8 +38,9 @@ static ls_status choose(ls_comm *comm, const ls_device *device, const ls_config 
     return LS_SUCCESS;
 }
 
-// Ordered mode: no switch adds, whose order may change from run to run, whatever the environment says. Before the library
-// reads it, and while no thread of this program does.
+// In ordered mode no network switch may add, whatever the environment says, because the order of its additions may
+// change from run to run. Call it before the library reads the variable, and while no other thread reads the
+// environment.
 static ls_status keep_sums_in_ranks(const ls_comm_info *info, const ls_collective_api *api, const ls_config *cfg) {
     const ls_collective_row *row = ls_collective_find(api->name);
     if (!cfg->run_deterministic || !row) return LS_SUCCESS;
@@ -63,7 +64,7 @@ ls_status ls_select_backend(ls_comm *comm, ls_device *device, const ls_config *c
     *out = NULL;
     library[0] = why_not[0] = 0;
     LS_TRY(ls_comm_agree(comm, choose(comm, device, cfg, shares, &usable, library, why_not), NULL));
-    if (!usable) return LS_SUCCESS; // on all ranks: their libraries are the same
+    if (!usable) return LS_SUCCESS; // on all ranks, because their libraries are the same
     uint8_t id[LS_COLLECTIVE_ID_BYTES] = { 0 };
     ls_status status = keep_sums_in_ranks(info, api, cfg);
     if (!ls_failed(status) && info->rank == 0) status = api->make_id(id);

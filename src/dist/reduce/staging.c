@@ -7,18 +7,18 @@ enum { ALIGN = 128, SMALL_BYTES = 1 << 14 };
 
 typedef struct {
     ls_buffer pinned;
-    ls_event *filled, *arrived; // on the device, in pinned memory
+    ls_event *filled, *arrived; // recorded when the bucket is complete on the device, and when it is in pinned memory
 } place;
 
 struct ls_staging {
     ls_device *device;
-    ls_queue *compute, *out, *back; // out: the caller's thread; back: the thread that sums
-    const ls_bucket *buckets;       // the reducer's
+    ls_queue *compute, *out, *back; // out: used by the caller's thread; back: by the thread that sums
+    const ls_bucket *buckets;       // the reducer's buckets
     int count;
-    ls_slab *pinned; // the buckets, then SMALL_BYTES
+    ls_slab *pinned; // all buckets, then SMALL_BYTES
     ls_buffer small;
     place *places;
-    ls_event *returned; // behind the last copy back
+    ls_event *returned; // recorded after the last copy back
 };
 
 static ls_status fill(ls_staging *s, const ls_reducer_options *o) {
@@ -116,7 +116,7 @@ ls_status ls_staging_store(ls_staging *s, const void *host, ls_buffer to, size_t
         size_t part = bytes - at < SMALL_BYTES ? bytes - at : SMALL_BYTES;
         memcpy(ls_buffer_host(s->small), (const char *)host + at, part);
         api->copy(ls_buffer_at(to.slab, to.offset + at, part), s->small, part, s->compute);
-        LS_TRY(api->queue_sync(s->compute)); // small is used again
+        LS_TRY(api->queue_sync(s->compute)); // the next part uses `small` again
     }
     return LS_SUCCESS;
 }

@@ -10,7 +10,7 @@ struct ls_collective_monitor {
     const ls_collective_api *api;
     ls_collective *collective;
     ls_ticker *ticker;
-    pthread_mutex_t mutex; // guards what follows; not held during a call into the library
+    pthread_mutex_t mutex; // guards the fields below; not held during calls into the library
     ls_collective_progress progress;
     ls_status health;
 };

@@ -11,8 +11,8 @@ typedef struct ls_collective_monitor ls_collective_monitor;
 
 LS_CHECKED ls_status ls_collective_monitor_new(
     const ls_collective_api *api, ls_collective *collective, ls_collective_monitor **out);
-void ls_collective_monitor_free(ls_collective_monitor *monitor); // NULL is allowed; before the collective is closed
-// 1: the collectives have failed; the text of it.
+void ls_collective_monitor_free(ls_collective_monitor *monitor); // NULL is allowed; close the collective afterwards
+// Returns 1 if the collectives have failed, with the failure's text.
 int ls_collective_monitor_failed(ls_collective_monitor *monitor, char *text, size_t bytes);
 ls_collective_progress ls_collective_monitor_progress(ls_collective_monitor *monitor);
 

@@ -32,7 +32,7 @@ int64_t ls_flight_recorder_begins(
 
 void ls_flight_recorder_ends(ls_flight_recorder *recorder, int64_t number) {
     ls_flight_recorder_slot *slot = &recorder->slot[number % LS_FLIGHT_RECORDER_ENTRIES];
-    // With more in flight than there is room for, the slot is already another one's: then only the count moves.
+    // If more collectives are in flight than slots exist, another one may own the slot: then only the count changes.
     if ((int64_t)atomic_load(&slot->number) == number) atomic_store(&slot->ended_s, ls_clock_seconds());
     atomic_fetch_add(&recorder->ended, 1);
 }
@@ -46,7 +46,7 @@ void ls_flight_recorder_bucket_ends(ls_flight_recorder *recorder, int bucket) {
         ls_flight_recorder_ends(recorder, n);
         return;
     }
-    atomic_fetch_add(&recorder->ended, 1); // more are in flight than there is room for
+    atomic_fetch_add(&recorder->ended, 1); // more collectives are in flight than there are slots
 }
 
 int ls_flight_recorder_read(ls_flight_recorder *recorder, int64_t number, ls_flight_recorder_entry *entry) {
@@ -60,7 +60,7 @@ int ls_flight_recorder_read(ls_flight_recorder *recorder, int64_t number, ls_fli
         .update = (int64_t)atomic_load(&slot->update),
         .launched_s = atomic_load(&slot->launched_s),
         .ended_s = atomic_load(&slot->ended_s) };
-    return (int64_t)atomic_load(&slot->number) == number; // else it was overwritten meanwhile
+    return (int64_t)atomic_load(&slot->number) == number; // 0: overwritten meanwhile
 }
 
 const char *ls_flight_recorder_describe(char *text, int bytes, int kind, int bucket) {

@@ -12,10 +12,10 @@ typedef enum { GONE, FAILED, SILENT, BEHIND, STUCK, UNHEARD, FINE } trouble;
 typedef struct {
     const ls_heartbeat_table *table;
     ls_hang_report_limits limits;
-    int waiting;   // a rank; -1: none
-    int64_t begun; // collectives, the most of any rank
-    int heard;     // ranks
-    int stuck;     // of these; when they are many, the others are ahead
+    int waiting;   // the furthest rank that waits; -1: no rank waits
+    int64_t begun; // most collectives that a rank has begun
+    int heard;     // number of ranks that were heard
+    int stuck;     // number of ranks that are stuck (is_stuck); if they are many, the others are ahead
     char *text;
     size_t used;
 } report;
@@ -34,9 +34,9 @@ static const char *seconds_text(char text[16], double seconds) {
     return text;
 }
 
-// --- what is wrong with a rank -----------------------------------------------------------------------
+// --- the trouble of a rank ---------------------------------------------------------------------------
 
-// The rank waits for a collective that the furthest rank has completed.
+// Whether the rank waits for a collective that the furthest rank has completed.
 static int is_stuck(const report *rep, const ls_heartbeat_row *row) {
     return row->last.state == LS_RANK_WAITS && row->last.begun < rep->table->row[rep->waiting].last.begun;
 }
@@ -47,8 +47,8 @@ static trouble trouble_of(const report *rep, int rank) {
     if (row->heard && row->last.error[0]) return FAILED;
     if (!row->heard) return UNHEARD;
     if (row->silent_s >= rep->limits.silent_s) return SILENT;
-    // A rank that computes after it has begun everything that the others wait for holds no other up: its communication
-    // thread does the rest. Sums on a device's queues are not counted as they begin.
+    // A rank that computes after it has begun all collectives that others wait for does not hold them up: its
+    // communication thread does the rest. Sums on a device's queues are not in this count of begun collectives.
     int joined = row->last.begun >= rep->begun && row->last.device_done < 0;
     if (rep->waiting < 0 || joined) return FINE;
     if (row->last.state == LS_RANK_COMPUTES) return BEHIND;
@@ -62,7 +62,8 @@ static double since(const ls_heartbeat_row *row, trouble is) {
                           : (double)row->last.life_s;
 }
 
-// A rank that computes for longer than another is silent was the first to be in trouble.
+// Whether rank a is in worse trouble than rank b. If a has computed for longer than b has been silent, a was in trouble
+// first.
 static int is_worse(const report *rep, int a, int b) {
     trouble is_a = trouble_of(rep, a), is_b = trouble_of(rep, b);
     const ls_heartbeat_row *row = rep->table->row;
@@ -71,7 +72,8 @@ static int is_worse(const report *rep, int a, int b) {
     return since(&row[a], is_a) > since(&row[b], is_b);
 }
 
-// The rank that waits, is furthest, and has waited for longest of those: what the others have not joined.
+// Whether a is further than b: it has begun more collectives, or as many and has waited longer. The other ranks have
+// not joined the collective for which the furthest rank waits.
 static int is_further(const ls_heartbeat_record *a, const ls_heartbeat_record *b) {
     return a->begun != b->begun ? a->begun > b->begun : a->life_s > b->life_s;
 }
@@ -103,7 +105,7 @@ static void put_rank(report *rep, int rank) {
     put(rep, "rank %d on %s (pid %d)", rank, rep->table->peer[rank].host, rep->table->peer[rank].pid);
 }
 
-// Tags beyond the buckets' numbers are the reducer's own (reducer_queue.c), between the buckets of two updates.
+// Larger tags belong to other sums of the reducer (reducer_queue.c), between the buckets of two updates.
 static const char *tag_text(char text[24], int tag) {
     snprintf(text, 24, tag < 1 << 20 ? "bucket %d" : "the last bucket", tag);
     return text;
@@ -211,10 +213,10 @@ static int alike(const report *rep, int a, int b) {
 }
 
 typedef struct {
-    int first, count; // ranks that are alike: the lowest, how many
+    int first, count; // ranks that are alike: the lowest, and their number
 } group;
 
-// Fills in at most LS_HANG_REPORT_ROWS groups, the culprit's first, and the number of the remaining ranks.
+// Fills in at most LS_HANG_REPORT_ROWS groups, first the culprit's. *rest: the number of ranks without a group.
 static int make_groups(const report *rep, int culprit, group *groups, int *rest) {
     int count = 0, one_each = rep->table->world_size <= LS_HANG_REPORT_ROWS;
     if (culprit >= 0) groups[count++] = (group){ culprit, 1 };
@@ -233,7 +235,7 @@ static int make_groups(const report *rep, int culprit, group *groups, int *rest)
     return count;
 }
 
-// Those in trouble, then the others; the rarer before the more common, else in the order of the ranks.
+// Ranks in trouble come before the others. Among equals smaller groups come first, and then lower ranks.
 static int comes_before(const report *rep, group a, group b) {
     int a_is_last = trouble_of(rep, a.first) > STUCK, b_is_last = trouble_of(rep, b.first) > STUCK;
     return a_is_last != b_is_last ? b_is_last : a.count < b.count;

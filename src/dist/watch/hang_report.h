@@ -1,4 +1,4 @@
-// hang_report.h - which rank holds a job up, in words: one error line and a table of the ranks. Private to dist/.
+// hang_report.h - says which rank holds a job up: one error line and a table of the ranks. Private to dist/.
 #ifndef LS_DIST_WATCH_HANG_REPORT_H
 #define LS_DIST_WATCH_HANG_REPORT_H
 
@@ -9,11 +9,11 @@ enum { LS_HANG_REPORT_BYTES = 8192, LS_HANG_REPORT_ROWS = 16 };
 
 typedef struct {
     double timeout_s; // dist.timeout
-    double silent_s;  // a rank without a record for so long counts as silent
+    double silent_s;  // a rank without a record for this long counts as silent
 } ls_hang_report_limits;
 
-// Writes the line and the table, with its final newline, and returns its bytes. The culprit is the first of these ranks
-// that exists; of several alike, the one in trouble for longest:
+// Writes the line and the table, with a final newline. Returns their bytes. The culprit is a rank of the
+// first of these kinds that exists; if there are several, it is the rank in trouble for longest:
 //   1. a rank whose process has ended
 //   2. a rank whose device's collectives report an error
 //   3. a rank that is silent, or that computes while the others wait for it

@@ -20,18 +20,18 @@
 
 enum { ADDRESSES = 8, MONITORS = 2 };
 
-// What ranks exchange at the start.
+// The message that ranks exchange at the start.
 typedef struct {
-    uint64_t key;     // rank 0's is the job's
-    uint64_t machine; // equal: same host, same process numbers
+    uint64_t key;     // rank 0's key is the job's
+    uint64_t machine; // equal on two ranks: same host and same process numbers
     char host[LS_HEARTBEAT_HOST_BYTES];
     int32_t pid;
-    uint16_t port;               // network order; 0: cannot listen
-    uint32_t address[ADDRESSES]; // network order; 0: none
+    uint16_t port;               // network order; 0: this rank cannot listen
+    uint32_t address[ADDRESSES]; // network order; 0: no further address
 } handshake;
 
 typedef struct {
-    int rank; // -1: none
+    int rank; // -1: no monitor
     struct sockaddr_in address[ADDRESSES];
     int count;
 } monitor;
@@ -39,15 +39,15 @@ typedef struct {
 struct ls_heartbeat {
     ls_heartbeat_table table;
     uint64_t key;
-    int socket; // -1: none
+    int socket; // -1: no socket
     monitor monitors[MONITORS];
-    int watched_rank, watched_fd; // the next rank on this host; -1: none
-    atomic_int gone;              // it, when it is gone; else -1
+    int watched_rank, watched_fd; // the next rank on this host and its process; -1: not watched
+    atomic_int gone;              // watched_rank after its process has ended; until then -1
 };
 
 // --- opening -------------------------------------------------------------------------------------
 
-// The machine and its process numbers: two ranks with the same value can watch each other's process.
+// Returns a hash of the machine and its process numbers: ranks with the same value can watch each other's process.
 static uint64_t machine_id(const char *host) {
     char text[160] = "";
     int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
@@ -60,7 +60,7 @@ static uint64_t machine_id(const char *host) {
     return ls_hash(text, strlen(text));
 }
 
-// Where this host can be reached: the loopback first, for its own ranks.
+// Finds the addresses of this host. The first one is the loopback, for ranks on the same host.
 static void find_addresses(uint32_t address[ADDRESSES], int one_host) {
     int count = 0;
     address[count++] = htonl(INADDR_LOOPBACK);
@@ -93,7 +93,7 @@ static void set_monitor(ls_heartbeat *heartbeat, monitor *m, int rank, const han
     const handshake *its = &all[rank], *mine = &all[heartbeat->table.rank];
     if (its->port == 0 || rank == heartbeat->table.rank) return;
     for (int i = 0; i < ADDRESSES && its->address[i]; i++) {
-        if (i == 0 && strcmp(its->host, mine->host) != 0) continue; // another host's loopback
+        if (i == 0 && strcmp(its->host, mine->host) != 0) continue; // the loopback of another host
         m->address[m->count++] =
             (struct sockaddr_in){ .sin_family = AF_INET, .sin_port = its->port, .sin_addr.s_addr = its->address[i] };
     }
@@ -107,7 +107,8 @@ static void choose_monitors(ls_heartbeat *heartbeat, const handshake *all) {
     if (n > 1) set_monitor(heartbeat, &heartbeat->monitors[1], second, all);
 }
 
-// Old kernels and some containers have no such descriptors: then only the launcher and silence show it.
+// Watches the process of the next rank on this host. Old kernels and some containers have no pidfd: then only the
+// launcher and silence show its end.
 static void watch_next_rank(ls_heartbeat *heartbeat, const handshake *all) {
     int n = heartbeat->table.world_size, mine = heartbeat->table.rank, next = (mine + 1) % n;
     while (next != mine && all[next].machine != all[mine].machine) next = (next + 1) % n;
@@ -182,7 +183,7 @@ void ls_heartbeat_send(const ls_heartbeat *heartbeat, ls_heartbeat_record *recor
             const struct sockaddr_in *to = &heartbeat->monitors[m].address[i];
             ssize_t sent = sendto(heartbeat->socket, record, sizeof *record, MSG_DONTWAIT | MSG_NOSIGNAL,
                 (const struct sockaddr *)to, sizeof *to);
-            (void)sent; // a lost record is one tick's; the next may arrive
+            (void)sent; // the next tick sends another record
         }
     }
 }
@@ -209,7 +210,7 @@ static void receive(ls_heartbeat *heartbeat) {
     for (;;) {
         ssize_t bytes = recv(heartbeat->socket, &record, sizeof record, MSG_DONTWAIT | MSG_TRUNC);
         if (bytes < 0 && errno == EINTR) continue;
-        if (bytes < 0) return; // nothing more, or an old datagram's error
+        if (bytes < 0) return; // no more records, or the error of an earlier datagram
         if (bytes != sizeof record || record.key != heartbeat->key || record.bytes != (int32_t)sizeof record) continue;
         if (record.rank < 0 || record.rank >= heartbeat->table.world_size || record.rank == heartbeat->table.rank)
             continue;
@@ -240,7 +241,7 @@ int ls_heartbeat_wait(ls_heartbeat *heartbeat, double seconds, int wake_fd) {
             heartbeat->watched_fd = -1;
             atomic_store(&heartbeat->gone, heartbeat->watched_rank);
             note_gone(heartbeat, heartbeat->watched_rank);
-            return 1; // send to the monitors now
+            return 1; // so that the monitors are told now
         }
         if (fds[0].revents) return 1;
     }

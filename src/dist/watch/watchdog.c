@@ -19,17 +19,17 @@ struct ls_watchdog {
     ls_heartbeat *heartbeat;
     pthread_t thread;
     int started;
-    int wake_fd; // the timeout changed, or stop
+    int wake_fd; // wakes the thread: the timeout or `stop` changed
     atomic_int stop;
     _Atomic(double) timeout_s;
-    pthread_mutex_t device_mutex;  // guards device
-    ls_collective_monitor *device; // NULL: none
+    pthread_mutex_t device_mutex;  // guards the field `device`
+    ls_collective_monitor *device; // NULL: there are no collectives to watch
 
-    // The thread's own.
-    double life_s, phase_s; // since the last sign of life; since phase and update changed
-    double until_send_s;    // next record to the monitors
-    double quiet_s;         // another rank has written why the job ends, and has so long to end it
-    double reported_s;      // since this rank has reported another gone; below 0: no
+    // Used by the watchdog's thread alone.
+    double life_s, phase_s; // since the last sign of life; since phase or update changed
+    double until_send_s;    // until the next record to the monitors
+    double quiet_s;         // since another rank has written why the job ends
+    double reported_s;      // since this rank has reported that another one is gone; below 0: it has not
     uint_fast64_t sequence;
     const char *phase;
     int64_t update, completed;
@@ -38,9 +38,9 @@ struct ls_watchdog {
 
 static const double tick_max_s = 0.25, tick_last_s = 4;
 static const double gone_s = 0.4;   // a launcher that ends all ranks does so within this time
-static const double error_s = 0.5;  // the first of several ranks that report one
-static const double ending_s = 10;  // for the rank that has written that it ends the job
-static const double launcher_s = 5; // for the launcher, after a rank is gone
+static const double error_s = 0.5;  // wait after an error, so that the first of several failing ranks is named
+static const double ending_s = 10;  // time for a rank that has written why it ends the job
+static const double launcher_s = 5; // time for the launcher to end the job, after a rank is gone
 
 // --- signs of life -------------------------------------------------------------------------------
 
@@ -87,7 +87,7 @@ static void fill_tail(ls_flight_recorder *recorder, ls_heartbeat_record *record)
     }
 }
 
-// From any thread; the times are the watchdog thread's.
+// Fills in this rank's record, except for times, which only the watchdog's thread knows. From any thread.
 static void fill_record(ls_watchdog *watchdog, ls_heartbeat_record *record) {
     ls_life *life = watchdog->life;
     ls_flight_recorder *recorder = watchdog->recorder;
@@ -122,7 +122,7 @@ static void poll_device(ls_watchdog *watchdog, ls_heartbeat_record *record) {
     pthread_mutex_unlock(&watchdog->device_mutex);
 }
 
-// One tick older, or alive.
+// Adds one tick to this rank's times, or sets them to 0 after a sign of life.
 static void observe(ls_watchdog *watchdog, ls_heartbeat_record *record, double tick_s) {
     const char *phase = atomic_load(&watchdog->life->phase);
     uint_fast64_t sequence = atomic_load(&watchdog->life->sequence);
@@ -144,15 +144,15 @@ static double first_s(double a, double b) {
     return a < b ? a : b;
 }
 
-// So that a monitor of many ranks takes in some hundred records a second.
+// Returns the time between two records. It grows with the number of ranks: a monitor gets some hundred records a
+// second.
 static double send_tick(const ls_watchdog *watchdog, double timeout_s) {
     double tick_s = watchdog->ranks.world_size / 256.0;
     if (tick_s < tick_max_s) tick_s = tick_max_s;
     return first_s(first_s(tick_s, tick_last_s), timeout_s > 4 ? timeout_s / 5 : tick_max_s);
 }
 
-// Seconds that this rank leaves to those that fire before it.
-// None fires before the second monitor when nothing is heard of rank 0.
+// Returns how long this rank waits for others to fire first: 0 s for the second monitor if rank 0 is silent.
 static double turn_of(const ls_watchdog *watchdog, double timeout_s) {
     int monitor = ls_heartbeat_monitor(watchdog->heartbeat), rank = watchdog->ranks.rank;
     const ls_heartbeat_row *first = ls_heartbeat_get_table(watchdog->heartbeat)->row;
@@ -161,7 +161,7 @@ static double turn_of(const ls_watchdog *watchdog, double timeout_s) {
     return rank < 4 ? 2 + 2 * rank : 8;
 }
 
-// The longest wait of any rank in the table, this one included.
+// Returns the longest wait of any rank in the table, this rank included.
 static double longest_wait(const ls_heartbeat_table *table) {
     double longest = 0;
     for (int r = 0; r < table->world_size; r++) {
@@ -172,7 +172,7 @@ static double longest_wait(const ls_heartbeat_table *table) {
     return longest;
 }
 
-// The longest time in which nothing was heard of a rank, while this one has to wait for it.
+// Returns the longest silence of a rank that this rank waits for, but no more than this rank's own wait.
 static double longest_silence(const ls_watchdog *watchdog, const ls_heartbeat_table *table) {
     const ls_heartbeat_row *row = table->row;
     if (row[table->rank].last.state == LS_RANK_COMPUTES) return 0;
@@ -203,7 +203,7 @@ static int another_ends_it(const ls_heartbeat_table *table) {
     return 0;
 }
 
-// Writes which rank is the culprit; 0: this rank's own message has already named why the job ends.
+// Writes the report that names the culprit. Returns 0 if this rank's own message has already named why the job ends.
 static int report(ls_watchdog *watchdog, double timeout_s) {
     if (!ls_life_claim_end(LS_ENDED_BY_WATCHDOG)) return 0;
     ls_watchdog_notify(watchdog);
@@ -213,9 +213,9 @@ static int report(ls_watchdog *watchdog, double timeout_s) {
     if (silent_s < waited_s / 2) silent_s = waited_s / 2;
     int bytes = ls_hang_report_write(table, (ls_hang_report_limits){ timeout_s, silent_s }, watchdog->text);
     ls_log_bar("");
-    // stdio's locks may be held by a thread that hangs
+    // not through stdio, whose locks a thread that hangs may hold
     ssize_t written = write(STDERR_FILENO, watchdog->text, (size_t)bytes);
-    (void)written; // a failed write has no other way out
+    (void)written; // there is no other way to report a failed write
     return 1;
 }
 
@@ -265,7 +265,7 @@ static void *watch(void *context) {
         double tick_s = timeout_s > 0 ? first_s(timeout_s / 20, tick_max_s) : -1;
         int woken = ls_heartbeat_wait(watchdog->heartbeat, tick_s, watchdog->wake_fd);
         uint64_t unused;
-        if (woken && read(watchdog->wake_fd, &unused, sizeof unused) < 0) unused = 0; // it was a rank that is gone
+        if (woken && read(watchdog->wake_fd, &unused, sizeof unused) < 0) unused = 0; // woken by a process's end
         timeout_s = atomic_load(&watchdog->timeout_s);
         if (timeout_s > 0) tick(watchdog, timeout_s, woken ? 0 : tick_s, woken);
     }
@@ -279,7 +279,7 @@ static ls_status start(ls_watchdog *watchdog) {
     watchdog->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (watchdog->wake_fd < 0)
         return ls_fail(LS_DEVICE, "watchdog: eventfd: %m; is the number of files limited (ulimit -n)?");
-    ls_watchdog_notify(watchdog); // the monitors have every rank before the first collective
+    ls_watchdog_notify(watchdog); // so that the monitors hear of every rank before the first collective
     int rc = ls_thread_start(&watchdog->thread, watch, watchdog);
     if (rc != 0)
         return ls_fail(
@@ -305,7 +305,7 @@ ls_status ls_watchdog_new(
 static void wake(ls_watchdog *watchdog) {
     uint64_t one = 1;
     ssize_t written = write(watchdog->wake_fd, &one, sizeof one);
-    (void)written; // only full when it is awake anyway
+    (void)written; // it fails only if the thread is awake anyway
 }
 
 void ls_watchdog_set_timeout(ls_watchdog *watchdog, double timeout_s) {
