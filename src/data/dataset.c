@@ -25,7 +25,7 @@ const char *ls_split_name(ls_split split) {
     return split == LS_SPLIT_TEST ? "test" : split == LS_SPLIT_VALIDATION ? "validation" : "training";
 }
 
-// Fills in one number per channel from the option's text, or from the format's own; their last one is repeated.
+// Fills in one number per channel from the option's text, or from the format's numbers; the last one is repeated.
 static ls_status fill_channels(
     const char *option, const char *text, const double defaults[3], int channels, float *out) {
     if (text[0] == 0) {

@@ -9,7 +9,7 @@
 #include "base/memory.h"
 #include "data/data_file.h"
 
-enum { COARSEST_S = 2 }; // step of FAT's time stamps
+enum { COARSEST_S = 2 }; // resolution of FAT's time stamps, in seconds
 
 static int64_t nanoseconds(const struct timespec *time) {
     return (int64_t)time->tv_sec * 1000000000 + time->tv_nsec;

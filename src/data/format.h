@@ -1,5 +1,5 @@
-// format.h - shared by the files of src/data: the struct behind ls_dataset, the rows of the table of formats, and
-// helpers for open functions. A new kind of data set is a row in config/datasets.def and a file with its open function.
+// format.h - the declarations that the files of src/data share: the struct of a data set, the rows of the table of
+// formats, and helpers for open functions. A new kind of data set is a row in config/datasets.def and a file.
 //
 // An open function gets a zeroed data set in which only .format, .split, facts.name and facts.classes are filled. It
 // sets facts.shape, facts.classes, facts.checksum and facts.count (limited by data.train_samples or data.test_samples).
@@ -56,9 +56,9 @@ struct ls_dataset {
     atomic_uchar *broken;    // by sample; 1: it cannot be read, and another sample takes its place
     void (*free_state)(void *state);
     void *state;
-    ls_dataset *whole;    // in a part (hold_out.c): the whole set, which owns stamps and cache; else NULL
-    int has_validation;   // in a training set: the folder has val/ beside test/, a validation split of its own
-    ls_dataset *held_out; // in a training set: the validation set, freed with this set; or NULL
+    ls_dataset *whole;              // in a part (hold_out.c): the whole set, which owns stamps and cache; else NULL
+    int has_validation;             // in a training set: whether the folder has val/ beside test/, for validation
+    ls_dataset *held_out;           // in a training set: the validation set, freed with this set; or NULL
     const char *const *class_names; // NULL: class_numbers has the names
     char *class_numbers; // the classes' numbers as text, LS_CLASS_NUMBER_BYTES each; NULL if class_names is set
 };

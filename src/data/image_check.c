@@ -116,7 +116,7 @@ static int has_tables(const jpeg_frame *frame, int component, uint8_t scan, int 
 // component in one scan. libjpeg's progressive files go over a block up to 6 times; no encoder comes near 24.
 static ls_status count_scan(const char *path, const uint8_t *segment, size_t bytes, jpeg_frame *frame) {
     enum { PASSES_MAX = 24, ALWAYS = 1 << 20 };                                // ALWAYS: so few blocks take no time
-    const size_t listed = bytes > 0 ? segment[0] : 0, header = 1 + 2 * listed; // the first and last coefficient follow
+    const size_t listed = bytes > 0 ? segment[0] : 0, header = 1 + 2 * listed; // after it: first, last coefficient
     for (size_t k = 0; k < listed && header + 2 < bytes; k++)
         for (int c = 0; c < frame->components; c++)
             if (frame->id[c] == segment[1 + 2 * k]) {

@@ -32,7 +32,7 @@ LS_CHECKED ls_status ls_image_decode_bytes(
 // Returns the decoder of JPEG: "stb_image", or "libjpeg-turbo 2.1.5, scaled to true sides", whose pixels may depend on
 // its version. NULL: data.decoder asks for libjpeg-turbo, but this program was built without it.
 const char *ls_image_decoder(int decoder);
-// LS_USAGE in the case in which ls_image_decoder returns NULL.
+// LS_USAGE if ls_image_decoder returns NULL for it.
 LS_CHECKED ls_status ls_image_check_decoder(int decoder);
 
 #endif

@@ -150,7 +150,7 @@ static void fill_next(ls_loader *loader, epoch_order *order) {
         ls_ring_fill(&loader->ring, ticket);
     }
     if (loader->consumer_waits) pthread_cond_signal(&loader->filled);
-    if (loader->options.shuffle && order->readers == 0) pthread_cond_signal(&loader->work); // its buffer is free
+    if (loader->options.shuffle && order->readers == 0) pthread_cond_signal(&loader->work); // order's buffer is free
 }
 
 // Call it with the lock held. The lock is released while shuffling.

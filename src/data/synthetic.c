@@ -2,8 +2,8 @@
 //
 // Pixel j of sample i is (b + 16*(label%8))/2 in integers, where b is byte j%4 (little-endian) of word j/4 of the
 // stream (seed, LS_PURPOSE_SYNTHETIC, split, i). The label is ls_below(word 2^20 of the stream, classes). So classes
-// differ in brightness, and a network that learns shows it. A 3x32x32 picture takes 1.6 to 2.4 us (EPYC, gcc 12); none
-// is stored.
+// differ in brightness, and a network that learns shows it. A 3x32x32 picture takes 1.6 to 2.4 us (EPYC, gcc 12), so
+// it is not stored.
 #include "data/format.h"
 
 #include <endian.h>

@@ -12,7 +12,7 @@
 
 // The facts about a rank that decide its cores.
 typedef struct {
-    int32_t host;     // ls_comm_info.host_index
+    int32_t host;     // as ls_comm_info.host_index
     int32_t moves;    // 0: the rank is not moved
     ls_cpu_mask cpus; // the allowed cores near its GPU; empty if moves is 0
 } ls_affinity_view;

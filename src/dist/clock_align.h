@@ -2,8 +2,8 @@
 //
 // Ranks with the same CLOCK_MONOTONIC as rank 0 (same boot of the same kernel, same time namespace) need no conversion.
 // The other ranks form groups with a common clock. Rank 0 measures a rank of each group, group after group: it sends a
-// few requests, and the rank answers each one with its time. The rank reads its clock between two readings of rank 0. So
-// half of the shortest round trip bounds the error, however long each direction took.
+// few requests, and the rank answers each one with its time. The rank reads its clock between two readings of rank 0.
+// So half of the shortest round trip bounds the error, however long each direction took.
 #ifndef LS_DIST_CLOCK_ALIGN_H
 #define LS_DIST_CLOCK_ALIGN_H
 

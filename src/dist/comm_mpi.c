@@ -193,7 +193,7 @@ static _Noreturn void mpi_abort(ls_comm *comm, int exit_code) {
 // The end for ls_out_of_memory. Any thread may call it and may hold any lock, so no stream is flushed.
 static void end_without_memory(const char *text) {
     guard_end(LS_DEVICE);
-    while (!ls_life_claim_end(LS_ENDED_BY_PROGRAM)) pause(); // the watchdog has said why it ends the job
+    while (!ls_life_claim_end(LS_ENDED_BY_PROGRAM)) pause(); // the watchdog ends the job and has said why
     ls_log(LS_LOG_ERROR, "%s", text);
     ls_comm *comm = atomic_load(&running);
     if (comm && comm->watchdog)
@@ -317,7 +317,7 @@ static ls_status mpi_split(ls_comm *comm, int colour, ls_comm **out) {
     return LS_SUCCESS;
 }
 
-// Shortens the library's text: Open MPI's goes on after "Open MPI v4.1.4" with its package, MPICH's is a table.
+// Shortens the library's text: Open MPI's text goes on after "Open MPI v4.1.4", and MPICH's is a table.
 const char *ls_comm_mpi_library(void) {
     static char name[sizeof((ls_comm_info *)0)->library];
     char text[MPI_MAX_LIBRARY_VERSION_STRING];

@@ -1,5 +1,5 @@
-// comm_mpi.h - shared by the files of the mpi backend. Private to comm_mpi*.c, the only files that call MPI (3.1, with
-// thread level MULTIPLE).
+// comm_mpi.h - the declarations that the files of the mpi backend share. Private to comm_mpi*.c, the only files that
+// call MPI (3.1, with thread level MULTIPLE).
 #ifndef LS_DIST_COMM_MPI_H
 #define LS_DIST_COMM_MPI_H
 
@@ -13,7 +13,7 @@ typedef struct {
     MPI_Comm leaders;   // the lowest ranks of all hosts; MPI_COMM_NULL on the others
     MPI_Op sum_bf16;    // sum of bf16 values, which MPI gets as MPI_UINT16_T
     ls_channel *pieces; // channel for large sums by hosts; NULL: not used yet
-    int hierarchy_wins; // whether LS_HIERARCHY_AUTO sums by hosts here
+    int hierarchy_wins; // whether LS_HIERARCHY_AUTO means sums by hosts here
     int is_world;       // has all ranks of the job: its end is also MPI's
 } ls_comm_mpi;
 
@@ -28,7 +28,7 @@ LS_CHECKED ls_status ls_mpi_sum_new(MPI_Op *out);                       // makes
 
 // ---- comm_mpi_channel.c ----
 
-int ls_mpi_by_hosts(const ls_comm_mpi *mpi); // whether large sums go by hosts
+int ls_mpi_by_hosts(const ls_comm_mpi *mpi); // whether large sums are made by hosts (dist.hierarchy)
 LS_CHECKED ls_status ls_mpi_channel_new(ls_comm *comm, int slots, ls_channel **out);
 void ls_mpi_channel_free(ls_channel *channel);
 LS_CHECKED ls_status ls_mpi_channel_start(ls_channel *channel, int slot, void *data, int64_t count, ls_dtype dtype);

@@ -14,7 +14,7 @@ enum { REDUCE, ACROSS, BACK, STAGES };
 
 typedef struct {
     void *data;
-    int count, stage; // stage STAGES: done, or never started
+    int count, stage; // stage: STAGES means done, or never started
     int64_t number;   // number of sums started before this one
     MPI_Datatype type;
     MPI_Op op;

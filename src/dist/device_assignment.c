@@ -119,8 +119,8 @@ static uint64_t identity_of(const ls_device_gpu *gpu) {
 
 // The views of all ranks, and the results of ls_device_assignment_choose.
 typedef struct {
-    ls_device_assignment_view *views; // [world_size]
-    int *taken, *first;               // [world_size]
+    ls_device_assignment_view *views; // by rank
+    int *taken, *first;               // by rank
 } choice;
 
 static choice new_choice(int ranks) {

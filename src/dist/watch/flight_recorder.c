@@ -46,7 +46,7 @@ void ls_flight_recorder_bucket_ends(ls_flight_recorder *recorder, int bucket) {
         ls_flight_recorder_ends(recorder, n);
         return;
     }
-    atomic_fetch_add(&recorder->ended, 1); // more collectives are in flight than there are slots
+    atomic_fetch_add(&recorder->ended, 1); // its slot was reused: more collectives are in flight than slots
 }
 
 int ls_flight_recorder_read(ls_flight_recorder *recorder, int64_t number, ls_flight_recorder_entry *entry) {

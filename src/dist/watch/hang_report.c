@@ -105,7 +105,7 @@ static void put_rank(report *rep, int rank) {
     put(rep, "rank %d on %s (pid %d)", rank, rep->table->peer[rank].host, rep->table->peer[rank].pid);
 }
 
-// Larger tags belong to other sums of the reducer (reducer_queue.c), between the buckets of two updates.
+// Tags from 1 << 20 on belong to other sums of the reducer (reducer_queue.c), between the buckets of two updates.
 static const char *tag_text(char text[24], int tag) {
     snprintf(text, 24, tag < 1 << 20 ? "bucket %d" : "the last bucket", tag);
     return text;

@@ -1,5 +1,5 @@
-// watchdog.h - ends the job when its ranks have waited for each other for longer than the timeout, and names the rank at
-// fault. Private to dist/.
+// watchdog.h - ends the job when its ranks have waited for each other for longer than the timeout, and names the rank
+// at fault. Private to dist/.
 //
 // A watchdog thread on every rank sends the rank's state to the two monitors on every tick (heartbeat.h). It fires
 //
@@ -51,7 +51,7 @@ typedef struct ls_watchdog ls_watchdog;
 LS_CHECKED ls_status ls_watchdog_new(
     const ls_watched_ranks *ranks, ls_life *life, ls_flight_recorder *recorder, ls_watchdog **out);
 void ls_watchdog_set_timeout(ls_watchdog *watchdog, double timeout_s); // 0: no limit
-// Makes it also poll the device's collectives. NULL, NULL: stops that.
+// Makes the watchdog also poll the device's collectives. NULL, NULL: stops that.
 LS_CHECKED ls_status ls_watchdog_set_device(
     ls_watchdog *watchdog, const ls_collective_api *api, ls_collective *collective);
 void ls_watchdog_notify(ls_watchdog *watchdog); // sends this rank's state to the monitors now
