@@ -133,7 +133,7 @@ ls_resized ls_image_resized(int how, int h, int w, ls_chw size) {
     return to;
 }
 
-// Columns first means: exchange the sides of the picture, then resize rows first.
+// To resize columns first, it exchanges the sides of the picture and resizes rows first.
 ls_status ls_image_resize(const ls_picture *src, int how, ls_chw size, uint8_t *dst) {
     const ls_resized whole = ls_image_resized(how, src->full_h, src->full_w, size);
     const int columns_first = src->h > whole.h && src->h - whole.h > 2 * (src->w - whole.w);

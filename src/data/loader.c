@@ -191,8 +191,7 @@ static void *work(void *argument) {
     pthread_mutex_lock(&loader->lock);
     while (!loader->stop) {
         if (do_something(loader)) continue;
-        // `idle` is raised before the last look for work: a consumer that releases a slot after it sees that and
-        // signals.
+        // `idle` is raised before the last look for work: a consumer that later releases a slot sees that and signals.
         atomic_fetch_add(&loader->idle, 1);
         if (!do_something(loader) && !loader->stop) pthread_cond_wait(&loader->work, &loader->lock);
         atomic_fetch_sub(&loader->idle, 1);

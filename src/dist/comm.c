@@ -33,16 +33,16 @@ const char *ls_comm_library(void) {
     return "no MPI";
 }
 #else
-// Call it before MPI_Init. Settings of the user, for mpirun or in the environment, stay. They are for Open MPI; other
-// libraries ignore them.
+// Sets variables in the environment for Open MPI; other libraries ignore them. Values of the user, for mpirun or in the
+// environment, stay. Call it before MPI_Init.
 static void prepare_environment(const ls_launcher *launcher) {
     // An MPI call that waits gives its core away, because ranks, their loaders and compute threads share cores.
     setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
-    // Reduce-scatter and all-gather: half as many copies and additions as the default, which sends whole buckets to one
-    // rank and back. Measured with Open MPI 4.1.4, in place, 2 ranks, 26 MB beside 20 ms of computation: an update
+    // Reduce-scatter and all-gather need half as many copies and additions as the default, which sends whole buckets to
+    // one rank and back. Measured with Open MPI 4.1.4, in place, 2 ranks, 26 MB beside 20 ms of computation: an update
     // takes 28 ms instead of 32.
     setenv("OMPI_MCA_coll_libnbc_iallreduce_algorithm", "3", 0);
-    // Whole messages along binomial trees: the default cuts them into pieces of 16 KB and needs a call for each.
+    // Send whole messages along binomial trees: the default cuts them into pieces of 16 KB and needs a call for each.
     setenv("OMPI_MCA_coll_libnbc_ireduce_algorithm", "2", 0);
     setenv("OMPI_MCA_coll_libnbc_ibcast_algorithm", "2", 0);
     // On one host no network is needed; looking for one takes 200 ms of MPI_Init's 260 (Open MPI 4.1.4, 2 ranks). All

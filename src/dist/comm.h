@@ -51,9 +51,9 @@ LS_CHECKED ls_status ls_comm_of_host(ls_comm *comm, ls_comm **out);
 LS_CHECKED ls_status ls_comm_of_leaders(ls_comm *comm, ls_comm **out);
 const ls_comm_info *ls_comm_get_info(const ls_comm *comm);
 void ls_comm_set_timeout(ls_comm *comm, double timeout_s); // 0: no timeout
-// Sets the way of making large sums (dist.hierarchy; a value LS_HIERARCHY_* of config.h, at first auto): by hosts, first
-// inside each host and then among the lowest ranks of the hosts, or by all ranks at once. Set it on all ranks before
-// the first sum.
+// Sets the way in which large sums are made (dist.hierarchy; a value LS_HIERARCHY_* of config.h, at first auto): by
+// hosts, first inside each host and then among the lowest ranks of the hosts, or by all ranks at once. Set it on all
+// ranks before the first sum.
 void ls_comm_set_hierarchy(ls_comm *comm, int hierarchy);
 // Sets the phase that the watchdog's report shows for this rank (a string constant). It is also a sign of life.
 void ls_comm_phase(ls_comm *comm, const char *phase, int64_t update);

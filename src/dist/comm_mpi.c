@@ -190,7 +190,7 @@ static _Noreturn void mpi_abort(ls_comm *comm, int exit_code) {
     end_all_ranks(exit_code);
 }
 
-// The end for ls_out_of_memory. Any thread may call it and may hold any lock, so no stream is flushed.
+// Ends the job for ls_out_of_memory. Any thread may call it and may hold any lock, so no stream is flushed.
 static void end_without_memory(const char *text) {
     guard_end(LS_DEVICE);
     while (!ls_life_claim_end(LS_ENDED_BY_PROGRAM)) pause(); // the watchdog ends the job and has said why
@@ -385,7 +385,7 @@ static ls_status init(int *argc, char ***argv, const ls_launcher *launcher) {
     return LS_SUCCESS;
 }
 
-// *agreed: all ranks return the same status. Otherwise this rank fails alone, and the others wait for it.
+// *agreed is 1 if all ranks return the same status. Otherwise this rank fails alone, and the others wait for it.
 static ls_status shake_hands(const char *command, int *agreed) {
     int ranks;
     *agreed = 0;

@@ -112,7 +112,7 @@ static ls_status advance(ls_channel *channel, sum *s) {
         else if (channel->entered[next] == s->number)
             LS_TRY(enter(channel, s, next));
         else
-            return LS_SUCCESS; // earlier sums enter first
+            return LS_SUCCESS; // earlier sums enter this stage first
     }
     return LS_SUCCESS;
 }

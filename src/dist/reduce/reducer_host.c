@@ -398,7 +398,7 @@ static int on_device(const ls_reducer_options *o) {
 static ls_status set_up(host_reducer *r) {
     const ls_reducer_options *o = &r->base.options;
     size_t some = (size_t)o->bucket_count + 1;
-    // flight.complete lies after order, flight.start_s after ready_s
+    // flight.complete is stored after order, flight.start_s after ready_s
     r->order = ls_new(1, some * (sizeof(int) + sizeof(char)), "reducer of %d buckets", o->bucket_count);
     r->ready_s = ls_new(2 * some, sizeof *r->ready_s, "reducer of %d buckets", o->bucket_count);
     if (o->comm->info.world_size == 1) return LS_SUCCESS;
