@@ -3,7 +3,7 @@
 //
 // An open function gets a zeroed data set in which only .format, .split, facts.name and facts.classes are filled. It
 // sets facts.shape, facts.classes, facts.checksum and facts.count (limited by data.train_samples or data.test_samples).
-// It also fills one group of fields: those of a set in memory, `read`, or those of a set of files. ls_dataset_free
+// It also fills one group of fields: for a set in memory, or `read`, or for a set of files. ls_dataset_free
 // releases memory[], kept and state, also if the open function fails half-way.
 #ifndef LS_DATA_FORMAT_H
 #define LS_DATA_FORMAT_H

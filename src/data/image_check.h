@@ -29,8 +29,8 @@ typedef struct {
 // Checks a file. Its first bytes tell its kind, whatever its name ends with; only TGA, which has no mark, is known by
 // its name. LS_DATA: the path and the fault, or the kind (WebP, HEIC, TIFF...) if it cannot be read, with a remedy.
 LS_CHECKED ls_status ls_image_check(const char *path, const uint8_t *bytes, size_t count, ls_image_notes *notes);
-// Whether the name ends like that of a picture, in small or capital letters: with one of LS_IMAGE_ENDINGS, or like a
-// kind that cannot be read. Such a file counts as a picture, so that an error names it and it is not left out silently.
+// Whether the name has the ending of a picture, in small or capital letters: one of LS_IMAGE_ENDINGS, or of a kind
+// that cannot be read. Such a file counts as a picture, so that an error names it and it is not left out silently.
 int ls_image_is_named(const char *name);
 
 // The checks of kinds that have a source file of their own.

@@ -271,7 +271,7 @@ static ls_status list_images(folder *f, int is_split, double test_fraction, ls_s
     return LS_SUCCESS;
 }
 
-// If the name looks like that of a training class, the message says that it is in another form of Unicode.
+// If the name looks like a training class, the message says that it is in another form of Unicode.
 static ls_status refuse_class(const folder *f, const char *name, const char *train_root) {
     char here[NAME_BYTES], there[NAME_BYTES];
     ls_text_escape(here, sizeof here, name);

@@ -35,7 +35,7 @@ static ls_status time_size(ls_comm *comm, float *data, int64_t bytes, int repeat
     return ls_comm_allreduce(comm, result, 2, LS_F64, LS_REDUCE_MAX);
 }
 
-// All ranks see the same times, so they measure the same sizes.
+// All ranks see the same times, so they choose the same sizes and repeats.
 static ls_status measure_sizes(ls_comm *comm, float *data, double left_s, ls_allreduce_samples *samples) {
     ls_allreduce_sample sample = { .bytes = 0 };
     for (int i = 0; i < SIZES; i++) {

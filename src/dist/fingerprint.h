@@ -20,7 +20,7 @@ void ls_fingerprint_add(ls_fingerprint *fingerprint, const char *name, const cha
 // Adds a fact that may differ, at a cost that is reported: the model of the GPU, its driver.
 void ls_fingerprint_note(ls_fingerprint *fingerprint, const char *name, const char *format, ...) LS_PRINTF(3, 4);
 // Collective. Succeeds with warning "" if all facts are the same on all ranks. If only facts of ls_fingerprint_note
-// differ, succeeds with a table in `warning`: facts, values and their ranks. Otherwise LS_COMM on all ranks, with a table.
+// differ, succeeds with a table in `warning`: facts, values and their ranks. Else LS_COMM on all ranks, with a table.
 LS_CHECKED ls_status ls_fingerprint_compare(
     ls_comm *comm, const ls_fingerprint *mine, char warning[LS_STATUS_TEXT_BYTES]);
 // The same for facts that are already gathered. title: the first line of the message.
