@@ -110,7 +110,7 @@ function(lockstep_cuda_add_plugin)
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/device/cuda/*.c" "${CMAKE_SOURCE_DIR}/src/device/cuda/kernels/*.cu")
   add_library(lockstep_cuda MODULE ${sources})
   lockstep_cuda_link(lockstep_cuda)
-  target_sources(lockstep_cuda PRIVATE "${CMAKE_SOURCE_DIR}/src/system/library_search.c")
+  target_link_libraries(lockstep_cuda PRIVATE lockstep_system) # the search for NCCL
   target_include_directories(lockstep_cuda PRIVATE "${CMAKE_BINARY_DIR}/generated") # lockstep_cuda_build.h
   if(LOCKSTEP_NCCL_INCLUDE) # NCCL is not linked: it is opened at run time if several ranks need it
     target_include_directories(lockstep_cuda SYSTEM PRIVATE "${LOCKSTEP_NCCL_INCLUDE}")
