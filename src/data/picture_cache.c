@@ -184,7 +184,8 @@ static int is_former(const ls_picture_cache *cache, const char *name) {
     return strlen(name) == NAME_BYTES - 1 && strncmp(name, own, kind) == 0 && strcmp(name, own) != 0;
 }
 
-// Calls `use` for every packed file of a former list.
+// Calls `use` for each packed file of the same kind but another list of stamps: it was made before pictures were added,
+// removed or changed.
 static void for_each_former(ls_picture_cache *cache, void (*use)(ls_picture_cache *cache, const char *path)) {
     DIR *folder = opendir(cache->options.folder);
     if (!folder) return;

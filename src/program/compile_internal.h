@@ -91,7 +91,8 @@ int ls_builder_joins_loss(const ls_builder *b, int l);
 int ls_builder_find_head(ls_builder *b);
 LS_CHECKED ls_status ls_builder_emit_loss(ls_builder *b);
 
-// Emits the whole program, with the builder's blocks, into a new buffer planner, and places the buffers.
+// Emits the whole program, with recomputation by the blocks in b->block_end, into a new buffer planner, and places the
+// buffers.
 LS_CHECKED ls_status ls_builder_emit_program(ls_builder *b);
 // The same, but buffers are not placed yet. *bytes: the least memory that the program's activations can take.
 LS_CHECKED ls_status ls_builder_emit_unplaced(ls_builder *b, size_t *bytes);

@@ -434,7 +434,7 @@ static ls_status compare_set(const char *path, const cJSON *manifest, const char
             : "");
 }
 
-// The folder val/ of a data set may have been added or removed since the checkpoint was made.
+// Fails if the validation data have changed, or if the folder val/ was added or removed since the checkpoint was made.
 static ls_status compare_validation(const char *path, const cJSON *manifest, const ls_train_info *info) {
     const int before = ls_json_get(manifest, "validation_data") != NULL, now = info->val_data != NULL;
     if (before && now) return compare_set(path, manifest, "validation_data", "validation", info, info->val_data);

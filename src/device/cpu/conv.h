@@ -76,7 +76,7 @@ LS_CHECKED ls_status ls_cpu_conv_grouped_plan(ls_cpu *cpu, const ls_op_desc *des
 // conv_weights.c
 // stored: the parameter in the operator's storage type. dense: floats, with groups expanded.
 void ls_conv_expand(const ls_conv_run *run, const void *stored, float *dense);
-// Exchanges the two innermost dimensions, for oneDNN's backward data.
+// Exchanges the two innermost dimensions of the dense weights, for oneDNN's backward data.
 void ls_conv_exchange(const ls_conv_run *run, const float *dense, float *exchanged);
 // Makes the weights of the convolution that computes backward data: [src block][dst block][r][s][dst_depth][B], with
 // the taps in reverse order.

@@ -35,7 +35,7 @@ static void from_device(const copy *c, const piece *p) {
     }
 }
 
-// The same for bf16 activations.
+// Like to_device and from_device, for activations that the device stores as bf16.
 static void to_bf16(const copy *c, const piece *p) {
     for (int j = 0; j < p->count; j++) {
         const float *from = (const float *)c->from + p->first + (size_t)j;

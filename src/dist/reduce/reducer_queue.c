@@ -5,7 +5,8 @@
 #include "base/memory.h"
 #include "dist/reduce/reducer_kind.h"
 
-// Tags of sums that are not buckets, larger than any bucket's number. The watchdog's message shows tags.
+// Tags of sums that are not buckets, larger than any bucket's number. In their place the watchdog's message says "the
+// last bucket" (hang_report.c).
 enum { TAG_FLAG = 1 << 20, TAG_SUM_NOW };
 
 typedef struct {

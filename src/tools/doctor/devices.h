@@ -25,8 +25,8 @@ typedef struct {
 void ls_devices_look(ls_devices *devices);
 // Finds the device that device.type = auto takes: really opens it, as a run of one rank would, and closes it.
 void ls_devices_try(ls_devices *devices);
-// The same with a device that is open already; NULL: no device can be opened. why: the reason of ls_device_open, or
-// NULL.
+// Sets chosen, info and why as ls_devices_try does, but from a device that is open already; NULL: no device can be
+// opened. why: the reason of ls_device_open, or NULL.
 void ls_devices_take(ls_devices *devices, const ls_device *device, const char *why);
 void ls_devices_print(const ls_devices *devices, FILE *file);
 void ls_devices_json(const ls_devices *devices, cJSON *tree);
