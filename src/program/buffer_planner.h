@@ -25,7 +25,7 @@ size_t ls_buffer_planner_peak(const ls_buffer_planner *arena);
 // Places all slots: the largest first, each in the lowest gap that is free during its lifetime. No slot can be booked
 // or extended afterwards.
 void ls_buffer_planner_fix(ls_buffer_planner *arena);
-// Returns the size of the slab, a multiple of LS_BUFFER_PLANNER_ALIGN. After fix.
+// Returns the size of the slab, a multiple of LS_BUFFER_PLANNER_ALIGN. Call it after ls_buffer_planner_fix.
 size_t ls_buffer_planner_bytes(const ls_buffer_planner *arena);
 // Returns the sum of all slots: the size of a slab in which no two slots share bytes.
 size_t ls_buffer_planner_unshared_bytes(const ls_buffer_planner *arena);

@@ -36,7 +36,7 @@ ls_status ls_builder_activation(ls_builder *b, const char *name, ls_nchw shape, 
     return ls_builder_slot(b, name, b->device->api->activation_bytes(b->device, shape, b->store->storage), out);
 }
 
-// Recomputation reuses the plan of the first time. A layer's operators are emitted in the same order both times.
+// For recomputation: returns the operator's plan of the forward pass. Both passes emit operators in the same order.
 static ls_plan *plan_of_first_time(ls_builder *b, const ls_op_desc *desc) {
     const ls_instruction *first = b->program->instructions;
     while (first[b->again_at].plan->desc.op != desc->op || first[b->again_at].plan->desc.layer != desc->layer)

@@ -78,8 +78,8 @@ void ls_builder_completes(ls_builder *b, const ls_node *node);
 void ls_builder_reduces(ls_builder *b, int arg, size_t count);
 
 ls_ref ls_ref_input(ls_program_input input);
-// Returns an absent reference if the layer has no such parameter, or if a gradient is asked for and the parameter gets
-// none.
+// Returns the reference to a copy (working, master, gradient...) of a layer's parameter. It is absent if the layer has
+// no parameter of this role, or if a gradient is asked for and the parameter gets no gradient.
 ls_ref ls_builder_param(const ls_builder *b, const ls_node *node, ls_param_role role, ls_param_copy copy);
 // Whether the node's operator writes its output over its input.
 int ls_node_in_place(const ls_builder *b, const ls_node *node);
@@ -94,7 +94,7 @@ LS_CHECKED ls_status ls_builder_emit_loss(ls_builder *b);
 // Emits the whole program, with recomputation by the blocks in b->block_end, into a new buffer planner, and places the
 // buffers.
 LS_CHECKED ls_status ls_builder_emit_program(ls_builder *b);
-// The same, but buffers are not placed yet. *bytes: the least memory that the program's activations can take.
+// Like ls_builder_emit_program, but places no buffers. *bytes: the least memory that the activations can take.
 LS_CHECKED ls_status ls_builder_emit_unplaced(ls_builder *b, size_t *bytes);
 // Places the buffers and sets the program's activation_bytes.
 void ls_builder_place(ls_builder *b);

@@ -19,7 +19,7 @@ typedef struct {
 } ls_graph_capture_key;
 
 LS_CHECKED ls_status ls_graph_capture_new(ls_queue *queue, const ls_device_api *api, int on, ls_graph_capture **out);
-// Call it before the slabs that captured work uses are freed. NULL is allowed.
+// Frees the captured graphs. Call it before the slabs that they use are freed. NULL is allowed.
 void ls_graph_capture_free(ls_graph_capture *capture);
 LS_CHECKED ls_status ls_graph_capture_run(
     ls_graph_capture *capture, ls_graph_capture_key key, void (*enqueue)(void *context), void *context);

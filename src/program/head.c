@@ -35,8 +35,8 @@ static int pools_whole_map(const ls_builder *b, const ls_node *node) {
            layer->attr.maxpool2d.padding.h == 0 && layer->attr.maxpool2d.padding.w == 0;
 }
 
-// The layers must be the last nodes of the network. Recomputation (recompute.c) then never computes them a second time:
-// they lie in the last block, or the pooling ends the block before it and its output is kept.
+// The head must be the last nodes of the network. Recomputation (recompute.c) then never computes it a second time: it
+// lies in the last block, or the pooling ends the block before it and its output is kept.
 int ls_builder_find_head(ls_builder *b) {
     const int logits = b->value_of[last_layer(b)];
     if (!b->options->training || !(b->device->api->fusions & LS_FUSES_HEAD)) return 0;

@@ -81,7 +81,7 @@ static ls_status conv_linear_forward(ls_builder *b, ls_node *node, const ls_op_d
     return ls_builder_emit(b, desc, refs, LS_CONV_FORWARD_ARGS);
 }
 
-// Emits nothing if weight and bias are both frozen.
+// Emits the operator that computes the gradients of weight and bias, unless both are frozen.
 static ls_status weight_gradient(ls_builder *b, ls_node *node, const ls_op_desc *desc, ls_ref grad) {
     ls_ref refs[LS_CONV_BACKWARD_WEIGHT_ARGS] = {
         [LS_CONV_BACKWARD_WEIGHT_SRC] = input_ref(b, node),
@@ -98,7 +98,7 @@ static ls_status weight_gradient(ls_builder *b, ls_node *node, const ls_op_desc 
     return LS_SUCCESS;
 }
 
-// The weight gradient comes first, so that its bucket can be reduced while the data gradient is computed.
+// Emits the weight gradient first, so that its bucket can be reduced while the data gradient is computed.
 static ls_status conv_linear_backward(ls_builder *b, ls_node *node, const ls_op_desc *weight, const ls_op_desc *data) {
     ls_ref grad;
     LS_TRY(ls_builder_grad(b, node, &grad));
@@ -299,7 +299,7 @@ static ls_status norm_backward(ls_builder *b, ls_node *node) {
 
 // --- pooling -------------------------------------------------------------------------------------
 
-// maxpool2d and avgpool2d have the same attributes.
+// Describes a pooling operator. Reads maxpool2d's attributes for avgpool2d too: they are the same.
 static ls_op_desc pool_desc(const ls_builder *b, const ls_node *node, ls_op op) {
     const ls_layer *layer = node->layer;
     ls_nchw src = input_shape(b, node);
@@ -359,8 +359,8 @@ static ls_op_desc elementwise_desc(const ls_builder *b, const ls_node *node, ls_
         .attr.elementwise = { .shape = input_shape(b, node), .storage = b->store->storage } };
 }
 
-// A relu works in place after a convolution or linear layer that nothing else reads, because their backward passes do
-// not read their output. Other activations also work in place there, but not in training: their own backward pass reads
+// Whether an activation works in place: after a convolution or linear layer that nothing else reads, because its
+// backward pass does not read its output. In training only relu, because the other activations' backward passes read
 // their input.
 int ls_node_in_place(const ls_builder *b, const ls_node *node) {
     int input = node->layer->inputs[0];
@@ -380,8 +380,7 @@ static ls_status output_in_place_or_new(ls_builder *b, const ls_node *node) {
     return LS_SUCCESS;
 }
 
-// The arguments of an activation's forward operator are src and dst; those of its backward operator are src (or dst),
-// grad_dst and grad_src.
+// Emits an activation's forward operator, whose arguments are src and dst.
 static ls_status activation_forward(ls_builder *b, ls_node *node, ls_op op) {
     ls_op_desc desc = elementwise_desc(b, node, op);
     LS_TRY(output_in_place_or_new(b, node));

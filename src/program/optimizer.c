@@ -176,7 +176,7 @@ static void print_rule(const ls_optimizer *o, const ls_param_rule *rule, FILE *f
     if (rule->rate && isfinite(rate->frozen_after)) fprintf(file, " 0 from epoch %g", rate->frozen_after);
 }
 
-// Parameters with equal rules are printed as one group, even if they are not neighbours in the store.
+// Prints parameters with equal rules as one group, even if they are not neighbours in the store.
 void ls_optimizer_print(const ls_optimizer *o, FILE *file) {
     const ls_graph *graph = o->store->graph;
     const ls_param_rules *rules = o->store->options.rules;

@@ -33,11 +33,11 @@ int ls_optimizer_by_tensor(int kind);
 int ls_optimizer_kept(int kind);
 // Returns the name of a kept tensor (config/optimizers.def), such as "momentum".
 const char *ls_optimizer_kept_name(int kind, int index);
-// The store must have rules. state: buffer of one ls_train_state.
+// Plans the optimizer steps over the store, which must have rules. state: buffer of one ls_train_state.
 LS_CHECKED ls_status ls_optimizer_new(
     const ls_config *cfg, const ls_param_store *store, ls_buffer state, ls_optimizer **out);
 void ls_optimizer_free(ls_optimizer *optimizer); // NULL is allowed
-// workspace: at least workspace_bytes. Enqueues all steps.
+// Enqueues all steps. workspace: at least workspace_bytes.
 void ls_optimizer_run(const ls_optimizer *optimizer, ls_buffer workspace, ls_queue *queue);
 // Prints the parameter groups: the constants of each group, its number of tensors and of elements.
 void ls_optimizer_print(const ls_optimizer *optimizer, FILE *file);

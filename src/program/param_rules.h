@@ -41,9 +41,9 @@ typedef struct {
     int kept;    // most tensors that an optimizer in use keeps for one parameter
 } ls_param_rules;
 
-// Decay applies only to weights of convolutions and linear layers, unless optimizer.decay_biases_and_norms is set.
-// LS_USAGE: a group's pattern matches no parameter; a pattern of train.stored_statistics matches no batchnorm2d layer;
-// there are more than LS_RATES_MAX rates; nothing is trained.
+// Makes the rules of a network's parameters. Decay applies only to weights of convolutions and linear layers, unless
+// optimizer.decay_biases_and_norms is set. LS_USAGE: a group's pattern matches no parameter; one of
+// train.stored_statistics matches no batchnorm2d; there are more than LS_RATES_MAX rates; nothing is trained.
 LS_CHECKED ls_status ls_param_rules_new(const ls_config *cfg, const ls_graph *graph, ls_param_rules **out);
 // Whether updates change the parameter: it is trained, or a statistic that moves. Only these have an average.
 int ls_param_rules_changes(const ls_param_rules *rules, const ls_graph *graph, int param);

@@ -58,7 +58,7 @@ ls_buffer ls_param_store_weight(const ls_param_store *a, int param); // the fp32
 ls_buffer ls_param_store_working(const ls_param_store *a, int param);
 // Returns the fp32 gradient, or for a statistic the sum of this update.
 ls_buffer ls_param_store_grad(const ls_param_store *a, int param);
-// Adds `rounded` to the gradients and clears it. Does nothing if there is no such slab.
+// Adds the slab `rounded` (gradients in 16 bits) to the fp32 gradients and clears it. Does nothing without this slab.
 void ls_param_store_widen(const ls_param_store *store, ls_queue *queue);
 int ls_param_store_trains(const ls_param_store *a, int param);
 int ls_param_store_changes(const ls_param_store *a, int param); // whether it is trained, or a statistic that moves

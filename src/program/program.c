@@ -65,7 +65,7 @@ static void end_ranges(const ls_device_api *api) {
     api->range_end();
 }
 
-// Sums come first, because the next instruction needs them. Gradients are not needed before the update.
+// Calls an instruction's hooks. Sums come first: the next instruction needs them, gradients only the update.
 static void call_hooks(const ls_instruction *instruction, const ls_buffer *args, const ls_program_hooks *hooks) {
     if (instruction->reduce_count && hooks->reduce)
         hooks->reduce(hooks->context, args[instruction->reduce_arg], instruction->reduce_count);

@@ -91,8 +91,8 @@ void ls_program_run(
 void ls_program_join(const ls_program *program, ls_queue *queue, const ls_program_hooks *hooks);
 // Sets args to the arguments of one instruction in a run with these inputs.
 void ls_instruction_args(const ls_instruction *instruction, const ls_program_inputs *inputs, ls_buffer *args);
-// Returns the size of all arguments: the least that the instruction reads or writes. Of LS_INPUT_PIXELS only the
-// batch's pixels count.
+// Returns the bytes of all arguments together: the least that the instruction reads or writes. Of LS_INPUT_PIXELS only
+// the batch's pixels count.
 size_t ls_instruction_bytes(const ls_instruction *instruction, const ls_buffer *args);
 // Writes the logits of the last run into logits, float (N, classes). The queue must have finished.
 void ls_program_export_logits(const ls_program *program, float *logits);

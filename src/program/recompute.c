@@ -91,8 +91,8 @@ static void undo(ls_builder *b, merge last) {
 
 enum { HOPELESS = 2 };
 
-// Of two stages with equal memory the one with more blocks is chosen. But if no stage needs less memory than one block,
-// one block is chosen.
+// Keeps the stage that needs the least memory; of two stages with equal memory the one with more blocks. If no stage
+// needs less memory than one block, one block is chosen.
 ls_status ls_builder_choose_blocks(ls_builder *b) {
     int *last_reader = ls_new(b->value_count, sizeof *last_reader, "blocks of train.recompute");
     int *best = ls_new(b->node_count, sizeof *best, "blocks of train.recompute"), best_count = 1;

@@ -44,23 +44,23 @@ int ls_session_threads(const ls_config *cfg, int ranks_of_host);
 ls_device_options ls_session_device_options(const ls_config *cfg, int threads);
 // Opens the device that the options device.* name, for a process with one rank. why_not_gpu: see ls_device_open.
 LS_CHECKED ls_status ls_session_open_device(ls_session *session, const ls_config *cfg, const char **why_not_gpu);
-// LS_USAGE: the device cannot compute in that storage type.
+// Makes the session's queue. LS_USAGE: the device cannot compute in this storage type.
 LS_CHECKED ls_status ls_session_start(ls_session *session, ls_dtype storage);
-// graph is borrowed.
+// Decides the place of each tensor in the parameter store. graph is borrowed.
 LS_CHECKED ls_status ls_session_place(
     ls_session *session, const ls_graph *graph, const ls_param_store_options *options);
-// Frees the programs of an earlier compile. Sets the weights, gradients and optimizer of `memory`, and for a device
-// with its own memory the activations.
+// Frees the programs of an earlier compile. Sets the weights, gradients and optimizer of `memory` without making plans,
+// and for a device with its own memory the activations.
 LS_CHECKED ls_status ls_session_measure(ls_session *session);
 LS_CHECKED ls_status ls_session_compile(ls_session *session);
 LS_CHECKED ls_status ls_session_allocate(ls_session *session);
-// LS_DEVICE: the session does not fit into the device's memory; the message has the table of memory.
+// Measures, compiles and allocates. LS_DEVICE, with a table of the memory: the session does not fit into the device.
 LS_CHECKED ls_status ls_session_build(ls_session *session);
 void ls_session_close(ls_session *session); // a session of {0} is allowed; the session becomes {0}
 // Waits for work that a failed run may have left on the queue. Call it before freeing buffers that such work reads.
 void ls_session_drain(ls_session *session);
 
-// values[p]: the canonical values of the graph's parameter p.
+// Sets all weights and statistics; values[p]: the canonical values of the graph's parameter p.
 void ls_session_set_weights(ls_session *session, const float *const *values);
 // Enqueues a cast of the master weights to the weights that operators read. Call it after anything but the optimizer
 // has changed the master weights.

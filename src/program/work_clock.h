@@ -28,17 +28,17 @@ typedef struct ls_work_clock {
 
 void ls_work_clock_begin(ls_work_clock *clock, const ls_device *device);
 
-// Call these around a micro-batch. begin returns the clock for ls_program_hooks, or NULL if this micro-batch is neither
+// Begin and end a micro-batch. begin returns the clock for ls_program_hooks, or NULL if this micro-batch is neither
 // timed nor traced. Pass its result to end.
 ls_work_clock *ls_work_clock_begin_micro(ls_work_clock *clock);
 void ls_work_clock_end_micro(ls_work_clock *clock, int instructions);
 
-// Call these around instruction `number` of a micro-batch. bytes: the least that the instruction moves.
+// Begin and end instruction `number` of a micro-batch. bytes: the least that the instruction moves.
 void ls_work_clock_begin_instruction(
     ls_work_clock *clock, const ls_plan *plan, int number, size_t bytes, ls_queue *queue);
 void ls_work_clock_end_instruction(ls_work_clock *clock, const ls_plan *plan, ls_queue *queue);
 
-// Call these around work outside a program's instructions. name: a string constant.
+// Begin and end work outside a program's instructions. name: a string constant.
 void ls_work_clock_begin_part(ls_work_clock *clock, const char *name, ls_queue *queue);
 void ls_work_clock_end_part(ls_work_clock *clock, ls_op_kind kind, ls_queue *queue);
 
