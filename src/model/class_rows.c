@@ -40,8 +40,8 @@ static passing passing_of(const ls_graph *graph, int layer) {
     return passings[l->kind];
 }
 
-// Finds the layers whose channels are the classes, from the last layer backwards, and sets follows[l] = 1. Returns 0 if
-// one of them cannot reorder its channels.
+// Sets follows[l] = 1 for each layer l whose channels are the classes, from the last layer backwards. Returns 0 if one
+// of these layers cannot reorder its channels.
 static int find_layers(const ls_graph *graph, unsigned char *follows) {
     follows[graph->layer_count - 1] = 1;
     for (int l = graph->layer_count - 1; l >= 0; l--) {

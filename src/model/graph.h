@@ -135,7 +135,8 @@ typedef struct {
     void *context;
 } ls_graph_data;
 
-// Errors are LS_USAGE with file:line, layer, shapes and the nearest valid name; also for a missing file.
+// Reads a network file. Errors are LS_USAGE with file:line, layer, shapes and the nearest valid name; also for a
+// missing file.
 LS_CHECKED ls_status ls_graph_read(const char *path, ls_graph **out); // a file that has only numbers
 LS_CHECKED ls_status ls_graph_read_for(const char *path, const ls_graph_data *data, ls_graph **out);
 // Reads a network from a text. path: the origin of the text, for messages.

@@ -31,7 +31,8 @@ static void sine_and_cosine(double turn, double *sine, double *cosine) {
 
 // --- values -------------------------------------------------------------------------------------------------------
 
-// 2u - 1 is exact (u has 24 bits), so an element is rounded only once, and other implementations get the same bits.
+// Maps a random word to a number from -bound to bound. 2u - 1 is exact (u has 24 bits), so the number is rounded only
+// once, and other implementations get the same bits.
 static float uniform(uint32_t word, float bound) {
     return (2.0f * ls_philox_core_unit(word) - 1.0f) * bound;
 }
@@ -56,7 +57,8 @@ static void fill_random(const ls_param *param, int index, uint64_t seed, int64_t
     }
 }
 
-// Divides by the deviation as torch.Tensor.std computes it: with divisor count - 1.
+// Divides the values by their standard deviation, computed like torch.Tensor.std with divisor count - 1. Values without
+// deviation stay.
 static void divide_by_deviation(int64_t count, float *values) {
     double sum = 0, squares = 0;
     for (int64_t i = 0; i < count; i++) sum += (double)values[i];
@@ -66,7 +68,8 @@ static void divide_by_deviation(int64_t count, float *values) {
     for (int64_t i = 0; i < count && deviation > 0; i++) values[i] = (float)((double)values[i] / deviation);
 }
 
-// Within each group, filter i becomes 1 at the centre of channel i and 0 elsewhere.
+// Overwrites the first filters of each group with an identity: filter i becomes 1 at the centre of channel i and 0
+// elsewhere. Filters without such a channel stay.
 static void put_identity(const ls_param_shape *shape, float *values) {
     const int filters = shape->dim[0] / shape->groups, channels = shape->dim[1];
     const int64_t plane = (int64_t)shape->dim[2] * shape->dim[3], filter = plane * channels;

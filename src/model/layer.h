@@ -82,16 +82,16 @@ typedef struct {
 void ls_graph_add_param(ls_graph *graph, int layer, ls_param_spec spec);
 
 const char *ls_init_word(ls_init_kind kind); // the word in initialisations.def
-// Refuses bias_init if the layer has no bias.
+// Fails if the file sets bias_init for a layer without a bias.
 LS_CHECKED ls_status ls_layer_check_bias(const ls_graph *graph, const ls_layer *layer, int bias, ls_init bias_init);
 
 // Writes "3" or "3x5" into dst; returns dst.
 enum { LS_PAIR_BYTES = 24 };
 const char *ls_pair_text(ls_pair pair, char dst[LS_PAIR_BYTES]);
 
-// *out = positions of a window that slides over the layer's input, with padding on both sides: in each direction
-// floor((size + 2*padding - extent)/stride) + 1, where extent = dilation*(kernel-1) + 1. Refuses a window that is
-// larger than the padded input.
+// Computes the size of the output (*out) of a window that slides over the layer's input, with padding on both sides: in
+// each direction floor((size + 2*padding - extent)/stride) + 1, where extent = dilation*(kernel-1) + 1. Refuses a
+// window that is larger than the padded input.
 typedef struct {
     ls_pair kernel, stride, padding;
     int dilation;
@@ -103,7 +103,7 @@ LS_CHECKED ls_status ls_layer_slide(
 // layers whose output is not used, and a network whose output is not a vector of logits.
 LS_CHECKED ls_status ls_graph_infer(ls_graph *graph);
 
-// Shared by the pooling layers.
+// The keys kernel, stride and padding of the layers that pool a sliding window.
 extern const ls_layer_key ls_pool_keys[3];
 ls_status ls_pool_infer(const ls_graph *graph, ls_layer *layer);        // for a sliding window
 ls_status ls_global_pool_infer(const ls_graph *graph, ls_layer *layer); // for a window that covers the whole map

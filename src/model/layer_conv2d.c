@@ -25,7 +25,7 @@ static const ls_layer_key keys[] = {
 enum { WHITEN_SAMPLES = 5000 };
 static const double whiten_eps = 5e-4;
 
-// Checks weight_init = whiten and sets the values that the file leaves out.
+// Refuses impossible uses of weight_init = whiten, and sets the numbers of whitening that the file leaves out.
 static ls_status check_whitening(const ls_graph *graph, ls_layer *layer) {
     ls_layer_conv2d *a = &layer->attr.conv2d;
     if (a->weight_init.kind != LS_INIT_WHITEN) {

@@ -71,7 +71,8 @@ static ls_status find_data(reader *r, const ls_ini_entry *entry) {
     return LS_SUCCESS;
 }
 
-// Replaces the word by the number, in the entry and in the network's text. Entries must come in the order of the file.
+// Replaces the word `data` or `classes` by `number`, in the entry and in the network's text. Entries must come in the
+// order of the file.
 static void replace(reader *r, ls_ini_entry *entry, const char *number) {
     const ptrdiff_t was = (ptrdiff_t)strlen(entry->value), is = (ptrdiff_t)strlen(number);
     char *at = r->graph->text + (entry->value - r->ini->text) + r->grown;

@@ -5,8 +5,8 @@
 #include "base/memory.h"
 #include "model/layer.h"
 
-// One layer has less than 2^53 parameters, so the sum cannot overflow before this limit refuses it. The bytes of all
-// parameters fit into 64 bits.
+// The most parameters of a network. One layer has less than 2^53, so their sum cannot overflow before it is found too
+// large. The bytes of all parameters fit into 64 bits.
 static const int64_t PARAMETERS_MAX = INT64_C(1) << 40;
 
 const char *ls_pair_text(ls_pair pair, char dst[LS_PAIR_BYTES]) {
@@ -54,7 +54,8 @@ static ls_status check_domain(const ls_graph *graph, const ls_layer *layer, ls_l
     return LS_SUCCESS;
 }
 
-// *parameters: number of parameters of this and all earlier layers.
+// Sets one layer's shapes, parameters and needs_input_grad. Adds the number of its parameters to *parameters, the sum
+// over all earlier layers. Refuses a layer that makes this sum or a sample's output too large.
 static ls_status infer_layer(ls_graph *graph, int index, int64_t *parameters) {
     ls_layer *layer = &graph->layers[index];
     const ls_layer_type *type = ls_layer_type_of(layer->kind);

@@ -39,7 +39,7 @@ static const uint8_t *value_of_patch(const ls_whiten *w, const uint8_t *pixels, 
     return pixels + ((size_t)c * (size_t)w->picture.h + (size_t)r) * (size_t)w->picture.w + s;
 }
 
-// A row of a picture has at most 65,535 pixels, so its sum of products is below 2^32.
+// Returns the sum of a[i] * b[i] over part of a picture's row: at most 65,535 pixels, so the sum is below 2^32.
 static uint32_t sum_of_products(const uint8_t *a, const uint8_t *b, int count) {
     uint32_t sum = 0;
     for (int i = 0; i < count; i++) sum += (uint32_t)a[i] * b[i];
@@ -70,7 +70,8 @@ void ls_whiten_add(ls_whiten *w, const uint8_t *pixels) {
     w->patches += (int64_t)rows * columns;
 }
 
-// Computes A (whiten.h) for normalised values a * pixel + b, where a and b depend on the value's channel.
+// Computes the matrix A of whiten.h from the sums over pixels. A belongs to normalised values a * pixel + b, where a
+// and b depend on the value's channel.
 static void normalised_products(const ls_whiten *w, const float *mean, const float *std, double *matrix) {
     const int plane = w->weight.dim[2] * w->weight.dim[3], n = w->n;
     const double patches = (double)w->patches;
