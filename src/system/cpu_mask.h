@@ -22,13 +22,13 @@ int ls_cpu_mask_first(const ls_cpu_mask *mask); // -1: empty
 int ls_cpu_mask_equal(const ls_cpu_mask *a, const ls_cpu_mask *b);
 ls_cpu_mask ls_cpu_mask_both(const ls_cpu_mask *a, const ls_cpu_mask *b); // processors that are in both
 
-// Reads a list as the kernel writes it: "0-3,8". Text after the list is ignored.
+// Returns the set of processors in a list as the kernel writes it: "0-3,8". Text after the list is ignored.
 ls_cpu_mask ls_cpu_mask_parse(const char *text);
-// Writes the mask as such a list; a list that does not fit ends with "...". Returns text.
+// Writes the mask as a list like "0-3,8"; a list that does not fit ends with "...". Returns text.
 char *ls_cpu_mask_text(const ls_cpu_mask *mask, char *text, size_t bytes);
 
-// These get and set the processors on which the calling thread, and each thread that it starts later, may run. They
-// return 0 if the system refuses.
+// Get and set the processors on which the calling thread, and each thread that it starts later, may run. Both return 0
+// if the system refuses.
 int ls_cpu_mask_of_thread(ls_cpu_mask *mask);
 int ls_cpu_mask_bind(const ls_cpu_mask *mask);
 

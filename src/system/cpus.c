@@ -47,7 +47,7 @@ static int cgroup_path(const char *root, const char *controller, char *path, siz
     return 0;
 }
 
-// The limits at one level, in processors and in bytes; 0: no limit.
+// Returns the limit of processor time that one cgroup sets, in processors; 0: no limit.
 static double quota_at(const char *folder, int version) {
     char file[PATH_BYTES + 32], text[128];
     double quota = 0, period = 0;
@@ -64,7 +64,8 @@ static double quota_at(const char *folder, int version) {
     return quota > 0 && period > 0 ? quota / period : 0;
 }
 
-// Without a limit, version 2 has "max", which gives 0, and version 1 a number near 2^63.
+// Returns the memory limit that one cgroup sets, in bytes. Without a limit, version 2 has "max", which gives 0, and
+// version 1 a number near 2^63.
 static double memory_at(const char *folder, int version) {
     char file[PATH_BYTES + 32], text[128];
     snprintf(file, sizeof file, "%s/%s", folder, version == 2 ? "memory.max" : "memory.limit_in_bytes");

@@ -24,7 +24,8 @@ void ls_cpus_detect(ls_cpus *cpus);
 // So ranks bound to different cores use their own cores, and ranks that share a mask divide it.
 int ls_cpus_threads_per_rank(const ls_cpus *cpus, int ranks_here);
 
-// These functions read files of the system, whose paths begin with `root` ("" outside tests).
+// Return the limits that cgroups set for this process: processors and bytes. They read files of the system, whose paths
+// begin with `root` ("" outside tests).
 double ls_cpus_quota(const char *root);
 double ls_cpus_memory_limit(const char *root); // bytes; 0: no limit
 // Returns how many processes of this process's cgroup the kernel has killed for lack of memory so far; -1: unknown.

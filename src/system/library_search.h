@@ -15,8 +15,8 @@ typedef struct {
     char error[LS_LIBRARY_PATH_BYTES]; // the loader's message if a file was found but did not open
 } ls_library_file;
 
-// Returns 1 if the library opened. folders: search only these, separated by ':'; NULL: search everywhere. of_driver:
-// the library comes with the driver.
+// Finds and opens the library `soname`. Returns 1 if it opened. folders: search only these, separated by ':'; NULL:
+// search everywhere. of_driver: the library comes with the driver.
 int ls_library_search_open(const char *folders, const char *soname, int of_driver, ls_library_file *out);
 // Writes half a sentence for a message about a missing library: how to get "it" without root by scripts/fetch-cuda.sh,
 // and how the program then finds it. Returns text.

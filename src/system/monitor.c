@@ -92,7 +92,8 @@ static ls_gpu_sample take_sample(const nvml_api *nvml, nvml_device device) {
     return s;
 }
 
-// Uses the card's energy counter if the first sample had one, else integrates the power.
+// Sets the sample's energy since the first sample: from the card's counter if the first sample had one, else by
+// integrating the power.
 static void add_energy(ls_gpu_monitor *m, ls_gpu_sample *s) {
     const double now = ls_clock_seconds(), since = now - m->sampled_s;
     const int first = m->last.samples == 0;

@@ -36,12 +36,13 @@ typedef struct ls_gpu_monitor ls_gpu_monitor;
 // Starts watching the GPU with this UUID or PCI address. Returns NULL if NVML is not available. An unknown GPU is only
 // noticed later: no samples arrive.
 ls_gpu_monitor *ls_gpu_monitor_start(const char *uuid, const char *pci);
-// last: the newest sample. all: a summary since the start: mean utilisation and clock, total energy, maximum of the
-// other values, and every reason seen. Either may be NULL.
+// Returns without waiting. last: the newest sample. all: a summary since the start: mean utilisation and clock, total
+// energy, maximum of the other values, and every reason seen. Either may be NULL.
 void ls_gpu_monitor_read(ls_gpu_monitor *monitor, ls_gpu_sample *last, ls_gpu_sample *all);
 void ls_gpu_monitor_stop(ls_gpu_monitor *monitor); // NULL is allowed
 
-// Writes for example "power cap, heat" to text (at least 96 bytes); "" for no reason. Returns text.
+// Writes the reasons in words to text (at least 96 bytes), for example "power cap, heat"; "" for no reason. Returns
+// text.
 char *ls_gpu_slowed_text(uint64_t slowed, char *text);
 
 #endif

@@ -72,7 +72,7 @@ typedef struct {
 
 enum { CAPABILITY_MIN = 80, ERROR_STUB = 34, ERROR_NO_DEVICE = 100, ATTRIBUTE_MAJOR = 75, ATTRIBUTE_MINOR = 76 };
 
-// Other errors of cuInit that a user can fix (source: cuda.h, enum cudaError_enum).
+// Advice for errors of cuInit that a user can fix (source: cuda.h, enum cudaError_enum).
 static const struct {
     int error;
     const char *fix;
@@ -178,7 +178,8 @@ static void look_at_cards(const driver_api *api, ls_gpu_machine *machine) {
         CAPABILITY_MIN / 10, CAPABILITY_MIN % 10);
 }
 
-// The driver must support the runtime's major version. Within a major version, every driver supports every runtime.
+// Notes a problem if the driver is older than the major version of the CUDA runtime. Within a major version, every
+// driver supports every runtime.
 static void check_driver_age(int runtime_cuda, ls_gpu_machine *machine) {
     char needed[64];
     if (machine->driver_runs <= 0 || machine->driver_runs >= runtime_cuda / 1000 * 1000 || machine->driver_problem[0])
@@ -335,7 +336,8 @@ static void full_version(const char *path, char version[32]) {
     free(real);
 }
 
-// Detects an update that replaced some of cuDNN's files but not all.
+// Notes a problem and returns 1 if a part of cuDNN has another version than cuDNN itself: an update replaced only some
+// of its files.
 static int is_of_two_versions(const char *part, ls_gpu_library *out) {
     char version[32], other[32];
     full_version(out->path, version);
@@ -375,7 +377,8 @@ static int open_cudnn_parts(ls_gpu_library *out) {
     return 1;
 }
 
-// cuDNN's file name does not say for which CUDA version it was made.
+// Notes a problem if cuDNN was made for another major version of CUDA. Its file name does not say for which, so cuDNN
+// is asked.
 static void check_cudnn_cuda(void *handle, ls_gpu_library *out) {
     size_t (*made_for)(void);
     const int major = LS_CUDA_BUILD_RUNTIME / 1000;

@@ -16,7 +16,8 @@ typedef enum {
 
 extern const ls_gpu_vendor ls_gpu_nvidia;
 
-// For tests: searches only these folders, separated by ':'. whole: do not stop at the first problem.
+// For tests: describes driver, cards and libraries, but searches only these folders, separated by ':'. whole: do not
+// stop at the first problem.
 void ls_nvidia_look_in(const char *folders, int whole, ls_gpu_machine *machine);
 // Returns the first problem that prevents use of the CUDA device, or NULL.
 const char *ls_nvidia_problem(const ls_gpu_machine *machine);
