@@ -10,13 +10,15 @@
 #include <stddef.h>
 #include "base/status.h"
 
-// Opens an existing file. access: O_RDONLY or O_RDWR. Returns -1 if the file does not exist or does not count.
+// Opens an existing file. access: O_RDONLY or O_RDWR. Returns -1 if the file does not exist or is not to be trusted:
+// not a regular file, or possibly planted by another user.
 int ls_cache_file_open(const char *path, int access);
-// Opens a file for reading and writing, and creates it if it is missing. A link, a pipe or anything else that does not
-// count is removed first, but never a regular file of another user. Returns -1 with errno if this is not possible.
+// Opens a file for reading and writing, and creates it if it is missing. A link, a pipe or another file that is not to
+// be trusted is removed first, but never a regular file of another user. Returns -1 with errno if this is not possible.
 int ls_cache_file_create(const char *path);
 
-// Reads a whole file and adds a 0 byte; free *text. LS_STORAGE if it does not count or is over LS_READ_BYTES_MAX.
+// Reads a whole file and adds a 0 byte; free *text. LS_STORAGE if ls_cache_file_open would refuse the file, or if it is
+// over LS_READ_BYTES_MAX.
 LS_CHECKED ls_status ls_cache_file_read(const char *path, char **text, size_t *bytes);
 
 #endif

@@ -21,8 +21,9 @@ double ls_clock_unix_seconds(void) {
     return read_clock(CLOCK_REALTIME);
 }
 
-// Reads field 22 of /proc/self/stat: clock ticks since boot (man 5 proc). The program's name in field 2 may contain
-// spaces and ')', so the search starts at the last ')'.
+// Returns the seconds from boot to the start of this process; not positive if unknown. Reads field 22 of
+// /proc/self/stat: clock ticks since boot (man 5 proc). The program's name in field 2 may contain spaces and ')', so
+// the search starts at the last ')'.
 static double process_start_since_boot(void) {
     char text[1024];
     int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);

@@ -17,7 +17,8 @@ typedef struct {
     size_t bytes;
 } ls_input;
 
-// LS_STORAGE if the file is missing, not readable, or is a folder, pipe or device. Symbolic links are followed.
+// Opens a regular file for reading; follows symbolic links. LS_STORAGE if the file is missing, not readable, or is a
+// folder, pipe or device.
 LS_CHECKED ls_status ls_input_open(const char *path, ls_input *input);
 // Reads exactly `bytes` bytes from `offset`. LS_STORAGE if the file ends earlier or the system reports an error.
 LS_CHECKED ls_status ls_input_read(const ls_input *input, size_t offset, void *dst, size_t bytes);
@@ -40,8 +41,8 @@ LS_CHECKED ls_status ls_read_beginning(const char *path, size_t most, char **dat
 
 // Returns the status code for a failed system call: LS_DEVICE if the system had no memory (ENOMEM), else `otherwise`.
 ls_code ls_io_code(int error, ls_code otherwise);
-// Returns LS_STORAGE (LS_DEVICE without memory) with errno's reason:
-// "PATH: cannot read: open: No such file or directory".
+// Makes a failure with errno's reason: LS_STORAGE, or LS_DEVICE without memory, and the text "PATH: cannot read: open:
+// No such file or directory".
 ls_status ls_fail_io(const char *action, const char *path, const char *call);
 // Returns the kind of a file in words: "a folder", "a pipe"...
 const char *ls_file_kind(const struct stat *info);

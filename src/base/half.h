@@ -6,7 +6,7 @@
 #include <string.h>
 #include "base/shape.h"
 
-// A bf16 number is the upper half of a float. Inline for loops over elements.
+// Converts bf16, which is the upper half of a float. Inline for loops over elements.
 static inline float ls_float_from_bf16(uint16_t bits) {
     const uint32_t whole = (uint32_t)bits << 16;
     float value;
@@ -17,7 +17,7 @@ uint16_t ls_bf16_from_float(float value);
 float ls_float_from_f16(uint16_t bits);
 uint16_t ls_f16_from_float(float value);
 
-// These read or write element i of an array of type F32, BF16 or F16 (others: assert).
+// Read or write element i of an array of type F32, BF16 or F16 (others: assert).
 float ls_load_float(const void *array, ls_dtype dtype, int64_t i);
 void ls_store_float(void *array, ls_dtype dtype, int64_t i, float value);
 

@@ -69,7 +69,7 @@ void ls_json_add_int(cJSON *object, const char *name, int64_t value) {
     ls_json_add_item(object, name, cJSON_CreateRaw(digits));
 }
 
-// cJSON's own text is not exact: it stops at 15 digits if they are close enough.
+// Tries 15, 16 and 17 digits. cJSON's own text is not exact: it stops at 15 digits if they are close enough.
 char *ls_json_real_text(char dst[LS_JSON_REAL_BYTES], double value) {
     for (int precision = 15; precision <= 17; precision++) {
         snprintf(dst, LS_JSON_REAL_BYTES, "%.*g", precision, value);

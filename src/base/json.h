@@ -26,11 +26,11 @@ cJSON *ls_json_add_array(cJSON *object, const char *name);
 // Writes the shortest digits that read back as the same double; returns dst. value must be finite.
 enum { LS_JSON_REAL_BYTES = 32 };
 char *ls_json_real_text(char dst[LS_JSON_REAL_BYTES], double value);
-// These two take ownership of `item` and return it.
+// Add `item` as a member to an object or at the end of an array. They take ownership of `item` and return it.
 cJSON *ls_json_add_item(cJSON *object, const char *name, cJSON *item);
 cJSON *ls_json_append(cJSON *array, cJSON *item);
-// Returns a copy of a tree that was read from a file, as if it had been built by the functions above: texts become
-// valid UTF-8, and numbers keep all their digits.
+// Returns a copy of a tree that was read from a file, in the form that this header's functions give to trees: texts
+// become valid UTF-8, and numbers keep all their digits.
 cJSON *ls_json_copy(const cJSON *item);
 
 #define LS_JSON_WHOLE_MAX ((int64_t)1 << 53) // a double holds every whole number up to this

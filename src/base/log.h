@@ -17,9 +17,11 @@ void ls_log_status(ls_status status);
 // Shows a progress bar on a terminal: `text`, without a newline, replaces the last line. "" removes the bar. Every
 // logged line removes it first.
 void ls_log_bar(const char *text);
-// The terminal became narrower and wrapped the bar into `rows` more lines. The next line removes these as well.
+// Call it when the terminal became narrower and wrapped the bar into `rows` more lines. The next output removes these
+// as well.
 void ls_log_bar_broken(int rows);
-// Another process draws a bar on the same terminal. From now on, every line of this process removes that bar first.
+// Call it when another process draws a bar on the same terminal. From now on, every line of this process first removes
+// that bar.
 void ls_log_beside_bar(void);
 int ls_log_lost(void); // errno of the first line that could not be written; 0: all lines were written
 #define ls_info(...) ls_log(LS_LOG_INFO, __VA_ARGS__)

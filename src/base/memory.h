@@ -36,7 +36,8 @@ void *ls_grow_array(void *array, size_t count, size_t bytes_each, const char *wh
 #define ls_try_new(out, count, bytes_each, ...) ls_try_new_zeroed(out, (size_t)(count), bytes_each, __VA_ARGS__)
 LS_CHECKED ls_status ls_try_new_zeroed(void *out, size_t count, size_t bytes_each, const char *what, ...)
     LS_PRINTF(4, 5);
-// Returns the same status, for data allocated by other means. bytes 0: the size is unknown.
+// Returns LS_DEVICE with "WHAT: no host memory for SIZE", for data allocated by other means. bytes 0: the size is
+// unknown.
 LS_CHECKED ls_status ls_no_memory(size_t bytes, const char *what, ...) LS_PRINTF(2, 3);
 
 // --- the end of a program without memory
@@ -52,7 +53,8 @@ _Noreturn void ls_out_of_memory_as(const char *text);
 // nothing.
 void ls_out_of_memory_set_end(void (*end)(const char *text));
 
-// For functions that still return a status: the functions above as expressions that are always LS_SUCCESS.
+// Older forms of ls_new, ls_new_text and ls_grow, for code that checks a status. They always give LS_SUCCESS, because
+// without memory the program ends.
 #define LS_NEW(out, count, ...) ((out) = ls_new(count, sizeof *(out), __VA_ARGS__), LS_SUCCESS)
 #define LS_NEW_BYTES(out, bytes, ...) ((out) = ls_new(1, bytes, __VA_ARGS__), LS_SUCCESS)
 #define LS_NEW_TEXT(out, text, ...) ((out) = ls_new_text(text), LS_SUCCESS)

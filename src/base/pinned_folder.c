@@ -46,7 +46,8 @@ static place place_of(const char *path) {
     return (place){ self.fd, *name ? name : "." };
 }
 
-// Only "not there" shows that the folder was moved. After other errors (a missing right) it counts as in place.
+// Tells whether the path still leads to the pinned folder. Only "not there" shows that the folder was moved. After
+// other errors (a missing right) it counts as in place.
 ls_pinned_state ls_pinned_look(char where[LS_PINNED_PATH_BYTES]) {
     struct stat ours, there;
     char link[64];

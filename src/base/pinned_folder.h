@@ -14,19 +14,20 @@
 
 enum { LS_PINNED_PATH_BYTES = 4096 };
 
-// fd: the open folder at `path`, borrowed until ls_unpin_folder. Call it before any thread that uses paths in the
-// folder is started.
+// Pins the folder at `path`. fd: the open folder, borrowed until ls_unpin_folder. Call it before any thread that uses
+// paths in the folder is started.
 void ls_pin_folder(const char *path, int fd);
 void ls_unpin_folder(void);
 
 typedef enum { LS_PINNED_IN_PLACE, LS_PINNED_MOVED, LS_PINNED_REMOVED } ls_pinned_state;
-// Whether the path still leads to the pinned folder. where: the folder's present path, or "" if the system hides it.
+// Tells whether the folder is still at its path, was moved or was removed. where: the path of a moved folder, or "" if
+// the system hides it; otherwise "".
 ls_pinned_state ls_pinned_look(char where[LS_PINNED_PATH_BYTES]);
 // Returns the number of bytes at the start of `path` that name the pinned folder, so that callers create nothing above
 // it. Returns 0 if `path` is outside the folder.
 size_t ls_pinned_length(const char *path);
 
-// These work like the system calls of the same names, errno included.
+// Work like the system calls of the same names, errno included. Paths in the pinned folder lead to the open folder.
 int ls_pinned_open(const char *path, int flags, mode_t mode);
 int ls_pinned_stat(const char *path, struct stat *info);
 int ls_pinned_lstat(const char *path, struct stat *info);

@@ -48,8 +48,9 @@ LS_CHECKED ls_status ls_spans_open(int spans);
 void ls_spans_close(void); // call when no thread records any more
 int ls_spans_opened(void);
 void ls_spans_window(int64_t from, int64_t to); // record the updates [from, to)
-// Call when no work is under way and `update` comes next. Turns recording on at the start of the window and off at its
-// end. Returns the update before which all work must end and this must be called again; INT64_MAX: no more calls.
+// Turns recording on at the start of the window and off at its end. Call it when no work is under way and `update`
+// comes next. Returns the update before which all work must end and this must be called again; INT64_MAX: no more
+// calls.
 int64_t ls_spans_at(int64_t update);
 int ls_spans_on(void);                 // usage: if (ls_spans_on()) { read the clock and record }
 double ls_spans_clock(void);           // ls_clock_seconds() while recording is on, else 0
@@ -58,13 +59,13 @@ int64_t ls_spans_current_update(void); // the update being enqueued
 
 // Records a span. Nothing happens when recording is off.
 void ls_spans_add(const ls_span *span);
-// Records a finished span from its parts.
+// Records a finished span like ls_spans_add, from its parts instead of a struct.
 void ls_spans_span(
     ls_span_lane lane, const char *name, const char *detail, int64_t number, double start_s, double end_s);
 
 void ls_spans_lose(void); // counts a span as dropped because the caller could not record it
 
-// The recorded spans, in no particular order. Call these at the end, when no thread records.
+// Return the recorded spans, in no particular order. Call these functions at the end, when no thread records.
 int ls_spans_count(void);
 const ls_span *ls_spans_get(int index); // NULL: a thread had not finished writing it
 int64_t ls_spans_dropped(void);         // spans that did not fit

@@ -35,8 +35,8 @@ typedef struct {
 #define LS_PRINTF(format_at, first_at) __attribute__((format(printf, format_at, first_at)))
 #define LS_SUCCESS ((ls_status){ LS_OK, 0 })
 
-// The message is one line: control characters in it become '?'. Only the format "%s" leaves its text unchanged, for a
-// table or for the message of another rank.
+// Makes a failure with this code and message. The message is one line: control characters in it become '?'. Only the
+// format "%s" leaves its text unchanged, for a table or for the message of another rank.
 ls_status ls_fail(ls_code code, const char *format, ...) LS_PRINTF(2, 3);
 const char *ls_code_meaning(ls_code code); // "internal error..." for a number that is not a code
 static inline int ls_failed(ls_status status) {
@@ -53,7 +53,8 @@ static inline void ls_keep_first(ls_status *first, ls_status next) {
         if (ls_try_status_.code != LS_OK) return ls_try_status_; \
     } while (0)
 
-// For functions that must free or close something at `done`: sets `status` and jumps there.
+// Sets `status` to the result of expr, and jumps to `done` if it is a failure: for functions that must free or close
+// something there.
 #define LS_TRY_GOTO(expr) \
     do { \
         status = (expr); \

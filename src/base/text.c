@@ -15,7 +15,8 @@ static int smaller(int a, int b) {
     return a < b ? a : b;
 }
 
-// Optimal string alignment distance; keeps three rows of the table.
+// Computes the optimal string alignment distance with three rows of its table. Words that are too long for the rows
+// count as entirely different.
 int ls_text_distance(const char *a, const char *b) {
     int length_a = (int)strlen(a), length_b = (int)strlen(b);
     if (length_a > LONGEST_WORD || length_b > LONGEST_WORD) return length_a > length_b ? length_a : length_b;
@@ -143,7 +144,8 @@ char *ls_text_as_utf8(const char *text) {
     return copy;
 }
 
-// C0, DEL and C1 (U+0080 to U+009F); some terminals obey C1 as well.
+// Whether the character at `at` is a control character: C0, DEL or C1 (U+0080 to U+009F); some terminals obey C1 as
+// well.
 static int is_control(const unsigned char *at) {
     return at[0] < 32 || at[0] == 127 || (at[0] == 0xc2 && at[1] < 0xa0);
 }
@@ -206,7 +208,7 @@ static int is_decomposed(const char *text, const char *unused) {
     return 0;
 }
 
-// Asks a question in a UTF-8 locale. Returns 0 if the system has no such locale.
+// Returns question(a, b), called in a UTF-8 locale. Returns 0 if the system has no such locale.
 static int in_utf8(int (*question)(const char *a, const char *b), const char *a, const char *b) {
     locale_t utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
     if (!utf8) return 0;
