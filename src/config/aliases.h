@@ -32,7 +32,8 @@ enum { LS_HINT_BYTES = 512 };
 // are ignored. quotes: "''", "[]" or "".
 char *ls_hint(ls_alias_kind kind, const char *scope, const char *word, const char *const *candidates, int count,
     const char *quotes, char *dst);
-// Writes the same end of a message for one alias.
+// Writes the end of a message for one alias, "; did you mean 'relu'? (NOTE)" or "; NOTE", into dst (LS_HINT_BYTES).
+// Returns dst.
 char *ls_hint_of(const ls_alias *alias, const char *quotes, char *dst);
 
 #endif

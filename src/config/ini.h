@@ -38,7 +38,7 @@ typedef struct {
 } ls_ini;
 
 LS_CHECKED ls_status ls_ini_read(const char *path, ls_ini **out); // LS_USAGE also if the file cannot be read
-// Reads only the text of a file that the user named. LS_USAGE if it cannot be read. The caller frees *text.
+// Reads the text of a file without parsing it. LS_USAGE if the file cannot be read. The caller frees *text.
 LS_CHECKED ls_status ls_ini_read_text(const char *path, char **text, size_t *bytes);
 // Parses a text that was read already (it is copied). path: its origin, for messages.
 LS_CHECKED ls_status ls_ini_parse(const char *path, const char *text, size_t bytes, ls_ini **out);
@@ -47,8 +47,8 @@ void ls_ini_free(ls_ini *ini);
 // Writes the start of a message about an entry, "configs/x.ini:12: train.epochs = 5", into dst. Returns dst.
 char *ls_ini_where(const ls_ini *ini, const ls_ini_entry *entry, char *dst, size_t bytes);
 
-// Parse typed values. The whole text must be consumed. LS_USAGE names file:line, section.key, the value and the allowed
-// values.
+// Parse an entry's value as a number or a bool. The whole text must be consumed. LS_USAGE names file:line, section.key,
+// the value and the allowed values.
 LS_CHECKED ls_status ls_ini_int(
     const ls_ini *ini, const ls_ini_entry *entry, int64_t minimum, int64_t maximum, int64_t *out);
 LS_CHECKED ls_status ls_ini_real(

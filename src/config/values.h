@@ -10,11 +10,11 @@
 #include "base/status.h"
 
 LS_CHECKED ls_status ls_parse_int(const char *where, const char *text, int64_t minimum, int64_t maximum, int64_t *out);
-// Also accepts the word auto, which gives LS_AUTO.
+// Parses an integer, or the word auto, which gives LS_AUTO.
 LS_CHECKED ls_status ls_parse_int_or_auto(
     const char *where, const char *text, int64_t minimum, int64_t maximum, int64_t *out);
 LS_CHECKED ls_status ls_parse_real(const char *where, const char *text, double minimum, double maximum, double *out);
-// Also accepts the word auto, which gives NAN.
+// Parses a number, or the word auto, which gives NAN.
 LS_CHECKED ls_status ls_parse_real_or_auto(
     const char *where, const char *text, double minimum, double maximum, double *out);
 LS_CHECKED ls_status ls_parse_bool(const char *where, const char *text, int *out);     // true | false

@@ -9,7 +9,8 @@
 
 enum { LINE_BYTES = 120 }; // width of `train help options`
 
-// Writes the option's words, such as "true | false"; "" if its value is not a word.
+// Writes the words that the option accepts, with `cut` between them, such as "true | false"; "" if its value is not a
+// word.
 static void put_words(const ls_option *option, const char *cut, char *dst, size_t bytes) {
     static const char *const booleans[] = { "true", "false", NULL };
     const char *const *words = option->type == TYPE_BOOL ? booleans : option->words;
