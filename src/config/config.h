@@ -100,8 +100,8 @@ enum { LS_REDUCE_DTYPE_FP32, LS_REDUCE_DTYPE_BF16 };           // dist.reduce_dt
 enum { LS_HIERARCHY_AUTO, LS_HIERARCHY_ON, LS_HIERARCHY_OFF }; // dist.hierarchy
 
 void ls_config_defaults(ls_config *cfg);
-// Reads options from a file; also sets cfg's file and folder. path: a file, or the name of a shipped configuration such
-// as "mnist" (config/shipped.h).
+// Reads options; sets file and folder. path: a file, or the name of a shipped configuration: "mnist"
+// (config/shipped.h).
 LS_CHECKED ls_status ls_config_read_file(ls_config *cfg, const char *path);
 LS_CHECKED ls_status ls_config_set(ls_config *cfg, const char *assignment); // "section.key=value", from --set
 // Writes the start of a message about option `index` into dst: "configs/x.ini:12: train.epochs = 5",

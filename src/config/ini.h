@@ -47,8 +47,7 @@ void ls_ini_free(ls_ini *ini);
 // Writes the start of a message about an entry, "configs/x.ini:12: train.epochs = 5", into dst. Returns dst.
 char *ls_ini_where(const ls_ini *ini, const ls_ini_entry *entry, char *dst, size_t bytes);
 
-// Parse an entry's value as a number or a bool. The whole text must be consumed. LS_USAGE names file:line, section.key,
-// the value and the allowed values.
+// Parse an entry's whole value as a number or bool. LS_USAGE names file:line, section.key, value and allowed values.
 LS_CHECKED ls_status ls_ini_int(
     const ls_ini *ini, const ls_ini_entry *entry, int64_t minimum, int64_t maximum, int64_t *out);
 LS_CHECKED ls_status ls_ini_real(

@@ -292,8 +292,8 @@ static ls_status fail_choice(const ls_option *option, const char *where, const c
         ls_hint(LS_ALIAS_VALUE, option->name, value, option->words, count, "", hint));
 }
 
-// Refuses a text that would not survive a round trip through an INI file: too long, with a control character other than
-// a tab, or with the start of a comment.
+// Refuses a text that an INI file cannot hold: too long, or with a control character except tab or the start of a
+// comment.
 static ls_status check_text(const char *where, const char *value) {
     if (strlen(value) >= LS_TEXT_BYTES)
         return ls_fail(
