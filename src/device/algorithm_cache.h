@@ -21,18 +21,19 @@ typedef struct ls_algorithm_cache ls_algorithm_cache;
 #define LS_CHOSEN_NOW "measured now"
 #define LS_CHOSEN_BEFORE "measured before"
 
-// name: of the file in the folder, "plans". The folder is made together with the file. folder NULL: there is no file.
+// Opens a cache and reads its file. name: the file's name in the folder, "plans"; saving makes a missing folder. folder
+// NULL: there is no file.
 LS_CHECKED ls_status ls_algorithm_cache_open(const char *folder, const char *name, ls_algorithm_cache **out);
 void ls_algorithm_cache_free(ls_algorithm_cache *cache); // NULL is allowed
 // Returns the choice for the key, valid until the next put, or NULL. *how (NULL is allowed) becomes LS_CHOSEN_NOW if
 // the choice was put since the cache was opened, else LS_CHOSEN_BEFORE.
 const char *ls_algorithm_cache_find(ls_algorithm_cache *cache, const char *key, const char **how);
-// Neither text may hold a tab or a line break.
+// Adds the choice for a key, or replaces it. Neither text may hold a tab or a line break.
 void ls_algorithm_cache_put(ls_algorithm_cache *cache, const char *key, const char *choice);
 int ls_algorithm_cache_measured(const ls_algorithm_cache *cache); // number of entries put since the cache was opened
 
-// 1: from now on nothing is measured; the device's rule decides for keys that the cache does not hold. 0: measure again
-// (the state after opening).
+// With settled = 1, devices measure nothing from now on: their rule decides for keys that the cache does not hold. With
+// 0 they measure again (the state after opening).
 void ls_algorithm_cache_settle(ls_algorithm_cache *cache, int settled);
 int ls_algorithm_cache_settled(const ls_algorithm_cache *cache);
 

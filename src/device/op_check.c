@@ -8,8 +8,8 @@
 
 // --- assertions ----------------------------------------------------------------------------------
 
-// Shape inference (model/shape_infer.c), the configuration and the trainer refuse every mistake that a user can make.
-// So a descriptor that breaks one of these rules is a bug in this program.
+// Ends the program, with a message, if a descriptor breaks a rule (`holds` is 0). This is a bug in the program: shape
+// inference (model/shape_infer.c), the configuration and the trainer refuse every mistake that a user can make.
 static void require(int holds, const ls_op_desc *desc, const char *tensor, const ls_nchw *s, const char *rule) {
     if (holds) return;
     fprintf(stderr, "error: a bug in this program: layer %s: %s: %s", desc->layer ? desc->layer : "(unnamed)",
@@ -183,7 +183,8 @@ static void check_optimizer(const ls_op_desc *desc) {
 
 // --- work: units of work in one run; ops.def gives the operations for each unit --------------------
 
-// The unit of work of conv, linear and pool is one operation: a multiplication or an addition.
+// Returns the operations of a convolution, each a multiplication or an addition. Linear layers and pooling count them
+// too.
 static double conv_work(const ls_op_desc *desc) {
     const ls_conv_attr *a = &desc->attr.conv;
     if (a->bias_only) return (double)ls_nchw_count(a->dst);
@@ -201,7 +202,7 @@ static double pool_work(const ls_op_desc *desc) {
     return (double)ls_nchw_count(a->dst) * a->kernel_h * a->kernel_w;
 }
 
-// The unit of work of the other operators is one element, except for a head and Muon.
+// Returns the elements of the pictures. Other operators than conv, linear, pool, head and Muon count elements, too.
 static double augment_work(const ls_op_desc *desc) {
     return (double)ls_nchw_count(desc->attr.augment.shape);
 }

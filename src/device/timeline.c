@@ -11,8 +11,8 @@ typedef struct {
     ls_event *from, *to;
 } entry;
 
-// One thread enqueues work and begins spans; another thread resolves them. So a lane is a ring with one writer and one
-// reader.
+// The spans in progress of one lane: a ring with one writer and one reader. One thread enqueues work and begins spans;
+// another thread resolves them, that is, records their times.
 typedef struct {
     entry *entries;
     int capacity;

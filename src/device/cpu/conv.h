@@ -58,7 +58,7 @@ static inline int ls_conv_part_outputs(const ls_conv_plan *plan) { // blocks of 
     return plan->dst_blocks / plan->parts;
 }
 
-// op_conv.c: the same convolution with groups = number of parts.
+// op_conv.c: returns the convolution's attributes with groups = the number of parts into which the device splits it.
 ls_conv_attr ls_conv_of_parts(const ls_cpu *cpu, const ls_conv_attr *attr);
 // Whether oneDNN multiplies the stored bf16 values directly.
 int ls_conv_multiplies_bf16(const ls_cpu *cpu, const ls_conv_attr *attr);
@@ -68,8 +68,8 @@ LS_CHECKED ls_status ls_cpu_conv_plan_by(ls_cpu *cpu, const ls_op_desc *desc, in
 
 // conv_grouped.c: grouped convolutions, including depthwise ones, lane by lane.
 int ls_conv_grouped_can(const ls_op_desc *desc);
-// Whether this is expected to be faster than dense convolution of the parts. winograd_gain: how many times fewer
-// multiplications Winograd needs for the parts; 1: not by Winograd.
+// Whether grouped kernels are expected to be faster than dense convolution of the parts. winograd_gain: how many times
+// fewer multiplications Winograd needs for the parts; 1: not by Winograd.
 int ls_conv_grouped_gains(const ls_cpu *cpu, const ls_op_desc *desc, double winograd_gain);
 LS_CHECKED ls_status ls_cpu_conv_grouped_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out);
 

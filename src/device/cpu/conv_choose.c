@@ -31,13 +31,13 @@ ls_status ls_cpu_conv_find(const char *name, int *algorithm) {
     return ls_fail(LS_USAGE, "convolution by \"%s\": the cpu device has %s", name, known);
 }
 
-// device.winograd: f2 allows only the most accurate variant.
+// Whether the option device.winograd allows this variant: auto allows all, f2 only the most accurate, off no variant.
 static int mode_allows(const ls_cpu *cpu, int variant) {
     return strcmp(cpu->winograd, "auto") == 0 || (strcmp(cpu->winograd, "f2") == 0 && variant == LS_WINOGRAD_F23);
 }
 
-// How many times faster oneDNN multiplies bf16 than fp32 on processors with AVX512-BF16 (measured: 2.2 to 2.6 times,
-// for weight gradients 1.4 to 2.2). Own kernels always multiply fp32.
+// Returns how many times faster oneDNN multiplies bf16 than fp32 on processors with AVX512-BF16 (measured: 2.2 to 2.6
+// times, for weight gradients 1.4 to 2.2); elsewhere 1. Own kernels always multiply fp32.
 static double bf16_rate(const ls_cpu *cpu, const ls_conv_attr *attr, ls_op op) {
     if (!ls_conv_multiplies_bf16(cpu, attr)) return 1;
     return op == LS_OP_CONV_BACKWARD_WEIGHT ? 1.6 : 2.3;
@@ -75,8 +75,9 @@ static double share_inside(const ls_conv_attr *a) {
     return (double)inside / (a->kernel_w * a->dst.w);
 }
 
-// oneDNN multiplies whole blocks. Own kernels skip the padding channels in the last block that they read, and half of
-// the last block that they write if it is padding. They must save a seventh, because oneDNN's code is a little faster.
+// Whether own direct kernels are expected to be faster than oneDNN, which multiplies whole blocks. Own kernels skip the
+// padding channels in the last block that they read, and half of the last block that they write if it is padding. They
+// must save a seventh, because oneDNN's code is a little faster.
 static int direct_gains(const ls_cpu *cpu, const ls_op_desc *desc) {
     const ls_conv_attr a = ls_conv_of_parts(cpu, &desc->attr.conv);
     const int back = desc->op == LS_OP_CONV_BACKWARD_DATA, src = a.src.c / a.groups, dst = a.dst.c / a.groups;

@@ -170,7 +170,8 @@ static void plain_to_block(const ls_conv_plan *plan, const void *plain, int chan
             (size_t)plan->block, pixels);
 }
 
-// A convolution that reads each pixel alone (1x1, stride 1, no padding) treats the map as one row.
+// Returns the map as one row of pixels if the convolution reads each pixel alone (1x1, stride 1, no padding), else
+// unchanged.
 static ls_nchw as_rows(const ls_conv_attr *a, ls_nchw shape) {
     const int pixels = ls_conv_taps(a) == 1 && a->stride_h * a->stride_w == 1 && a->pad_h + a->pad_w == 0;
     return pixels ? (ls_nchw){ shape.n, shape.c, 1, shape.h * shape.w } : shape;

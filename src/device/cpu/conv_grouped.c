@@ -68,7 +68,8 @@ static size_t canonical(const grouped_plan *plan, int channel, int i, int tap) {
     return ((size_t)k * (size_t)in + (size_t)c) * (size_t)taps + (size_t)tap;
 }
 
-// Index of the weight in a block of packed weights or sums.
+// Returns the index, in a block of packed weights or sums, of the weight of a lane, input channel i of its group and
+// tap.
 static size_t packed(const grouped_plan *plan, int lane, int i, int tap) {
     const int r = tap / plan->map.kernel_w, s = tap % plan->map.kernel_w;
     return (size_t)(((r * plan->map.depth + i) * plan->map.kernel_w + s) * plan->block + lane);
@@ -146,7 +147,8 @@ static void sum_plane(const grouped_run *run, int n, int part, int block, ls_ker
             bias_sums_of(run, part) + block * plan->block);
 }
 
-// The planes of one sample are adjacent in memory, so that the processor prefetches them.
+// Sums the weight gradient over a range of samples, for some blocks of channels. The inner loop is over blocks: the
+// planes of one sample are adjacent in memory, so that the processor prefetches them.
 static void sum_task(void *context, int task, int thread) {
     const grouped_run *run = context;
     const grouped_plan *plan = run->plan;
@@ -245,7 +247,8 @@ int ls_conv_grouped_gains(const ls_cpu *cpu, const ls_op_desc *desc, double wino
     return own < (winograd_gain > winograds ? dense / winograd_gain * winograds : dense);
 }
 
-// The kernel reads a padded map: src, or the gradient of dst with zeros between its pixels according to the stride.
+// Describes the padded map that the kernel reads: src, or the gradient of dst with zeros between its pixels according
+// to the stride.
 static void describe_map(grouped_plan *plan) {
     const ls_conv_attr *a = attr_of(plan);
     const int reach_h = a->dilation * (a->kernel_h - 1), reach_w = a->dilation * (a->kernel_w - 1);

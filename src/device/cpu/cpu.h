@@ -80,7 +80,7 @@ static inline float *ls_cpu_floats_at(ls_buffer buffer) { // NULL for an absent 
 static inline size_t ls_cpu_round(size_t bytes) { // rounds up, so that the next item is aligned
     return (bytes + LS_CPU_ALIGN - 1) / LS_CPU_ALIGN * LS_CPU_ALIGN;
 }
-// To a cache line, as stores around the cache need. NULL counts as aligned.
+// Whether an address is aligned to a cache line, as stores around the cache need. NULL counts as aligned.
 static inline int ls_cpu_aligned(const void *address) {
     return ((uintptr_t)address & 63) == 0;
 }

@@ -37,9 +37,8 @@ static const char *explain(int rc) {
 }
 #define TRY_DNNL(call) LS_TRY_LIB(LS_DEVICE, explain, call)
 
-// The library must neither plan for several threads nor start its own: it must act as if each of our threads were the
-// only one. The setting belongs to the calling thread. The OpenMP runtime belongs to the library, so the function is
-// looked up rather than linked.
+// Sets OpenMP to one thread for the calling thread: oneDNN must neither plan for several threads nor start its own. The
+// OpenMP runtime belongs to oneDNN, so its function is looked up rather than linked.
 static void use_one_thread(void) {
     static _Thread_local int done;
     if (done) return;
@@ -132,7 +131,7 @@ static dnnl_data_type_t type_of(const ls_onednn_conv_attr *a) {
     return is_bf16(a) ? dnnl_bf16 : dnnl_f32;
 }
 
-// With groups, the group is an additional first dimension.
+// Describes the weights to oneDNN: [K][C][R][S], with groups [group][K/groups][C/groups][R][S].
 static ls_status weight_desc_init(
     const ls_onednn_conv_attr *a, dnnl_data_type_t type, dnnl_format_tag_t tag, memory_desc *desc) {
     const dnnl_dims_t dims = { a->groups, a->dst_channels / a->groups, a->src_channels / a->groups, a->kernel[0],

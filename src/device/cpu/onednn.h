@@ -40,7 +40,7 @@ LS_CHECKED ls_status ls_onednn_new(int threads, ls_onednn **out);
 void ls_onednn_free(ls_onednn *onednn); // NULL is allowed
 void ls_onednn_describe(char *text, size_t bytes);
 
-// *out is NULL if the library has only slow (not generated) code for these layouts.
+// Makes a convolution. *out is NULL if the library has only slow (not generated) code for these layouts.
 LS_CHECKED ls_status ls_onednn_conv_new(ls_onednn *onednn, const ls_onednn_conv_attr *attr, ls_onednn_conv **out);
 void ls_onednn_conv_free(ls_onednn_conv *conv);              // NULL is allowed
 const char *ls_onednn_conv_name(const ls_onednn_conv *conv); // "onednn jit:avx2"; lives as long as conv
@@ -52,7 +52,7 @@ size_t ls_onednn_conv_arranged_bytes(const ls_onednn_conv *conv);
 LS_CHECKED ls_status ls_onednn_conv_arrange(const ls_onednn_conv *conv, const void *weight, void *arranged);
 // Whether both primitives read the same layout of weights.
 int ls_onednn_conv_alike(const ls_onednn_conv *a, const ls_onednn_conv *b);
-// Concurrent runs must have different thread numbers, 0..threads-1.
+// Runs the convolution. Concurrent runs must have different thread numbers, 0..threads-1.
 LS_CHECKED ls_status ls_onednn_conv_run(const ls_onednn_conv *conv, int thread, const ls_onednn_conv_args *args);
 
 #endif

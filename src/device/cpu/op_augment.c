@@ -93,7 +93,8 @@ static size_t at_pixel(ls_nchw s, size_t c, int y, int x, size_t block) {
     return c * (size_t)s.h * (size_t)s.w + ((size_t)y * (size_t)s.w + (size_t)x) * block;
 }
 
-// A block of `block` adjacent channels is cleared as a whole: padding channels are zero anyway.
+// Cutout: sets a square of the picture to 0. `block` adjacent channels are cleared together: padding channels are zero
+// anyway.
 static void cut_square(const ls_augment_attr *attr, const ls_augment_sample *drawn, size_t block, float *dst) {
     const ls_nchw s = attr->shape;
     const int side = attr->augmentation.cutout, top = drawn->cut_y - side / 2, left = drawn->cut_x - side / 2;

@@ -49,7 +49,7 @@ static void onednn_task(void *context, int task, int thread) {
     if (ls_failed(status)) ls_host_queue_fail(run->queue, ls_fail(status.code, "%s: %s", desc->layer, status.text));
 }
 
-// Whether the parameter must be converted to dense floats.
+// Whether the weights must be converted to dense floats: they have groups or are not stored in fp32.
 static int expands(const ls_conv_attr *attr) {
     return attr->groups > 1 || attr->storage != LS_F32;
 }
@@ -117,8 +117,8 @@ static void backward_weight_run(const ls_plan *plan, const ls_buffer *args, ls_b
     ls_conv_reduce(&run);
 }
 
-// If weights are expanded, the workspace starts with the dense weights. For the weight gradient with groups it starts
-// with the dense gradient, which ls_conv_reduce then adds as one partial sum.
+// Runs the plan by Winograd. If weights are expanded, the workspace starts with the dense weights. For the weight
+// gradient with groups it starts with the dense gradient, which ls_conv_reduce then adds as one partial sum.
 static void winograd_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
     const ls_conv_plan *own = (const ls_conv_plan *)plan;
     ls_conv_run run = { .plan = own, .queue = queue, .workspace = ls_buffer_host(workspace) };
@@ -162,8 +162,8 @@ static void conv_release(ls_cpu_plan *plan) {
     ls_onednn_conv_free(own->longer);
 }
 
-// With few pictures, reading the weights takes most of the time. Then there are more tasks than samples, and each task
-// reads its own part of the weights.
+// Returns into how many tasks each sample is cut. With few pictures, reading the weights takes most of the time. Then
+// there are more tasks than samples, and each task reads its own part of the weights.
 static int cuts_of(const ls_conv_plan *plan) {
     const int samples = plan->base.base.desc.attr.conv.src.n;
     const size_t bytes = plan->weight_floats * sizeof(float);

@@ -24,7 +24,7 @@ static void gate_task(void *context, int task, int thread) {
             ls_cpu_at(run->out, vector, storage), run->pixels);
 }
 
-// Both operators have the arguments src, the other input, the output, in this order.
+// Runs either operator; both have the arguments src, the other input, the output, in this order.
 static void gate_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
     (void)workspace;
     (void)queue;

@@ -179,7 +179,8 @@ static void grad_sums_task(void *context, int task, int thread) {
     run->plan->kernels->norm_grad_sums(&piece.span, &grad, constants, sums_of(run, piece.cb, piece.group));
 }
 
-// Adds to the gradients of gamma and beta that are present. The forward pass has none.
+// Adds one channel block's sums to the gradients of gamma and beta, as far as these are present (in the forward pass
+// neither is).
 static void add_param_grads(const norm_run *run, int cb, const double *sums) {
     int b = run->plan->block;
     if (!run->grad_beta && !run->grad_gamma) return;

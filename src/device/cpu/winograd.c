@@ -231,7 +231,8 @@ static int is_half(int channels, int width) {
     return last > 0 && last <= width / 2;
 }
 
-// The tiles cover dst. In backward data with a stride they cover one phase of src, which has no more pixels than dst.
+// Sets the number of tiles. They cover dst; in backward data with a stride one phase of src, which has no more pixels
+// than dst.
 static void set_tiles(ls_winograd_plan *plan, const ls_conv_attr *attr, ls_nchw out) {
     const filtering y = variants[plan->variant].y, x = variants[plan->variant].x;
     const int d = attr->dilation, strided = is_by_phases(attr, plan->variant);
@@ -250,7 +251,7 @@ static void set_tiles(ls_winograd_plan *plan, const ls_conv_attr *attr, ls_nchw 
     if (strided) source->apart_y = attr->stride_h, source->apart_x = attr->stride_w;
 }
 
-// Backward data reads grad_dst as if it were padded.
+// Sets the padding with which the tiles read the map: in backward data, grad_dst is read as if it were padded.
 static void set_padding(ls_winograd_plan *plan, const ls_conv_attr *attr) {
     const filtering y = variants[plan->variant].y, x = variants[plan->variant].x;
     plan->in.pad_y = plan->pad_y = attr->pad_h, plan->in.pad_x = plan->pad_x = attr->pad_w;
@@ -262,7 +263,7 @@ static void set_padding(ls_winograd_plan *plan, const ls_conv_attr *attr) {
     plan->in.pad_x = taps_of_phase(0, attr->kernel_w, attr->stride_w, attr->pad_w, x.taps).pad;
 }
 
-// The pieces of the filter; they are further channels of V.
+// Sets the pieces of the filter; they are further channels of V.
 static void set_pieces(ls_winograd_plan *plan, const ls_conv_attr *attr, ls_nchw in, ls_nchw out) {
     const filtering y = variants[plan->variant].y, x = variants[plan->variant].x;
     const int strided = is_by_phases(attr, plan->variant), width = plan->kernels->width;
@@ -334,8 +335,8 @@ static size_t positions_of(const ls_winograd_plan *plan) {
     return (size_t)(side_of(variants[plan->variant].y) * side_of(variants[plan->variant].x));
 }
 
-// Slabs, strides and workspace of forward and backward data. The results do not depend on the slabs, so the slabs may
-// depend on the number of threads.
+// Sets slabs, strides and workspace of forward and backward data. The results do not depend on the slabs, so the slabs
+// may depend on the number of threads.
 static void plan_product(ls_winograd_plan *plan, int threads) {
     const size_t width = (size_t)plan->kernels->width, positions = positions_of(plan);
     const size_t phases = (size_t)phases_of(plan);
@@ -364,7 +365,7 @@ static void plan_product(ls_winograd_plan *plan, int threads) {
     if (plan->whole) plan->thread_floats += plan->matrix_part;
 }
 
-// A task of backward weight of a 1x1 filter sums over a range of samples.
+// Sets strides and workspace of backward weight of a 1x1 filter. A task sums over a range of samples.
 static void plan_sum_in_place(ls_winograd_plan *plan) {
     const size_t width = (size_t)plan->kernels->width, channels = (size_t)plan->out.blocks * width;
     plan->in_block = (size_t)(plan->in.h * plan->in.w) * width;
@@ -376,7 +377,7 @@ static void plan_sum_in_place(ls_winograd_plan *plan) {
     plan->threads_at = (size_t)plan->parts * plan->matrix_part;
 }
 
-// The same for backward weight, with Z in place of M and A in place of U.
+// Sets slabs, strides and workspace of backward weight. Z takes the place of M, and A the place of U.
 static void plan_sum(ls_winograd_plan *plan) {
     const size_t width = (size_t)plan->kernels->width, positions = positions_of(plan);
     const size_t in_channels = (size_t)plan->v.blocks * width, out_channels = (size_t)plan->out.blocks * width;
@@ -513,7 +514,8 @@ static void filters_in(const job *j, outputs to, float *u) {
             plan->v.half, to.block / LS_WINOGRAD_PANEL, u, plan->matrix_pos);
 }
 
-// a: the part of A that starts with the panel of `block`.
+// Transforms the sums at all positions back to the weight gradient of one panel. a: the part of A that starts with the
+// panel of `block`.
 static void filters_out(const job *j, int block, const float *a) {
     const ls_winograd_plan *plan = j->plan;
     const int blocks =

@@ -78,13 +78,13 @@ typedef struct {
     size_t slab_at, threads_at, thread_floats;
 } ls_winograd_plan;
 
-// Call only if ls_winograd_can. kernels: the processor's, for maps of attr's storage (ls_kernels.winograd). threads:
-// size of the pool that will run the plan.
+// Makes the plan of an operator for which ls_winograd_can holds. kernels: the processor's, for maps of attr's storage
+// (ls_kernels.winograd). threads: size of the pool that will run the plan.
 void ls_winograd_plan_make(ls_winograd_plan *plan, const ls_conv_attr *attr, ls_op op, ls_winograd_variant variant,
     const ls_winograd_kernels *kernels, int threads);
 
-// args: host pointers in the order of the operator's enum in op_conv.h. bias and grad_bias may be NULL. Allocates
-// nothing.
+// Computes the operator. args: host pointers in the order of the operator's enum in op_conv.h. bias and grad_bias may
+// be NULL. Allocates nothing.
 void ls_winograd_run(const ls_winograd_plan *plan, void *const *args, float *workspace, ls_pool *pool);
 
 #endif

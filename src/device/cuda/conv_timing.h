@@ -20,11 +20,12 @@ typedef struct {
     size_t flush_bytes;
 } ls_cuda_conv_timing;
 
-// *enough is 0 if the GPU has not enough memory, which is not an error. Close the timing in any case.
+// Allocates the tensors and events for timing. *enough is 0 if the GPU has not enough memory, which is not an error.
+// Close the timing in any case.
 LS_CHECKED ls_status ls_cuda_conv_timing_open(
     ls_cuda_device *device, const ls_conv_attr *attr, size_t workspace, ls_cuda_conv_timing *out, int *enough);
 void ls_cuda_conv_timing_close(ls_cuda_conv_timing *timing);
-// Call before and after enqueuing one run. end waits for the run.
+// Begin and end the timing of one run: call them before and after enqueuing it. end waits for the run.
 LS_CHECKED ls_status ls_cuda_conv_timing_begin(ls_cuda_conv_timing *timing);
 LS_CHECKED ls_status ls_cuda_conv_timing_end(ls_cuda_conv_timing *timing, float *ms);
 

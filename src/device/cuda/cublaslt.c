@@ -75,14 +75,15 @@ static ls_status describe(ls_cuda_gemm *gemm, const ls_cuda_gemm_attr *a, int tf
     return set_batch(gemm, gemm->result, a->batch, (int64_t)a->m * a->n);
 }
 
-// Workspace that NVIDIA recommends: 32 MiB for Hopper and later, 4 MiB before.
+// Returns the workspace that NVIDIA recommends, 32 MiB for Hopper and later, 4 MiB before, but at most the device's
+// limit.
 static uint64_t workspace_wanted(const ls_cuda_libraries *libraries) {
     uint64_t wanted = (uint64_t)(libraries->device->capability >= 90 ? 32 : 4) << 20;
     return wanted < libraries->workspace_limit ? wanted : libraries->workspace_limit;
 }
 
-// Partial sums are kept in fp32 and added in a separate step. So there is one order of additions and no rounding to 16
-// bits in between.
+// Tells cuBLASLt which algorithms are wanted: by workspace, alignment and sums. Partial sums must be kept in fp32 and
+// added in a separate step. So there is one order of additions and no rounding to 16 bits in between.
 static ls_status prefer(cublasLtMatmulPreference_t preference, const ls_cuda_libraries *libraries, const char *layer) {
     uint64_t workspace = workspace_wanted(libraries);
     uint32_t reduction = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, alignment = ALIGNMENT;
@@ -104,7 +105,7 @@ static ls_status prefer(cublasLtMatmulPreference_t preference, const ls_cuda_lib
     return LS_SUCCESS;
 }
 
-// *found is 0 if there is no algorithm.
+// Sets the product's algorithm to the first that cuBLASLt proposes. *found is 0 if it proposes no algorithm.
 static ls_status choose(ls_cuda_gemm *gemm, int *found) {
     cublasLtMatmulPreference_t preference = NULL;
     cublasLtMatmulHeuristicResult_t result = { 0 };

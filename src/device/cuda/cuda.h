@@ -70,8 +70,8 @@ ls_cuda_maker ls_cuda_muon_plan;
 #define F(family, storage) ls_cuda_maker ls_cuda_##family##_plan;
 #include "device/op_families.def"
 
-// Most shared memory of a block, by compute capability. Source: CUDA C++ Programming Guide, technical specifications
-// per compute capability.
+// Returns the most shared memory of a block, in bytes, by compute capability. Source: CUDA C++ Programming Guide,
+// technical specifications per compute capability.
 static inline size_t ls_cuda_shared_bytes(int capability) {
     if (capability == 80 || capability == 87) return (size_t)163 << 10;
     return (size_t)(capability < 90 || capability >= 120 ? 99 : 227) << 10;
@@ -89,7 +89,7 @@ static inline int ls_cuda_pack(ls_dtype storage) { // elements in 16 bytes
 static inline int64_t ls_cuda_packs(ls_nchw s, ls_dtype storage) { // packs of an activation
     return ls_cuda_elements(s) / ls_cuda_pack(storage);
 }
-// Kernels that compute a pack's pixel count packs in 31 bits. LS_USAGE: the activation has more packs than that.
+// Returns LS_USAGE if an activation has 2^31 packs or more. Call it for kernels that count packs in 31 bits.
 LS_CHECKED ls_status ls_cuda_check_packs(const ls_op_desc *desc, ls_nchw shape, ls_dtype storage);
 static inline void *ls_cuda_at(ls_buffer buffer) { // device address; NULL for an absent argument
     return buffer.slab ? buffer.slab->address + buffer.offset : NULL;
@@ -109,8 +109,8 @@ ls_status ls_cuda_fail(const char *call, cudaError_t rc);
 void ls_cuda_note(ls_cuda_device *device, const char *while_doing, cudaError_t rc);
 void ls_cuda_note_status(ls_cuda_device *device, ls_status status);
 ls_status ls_cuda_error(ls_cuda_device *device); // the noted error
-// CUDA keeps the current GPU for each host thread. Every function that makes something, or that another thread may call
-// first, starts with this call.
+// Makes this device's GPU the current GPU of the calling host thread. Every function that makes something, or that
+// another thread may call first, starts with this call.
 static inline cudaError_t ls_cuda_enter(const ls_cuda_device *device) {
     return cudaSetDevice(device->index);
 }

@@ -87,7 +87,8 @@ static ls_status time_once(void *context, int index, float *ms) {
     return status;
 }
 
-// *measured is 0 if the GPU has not enough memory to measure.
+// Times the plans and the own kernels; *best: number of the fastest. *measured is 0 if the GPU has not enough memory to
+// measure.
 static ls_status measure(measurement *m, ls_op op, const ls_conv_attr *attr, int *best, int *measured) {
     size_t workspace = m->own ? m->own->workspace : 0;
     for (int i = 0; i < m->plans->count; i++)
@@ -105,8 +106,8 @@ static ls_status measure(measurement *m, ls_op op, const ls_conv_attr *attr, int
     return status;
 }
 
-// The key contains the name of the own kernels, because a choice that was measured without them does not apply when
-// they exist.
+// Writes the cache's key of a measured choice: everything that it depends on. The key contains the name of the own
+// kernels, because a choice that was measured without them does not apply when they exist.
 static void make_key(const ls_cuda_libraries *libraries, ls_op op, const ls_conv_attr *a, const ls_cuda_own_conv *own,
     char key[KEY_BYTES]) {
     const ls_cuda_device *device = libraries->device;

@@ -72,7 +72,8 @@ static ls_status make_part(search *s, const char *what, cudnnBackendDescriptorTy
     return LS_SUCCESS;
 }
 
-// d: N, C, H, W (of a weight: K, C, R, S), whatever the layout. The layout is N H W C, which the strides express.
+// Makes the descriptor of a tensor with these dimensions d: N, C, H, W (of a weight: K, C, R, S). The layout is N H W
+// C, which the strides express.
 static ls_status make_tensor(search *s, const char *what, int64_t id, ls_dtype storage, const int64_t d[4]) {
     int64_t strides[4] = { d[1] * d[2] * d[3], 1, d[3] * d[1], d[1] }, alignment = LS_CUDNN_ALIGNMENT;
     cudnnDataType_t type = storage == LS_F32   ? CUDNN_DATA_FLOAT
@@ -124,7 +125,8 @@ const ls_cudnn_pass ls_cudnn_passes[] = {
         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA },
 };
 
-// fp32 weight gradients are added to the store. 16-bit gradients overwrite, because each addition would round them.
+// Makes the descriptor of the convolution's pass. It adds fp32 weight gradients to the store. 16-bit gradients
+// overwrite, because each addition would round them.
 static ls_status make_operation(search *s, ls_op op, const ls_conv_attr *a) {
     const ls_cudnn_pass *pass = &ls_cudnn_passes[op];
     float alpha = 1, beta = op == LS_OP_CONV_BACKWARD_WEIGHT && a->storage == LS_F32 ? 1.0F : 0.0F;
@@ -248,7 +250,8 @@ static int consider(search *s, descriptor config) {
     return 1;
 }
 
-// The first count that RESULTS gives is only an upper bound. The real number is known after fetching them.
+// Considers all configurations that the heuristics propose, until enough plans are found. The first count that RESULTS
+// gives is only an upper bound. The real number is known after fetching them.
 static ls_status consider_results(search *s, descriptor heuristics) {
     int64_t bound = 0, count = 0;
     TRY_CUDNN(s->layer, "number of heuristics' results",
@@ -295,8 +298,9 @@ static ls_status query_heuristics(search *s, cudnnBackendHeurMode_t mode) {
 
 #define NOTE(name) (1U << CUDNN_NUMERICAL_NOTE_##name)
 
-// The rule takes mode A's best plan. When several plans are to be measured, some are mode B's best: it weighs engines
-// differently and knows other engines for small layers.
+// Asks the heuristics for plans, mode after mode, until there are enough. The rule takes mode A's best plan. When
+// several plans are to be measured, some are mode B's best: it weighs engines differently and knows other engines for
+// small layers.
 static ls_status query_all(search *s) {
     const int most = s->request->most;
     const struct {
@@ -311,8 +315,9 @@ static ls_status query_all(search *s) {
     return LS_SUCCESS;
 }
 
-// Winograd and Fourier transforms lose digits, many of them in 16 bits. They are forbidden, so that a convolution's
-// error is that of its sum.
+// Finds plans: with tensor cores if the type allows, otherwise or if there are no such plans without. Winograd and
+// Fourier transforms lose digits, many of them in 16 bits. They are forbidden, so that a convolution's error is that of
+// its sum.
 static ls_status find(search *s, ls_dtype storage) {
     int exact = storage == LS_F32 && !s->target->tf32;
     s->required = exact ? 0 : NOTE(TENSOR_CORE);

@@ -49,7 +49,8 @@ static void import(ls_cuda_device *device, shape3 s, ls_dtype storage, const flo
     free(laid_out);
 }
 
-// If the copy fails, the result is zero.
+// Copies a tensor from the device to host memory in the canonical layout. If there is no memory for the copy, the
+// result is zero; errors are noted in the device.
 static void export(ls_cuda_device *device, shape3 s, ls_dtype storage, ls_buffer src, float *host) {
     size_t bytes = elements_of(s) * ls_dtype_bytes(storage);
     void *laid_out;

@@ -369,7 +369,7 @@ ls_status ls_nccl_all_reduce(
     return status;
 }
 
-// Call with the lock held.
+// Returns LS_COMM if NCCL has noticed an error of the communicator. Call it with the lock held.
 static ls_status query(const ls_nccl *peers) {
     ncclResult_t state = ncclSuccess, rc = nccl.CommGetAsyncError(peers->comm, &state);
     if (rc != ncclSuccess) state = rc;
@@ -377,7 +377,8 @@ static ls_status query(const ls_nccl *peers) {
     return fail(LS_COMM, "a collective between GPUs", peers->comm, state);
 }
 
-// Never waits: if another thread has the lock, it is in a call that reports the error itself.
+// Asks for the communicator's state. Never waits: if another thread has the lock, this returns success, because that
+// thread is in a call that reports the error itself.
 ls_status ls_nccl_health(ls_nccl *peers) {
     if (pthread_mutex_trylock(&peers->lock) != 0) return LS_SUCCESS;
     ls_status status = peers->comm ? query(peers) : LS_SUCCESS;

@@ -7,7 +7,7 @@
 
 typedef struct ls_nccl ls_nccl;
 
-// As in collective.h.
+// Implement the functions of ls_collective_api (device/collective.h) that have the same names.
 LS_CHECKED ls_status ls_nccl_probe(char *version, size_t bytes);
 LS_CHECKED ls_status ls_nccl_make_id(uint8_t id[LS_COLLECTIVE_ID_BYTES]);
 LS_CHECKED ls_status ls_nccl_open(ls_cuda_device *device, const uint8_t id[LS_COLLECTIVE_ID_BYTES], int rank,

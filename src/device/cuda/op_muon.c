@@ -73,7 +73,7 @@ static void run_muon(const ls_plan *plan, const ls_buffer *args, ls_buffer works
 
 // --- planning ------------------------------------------------------------------------------------
 
-// Sides of x, rounded up to whole packs.
+// Return the shorter and the longer side of a matrix (x is transposed if it has more rows), rounded up to whole packs.
 static int small_of(const ls_cuda_muon_matrix *m) {
     return ls_cuda_channels(m->transposed ? m->columns : m->rows);
 }
@@ -109,7 +109,8 @@ static int list_matrices(const ls_cuda_device *device, const ls_optimizer_attr *
     return count;
 }
 
-// Whether all matrices form one batch. *small and *large: its size.
+// Whether padding all matrices to the size of the largest is worthwhile, so that they form one batch. *small and
+// *large: its size.
 static int fills_one(const ls_cuda_muon_matrix *list, int count, int *small, int *large) {
     double own = 0;
     *small = *large = 0;
@@ -121,7 +122,8 @@ static int fills_one(const ls_cuda_muon_matrix *list, int count, int *small, int
     return count * work_of(*small, *large) <= FILL * own;
 }
 
-// Sorts matrices of the same size together, in the order of the first of each size.
+// Cuts the matrices into batches: all in one batch if that is worthwhile, else one batch for each size. Sorts `list` so
+// that the matrices of a batch are adjacent.
 static void cut_batches(muon_plan *own, ls_cuda_muon_matrix *list, int count) {
     int small, large;
     if (fills_one(list, count, &small, &large)) {

@@ -80,8 +80,8 @@ void ls_cuda_enqueued(const ls_plan *plan, ls_queue *queue) {
 
 // --- queues --------------------------------------------------------------------------------------
 
-// Sums over ranks are short, and other work waits for them. So they run before the kernels of the backward pass. A
-// lower number is a higher priority.
+// Makes the stream of a queue. The queue "gradients" gets a higher priority: sums over ranks are short, and other work
+// waits for them, so they run before the kernels of the backward pass. A lower number is a higher priority.
 static cudaError_t make_stream(const char *name, cudaStream_t *stream) {
     int lowest = 0, highest = 0;
     if (strcmp(name, "gradients") == 0) {
@@ -177,7 +177,8 @@ ls_status ls_cuda_event_sync(ls_event *event) {
     return ls_cuda_error(event->device);
 }
 
-// Returns 1 after an error too. A caller that polls then stops, and the next call that can return the error does so.
+// Whether the device has passed the event. Returns 1 after an error too: a caller that polls then stops, and the next
+// call that can return the error does so.
 int ls_cuda_event_happened(ls_event *event) {
     cudaError_t rc = cudaEventQuery(event->event);
     if (rc == cudaErrorNotReady) {

@@ -67,7 +67,7 @@ static ls_cuda_norm_grid in_one_grid(ls_cuda_norm_grid g, int multiprocessors) {
     return g;
 }
 
-// Returns a grid with kept == 0 if one launch is not possible or not worthwhile.
+// Returns the grid of a batch norm in one launch; kept == 0 if this is not possible or not worthwhile.
 static ls_cuda_norm_grid in_one_launch(
     const ls_op_desc *desc, const ls_cuda_norm_gpu *gpu, const ls_cuda_norm_grid *shape) {
     const ls_norm_attr *a = &desc->attr.norm;

@@ -27,7 +27,8 @@ typedef struct {
     int alone;           // ls_device_options
 } ls_cuda_norm_gpu;
 
-// Accepts every operator of the family.
+// Returns how the operator's blocks divide the work, and in how many launches. Accepts every operator of the batch
+// norms.
 ls_cuda_norm_grid ls_cuda_norm_grid_of(const ls_op_desc *desc, const ls_cuda_norm_gpu *gpu);
 
 #endif

@@ -21,7 +21,8 @@ static int in_square(int at, int middle, int side) {
     return at >= first && at < first + side;
 }
 
-// Each operation is rounded: this file is compiled without fused multiply-adds.
+// Returns a value with the sample's brightness and contrast. Each operation is rounded separately: this file is
+// compiled without fused multiply-adds.
 static float jitter(const ls_augmentation *a, const ls_augment_sample *drawn, float value) {
     if (a->brightness == 0 && a->contrast == 0) return value;
     float brightness_level = (float)(2 * drawn->brightness - 65535) / 65536;
@@ -42,7 +43,7 @@ static tap tap_at(int at, int crop, int size) {
     return (tap){ first, first + 1 < crop ? first + 1 : first, (int)((t % step * 2048 + size) / step) };
 }
 
-// Pixel (y, x) of one channel. If the sample has a crop, it is a pixel of the stretched rectangle.
+// Returns pixel (y, x) of one channel. If the sample has a crop, it is a pixel of the stretched rectangle.
 static int pixel_at(const uint8_t *plane, ls_nchw s, const ls_augment_sample *drawn, int y, int x) {
     if (drawn->crop_h == 0) return plane[(int64_t)y * s.w + x];
     tap row = tap_at(y, drawn->crop_h, s.h), column = tap_at(x, drawn->crop_w, s.w);
@@ -53,7 +54,7 @@ static int pixel_at(const uint8_t *plane, ls_nchw s, const ls_augment_sample *dr
     return ((2048 - row.share) * above + row.share * below + (1 << 21)) >> 22;
 }
 
-// seen(n)[c,y,x]
+// Returns seen(n)[c,y,x] of op_augment.h: picture n, shifted, flipped, jittered and with its square cut out.
 static float seen(const augment_job *job, int n, int c, int y, int x) {
     const ls_augmentation *a = &job->attr->augmentation;
     ls_nchw s = job->attr->shape;

@@ -13,7 +13,7 @@ static int64_t weight_count(const ls_conv_attr *a) {
     return (int64_t)a->dst.c * (a->src.c / a->groups) * ls_conv_taps(a);
 }
 
-// The sums have the shape of the output: dst, grad_src or grad_weight.
+// Returns the number of sums. They have the shape of the output: dst, grad_src or grad_weight.
 static int64_t sum_count(const ls_op_desc *desc) {
     const ls_conv_attr *a = &desc->attr.conv;
     if (desc->op == LS_OP_CONV_FORWARD) return ls_nchw_count(a->dst);

@@ -27,7 +27,7 @@ static void gate_backward_plane(void *context, int task, int thread) {
     ls_store_float(job->out, job->attr->storage, task, (float)sum);
 }
 
-// Both operators have the arguments src, the other input, the output, in this order.
+// Runs either operator; both have the arguments src, the other input, the output, in this order.
 static void run(const ls_plan *plan, const ls_buffer *args, ls_pool_task *task) {
     gate_job job = { .attr = &plan->desc.attr.gate,
         .src = ls_buffer_host(args[0]),

@@ -207,7 +207,7 @@ static double scale_of(const norm_job *job, int c) {
     return (double)job->saved[job->attr->shape.c + c];
 }
 
-// The input of the activation, computed again.
+// Returns the input of the activation, computed again for the backward pass.
 static double normalised_again(const norm_job *job, int c, int64_t at) {
     return normalised(job, c, at, mean_of(job, c), scale_of(job, c));
 }

@@ -24,7 +24,7 @@ typedef struct {
 #define X(NAME, name, text, family, flops) \
     void ls_ref_##name(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue);
 #include "device/ops.def"
-// Bytes of workspace. Other families need none.
+// Return the bytes of workspace of an operator. Other families need no workspace.
 size_t ls_ref_conv_workspace(const ls_op_desc *desc);
 size_t ls_ref_linear_workspace(const ls_op_desc *desc);
 size_t ls_ref_norm_workspace(const ls_op_desc *desc);
@@ -35,11 +35,12 @@ size_t ls_ref_optimizer_workspace(const ls_op_desc *desc);
 // Writes elements 0..count-1 of an array in storage type as doubles.
 void ls_ref_doubles(const void *array, ls_dtype storage, int64_t count, double *out);
 
-// op_update.c: UPDATE_BEGIN without zeroing the sums.
+// op_update.c: copies this update's window and clears the result: UPDATE_BEGIN without zeroing the sums.
 void ls_ref_take_window(const ls_buffer *args);
 // grad[i] += rounded[i], then rounded[i] = 0.
 void ls_ref_add_rounded(void *rounded, ls_dtype storage, int64_t count, float *grad);
-// STEP_CONTROL after the gradient has been examined. ls_ref_gradient is the result of that.
+// Values computed from the whole gradient. With them, ls_ref_control does the rest of STEP_CONTROL: the decision on the
+// update.
 typedef struct {
     double squares, bad; // sum of squares; number of elements that are not finite
     int64_t last;        // index of the last of these elements, or -1

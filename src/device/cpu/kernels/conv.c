@@ -138,14 +138,15 @@ ROW_OF_ONE(one)
 ROW_OF_ONE(half)
 #endif
 
-// Number of filter rows that lie above row y of the copy if the filter's first row is at row 0.
+// Returns the number of filter rows that lie above row y of the copy if the filter's first row is at row 0.
 static inline int rows_before(const ls_kernel_conv *conv, int y) {
     int rows = 0;
     while (rows < conv->kernel_h && rows * conv->dilation_h < y) rows++;
     return rows;
 }
 
-// Rows of the filter outside the map are skipped, because they would multiply zeros.
+// Computes all rows of output pixels. Rows of the filter outside the map are skipped, because they would multiply
+// zeros.
 static inline __attribute__((always_inline)) void whole_map(
     const ls_kernel_conv *conv, int stride_h, int stride_w, int depth) {
     size_t row = (size_t)conv->width * (size_t)depth, step = (size_t)(stride_w * depth);

@@ -114,7 +114,7 @@ void LS_KERNEL(norm_apply)(const ls_kernel_span *span, const void *src, const vo
         apply(span, src, residual, LS_ACTIVATION_NONE, constants, dst);
 }
 
-// For 2x2 windows as in pool.c; each row of a window has two pixels.
+// Returns relu of the normalised value at i, with the residual added if there is one.
 static inline __attribute__((always_inline)) vf relu_at(
     const stored *x, const stored *residual, size_t i, vf mean, vf factor, vf offset) {
     vf y = (load(x + i) - mean) * factor + offset;

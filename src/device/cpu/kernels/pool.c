@@ -48,7 +48,8 @@ static inline __attribute__((always_inline)) vf max_of(
     return best;
 }
 
-// kernel_h, kernel_w: the pool's, or constants that let the compiler unroll windows inside the map.
+// Max pooling of one plane. kernel_h, kernel_w: the pool's, or constants that let the compiler unroll windows inside
+// the map.
 static inline __attribute__((always_inline)) void max_windows(const ls_kernel_pool *pool, int kernel_h, int kernel_w,
     const stored *src, stored *dst, void *index, size_t index_at) {
     for (int p = 0; p < pool->p; p++) {
@@ -78,7 +79,7 @@ static void max_general(const ls_kernel_pool *pool, const stored *src, stored *d
         max_windows(pool, pool->kernel_h, pool->kernel_w, src, dst, index, index_at);
 }
 
-// 2x2 windows that do not overlap, as most networks have them.
+// Max pooling of one plane with 2x2 windows that do not overlap, as most networks have them.
 static void max_two(const ls_kernel_pool *pool, const stored *src, stored *dst, uint8_t *index) {
     for (int p = 0; p < pool->p; p++) {
         const stored *x = src + (size_t)(2 * p) * (size_t)pool->w * LS_VL, *y = x + (size_t)pool->w * LS_VL;

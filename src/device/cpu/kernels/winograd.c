@@ -213,7 +213,8 @@ static void tiles_out(int variant, const ls_winograd_map *map, void *data, int b
 #undef CASE
 }
 
-// Each image is summed alone before it is added to the total: less rounding error than one running sum over the batch.
+// grad_bias += the sums of one channel block. Each image is summed alone before it is added to the total: less rounding
+// error than one running sum over the batch.
 static void bias_out(const void *data, int n, int blocks, size_t pixels, int block, float *grad_bias) {
     vf total = load(grad_bias);
     for (int image = 0; image < n; image++) {

@@ -88,7 +88,7 @@ struct sight {
     }
 };
 
-// blocks: in a picture
+// Computes the pictures in dst; each has `blocks` blocks of threads.
 template <typename T> __global__ void __launch_bounds__(THREADS) augment(ls_cuda_augment_args a, int blocks) {
     ls_nchw s = a.attr.shape;
     int n = static_cast<int>(blockIdx.x) / blocks, plane = s.h * s.w;

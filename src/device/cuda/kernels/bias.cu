@@ -19,7 +19,8 @@ static __device__ inline int64_t thread_number() {
     return static_cast<int64_t>(blockIdx.x) * LS_BLOCK + threadIdx.x;
 }
 
-// 4 or 8 bytes for each element. Grid: one thread for each pack of channels of a row; each has 16 bytes in flight.
+// dst += bias in each row, then relu if wanted. 4 or 8 bytes for each element. Grid: one thread for each pack of
+// channels of a row; each has 16 bytes in flight.
 template <typename T>
 static __global__ void bias_add(int64_t threads, ls_divider by_packs, const float *bias, bool relu, T *dst) {
     constexpr int size = ls_pack<T>::size, quad = ls_pack<float>::size;
@@ -86,9 +87,9 @@ static __device__ inline void add_parts(
     grad_bias[channel] += sum;
 }
 
-// 2 or 4 bytes for each element. A group of columns has up to 128 parts. A thread has 64 bytes in flight, a block 16
-// KiB. One or two blocks run on a multiprocessor, and an H200 needs 32 KiB in flight on each. So latency limits the
-// kernel below about 10 MB.
+// Sums grad_dst over the rows, and adds the sums to grad_bias. 2 or 4 bytes for each element. A group of columns has up
+// to 128 parts. A thread has 64 bytes in flight, a block 16 KiB. One or two blocks run on a multiprocessor, and an H200
+// needs 32 KiB in flight on each. So latency limits the kernel below about 10 MB.
 template <typename T>
 static __global__ void bias_gradient(
     column_layout l, int64_t rows, const T *grad_dst, float *parts, unsigned *done, float *grad_bias) {

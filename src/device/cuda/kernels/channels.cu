@@ -73,8 +73,8 @@ __global__ void __launch_bounds__(LS_BLOCK) gate(gate_geometry g, const T *src, 
     ls_pack_store(dst + at, x);
 }
 
-// A block handles `lanes` neighbouring packs (a power of two, at most 32) of one sample. Its rows of threads share the
-// pixels.
+// Computes the gradient of a gate: sums src * grad_dst over the pixels. A block handles `lanes` neighbouring packs (a
+// power of two, at most 32) of one sample. Its rows of threads share the pixels.
 template <typename T>
 __global__ void __launch_bounds__(LS_BLOCK)
     gate_backward(gate_geometry g, int lanes, int columns, const T *src, const T *grad_dst, T *grad_gate) {

@@ -115,7 +115,8 @@ static __device__ inline void add_row(
     }
 }
 
-// Grid: m.groups * m.parts blocks. A thread computes STRIPS_OF_THREAD strips of a pack.
+// The forward pass, and the data gradient with stride 1. Grid: m.groups * m.parts blocks. A thread computes
+// STRIPS_OF_THREAD strips of a pack.
 template <typename T, int K, int STRIDE>
 static __global__ void depthwise(map m, const T *src, const T *weight, const float *bias, T *dst) {
     constexpr int size = ls_pack<T>::size;
@@ -177,7 +178,7 @@ void ls_cuda_depthwise_forward(const ls_cuda_conv_geometry *g, const void *src, 
 
 // --- backward data with other strides: a gather, so that every element of grad_src is written once -------------
 
-// The output whose tap r meets input y, or -1.
+// Returns the output whose tap r meets input y, or -1 if no output's does.
 static __device__ inline int output_of(int y, int pad, int r, int stride, int outputs) {
     int at = y + pad - r;
     if (at < 0 || at % stride) return -1;
@@ -185,8 +186,8 @@ static __device__ inline int output_of(int y, int pad, int r, int stride, int ou
     return at < outputs ? at : -1;
 }
 
-// Grid: m.groups * m.parts blocks. A thread computes pixels of a pack. m.h and m.w: size of grad_dst; m.p and m.q: size
-// of grad_src.
+// The data gradient with strides. Grid: m.groups * m.parts blocks. A thread computes pixels of a pack. m.h and m.w:
+// size of grad_dst; m.p and m.q: size of grad_src.
 template <typename T, int K>
 static __global__ void depthwise_data(map m, const T *grad_dst, const T *weight, T *grad_src) {
     constexpr int size = ls_pack<T>::size;
@@ -243,12 +244,13 @@ void ls_cuda_depthwise_backward_data(
 // A block sums some rows of taps over its part of the pixels, first in each thread, then over its lanes. A second
 // launch adds up the parts.
 
-// Rows of the kernel whose sums a thread keeps in registers.
+// Number of rows of the convolution's kernel whose sums a thread keeps in registers.
 static constexpr int rows_of(int kernel) {
     return kernel == 3 ? 3 : 1;
 }
 
-// Grid: m.groups * (K / ROWS) * m.parts blocks. out: [parts][taps][packs][size]
+// Sums the weight gradient of each part of the pixels. Grid: m.groups * (K / ROWS) * m.parts blocks. out:
+// [parts][taps][packs][size]
 template <typename T, int K, int ROWS>
 static __global__ void depthwise_weight(map m, const T *src, const T *grad_dst, float *out) {
     constexpr int size = ls_pack<T>::size;
@@ -290,7 +292,7 @@ static __global__ void depthwise_weight(map m, const T *src, const T *grad_dst, 
     }
 }
 
-// Grid: one thread for each tap of a channel.
+// Adds up the parts' sums, and adds the result to grad_weight. Grid: one thread for each tap of a channel.
 static __global__ void depthwise_weight_sum(
     int channels, int padded, int taps, int parts, const float *from, float *grad_weight) {
     int64_t at = static_cast<int64_t>(blockIdx.x) * LS_BLOCK + threadIdx.x;

@@ -16,7 +16,7 @@ extern "C" {
 // Whether these kernels can compute the convolution. Activations must have fewer than 2^31 packs.
 int ls_cuda_depthwise_can(const ls_cuda_conv_geometry *g);
 
-// bias: fp32 [padded_k] or NULL
+// The forward pass: dst = src convolved with weight, + bias. bias: fp32 [padded_k] or NULL
 void ls_cuda_depthwise_forward(const ls_cuda_conv_geometry *g, const void *src, const void *weight, const float *bias,
     void *dst, cudaStream_t stream);
 void ls_cuda_depthwise_backward_data(

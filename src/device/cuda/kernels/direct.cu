@@ -68,7 +68,7 @@ static __device__ inline axis columns_of(const geometry &g) {
     return { g.stride_w, g.pad_w, g.dilation, g.w, g.q };
 }
 
-// The output p whose tap r meets input y, or -1.
+// Returns the output p whose tap r meets input y, or -1 if no output's does.
 static __device__ inline int output_of(const axis &a, int y, int r) {
     int at = y + a.pad - r * a.dilation;
     if (at < 0 || at % a.stride) return -1;
@@ -108,7 +108,8 @@ static __device__ inline void forward_tap(const T *const src[FORWARD_SAMPLES], c
     }
 }
 
-// Grid: one thread for FORWARD_SAMPLES samples, one pixel and one pack of output channels.
+// The forward pass without groups. Grid: one thread for FORWARD_SAMPLES samples, one pixel and one pack of output
+// channels.
 template <typename T, typename B>
 static __global__ void forward(geometry g, int64_t threads, const T *src, const T *weight, const B *bias, T *dst) {
     constexpr int size = ls_pack<T>::size;
@@ -155,7 +156,7 @@ static __device__ inline float forward_grouped_value(
     return sum;
 }
 
-// Grid: one thread for one pixel and one pack of output channels.
+// The forward pass with groups. Grid: one thread for one pixel and one pack of output channels.
 template <typename T, typename B>
 static __global__ void forward_grouped(
     geometry g, int64_t threads, const T *src, const T *weight, const B *bias, T *dst) {
@@ -215,7 +216,8 @@ static __device__ inline void data_tap(const T *const grad[DATA_SAMPLES], const 
     }
 }
 
-// Grid: one thread for DATA_SAMPLES samples, one pixel and one pack of input channels.
+// The data gradient without groups. Grid: one thread for DATA_SAMPLES samples, one pixel and one pack of input
+// channels.
 template <typename T>
 static __global__ void backward_data(geometry g, int64_t threads, const T *grad_dst, const T *weight, T *grad_src) {
     constexpr int size = ls_pack<T>::size;
@@ -260,7 +262,7 @@ static __device__ inline float data_grouped_value(
     return sum;
 }
 
-// Grid: one thread for one pixel and one pack of input channels.
+// The data gradient with groups. Grid: one thread for one pixel and one pack of input channels.
 template <typename T>
 static __global__ void backward_data_grouped(
     geometry g, int64_t threads, const T *grad_dst, const T *weight, T *grad_src) {
@@ -322,8 +324,9 @@ static __device__ inline int slice_start(const geometry &g, int slice, int slice
     return static_cast<int>(static_cast<int64_t>(g.n) * slice / slices);
 }
 
-// Grid: one thread for one slice, one tap, and one pack of output channels by one pack of input channels. add: `out` is
-// the gradient itself and is added to; otherwise `out` is the workspace.
+// The weight gradient without groups, summed over one slice of the samples. Grid: one thread for one slice, one tap,
+// and one pack of output channels by one pack of input channels. add: `out` is the gradient itself and is added to;
+// otherwise `out` is the workspace.
 template <typename T>
 static __global__ void backward_weight(
     geometry g, int64_t threads, int slices, const T *src, const T *grad_dst, bool add, float *out) {
@@ -362,7 +365,8 @@ static __global__ void backward_weight(
     }
 }
 
-// Grid: one thread for one slice and one element of the weight.
+// The weight gradient with groups, summed over one slice of the samples. Grid: one thread for one slice and one element
+// of the weight.
 template <typename T>
 static __global__ void backward_weight_grouped(
     geometry g, int64_t threads, int slices, const T *src, const T *grad_dst, bool add, float *out) {
@@ -387,7 +391,8 @@ static __global__ void backward_weight_grouped(
     *out = add ? *out + sum : sum;
 }
 
-// Grid: one thread for four elements (the size of a weight is a multiple of eight).
+// Adds the sums of all slices to grad_weight. Grid: one thread for four elements (the size of a weight is a multiple of
+// eight).
 static __global__ void weight_sum(int64_t count, int slices, const float *parts, float *grad_weight) {
     int64_t at = thread_number() * ls_pack<float>::size;
     if (at >= count) return;

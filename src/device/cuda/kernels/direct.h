@@ -32,7 +32,7 @@ static inline ls_cuda_conv_geometry ls_cuda_linear_geometry(
     return g;
 }
 
-// bias: [padded_k], in fp32 or in the storage type, or NULL
+// The forward pass: dst = src convolved with weight, + bias. bias: [padded_k], in fp32 or in the storage type, or NULL
 void ls_cuda_direct_forward(const ls_cuda_conv_geometry *g, const void *src, const void *weight, const void *bias,
     ls_dtype bias_type, void *dst, cudaStream_t stream);
 void ls_cuda_direct_backward_data(

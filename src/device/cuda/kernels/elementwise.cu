@@ -83,8 +83,8 @@ __global__ void __launch_bounds__(LS_BLOCK)
     ls_pack_store(grad_src + i * x.size, grad);
 }
 
-// The only activation that is not 0 for an input of 0, so padding is skipped. by_packs: divides by the packs of a
-// pixel.
+// dst = sigmoid(src). Padding channels are set to 0: sigmoid is the only activation that is not 0 for an input of 0.
+// by_packs: divides by the packs of a pixel.
 template <typename T>
 __global__ void __launch_bounds__(LS_BLOCK)
     sigmoid_forward(const T *src, T *dst, int channels, ls_divider by_packs, int64_t packs) {

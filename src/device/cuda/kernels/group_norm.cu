@@ -28,7 +28,8 @@ geometry geometry_of(const ls_cuda_group_norm_args *k) {
         plane, a.groups, each, a.eps, ls_divider_of(packs), ls_divider_of(plane), ls_divider_of(each) };
 }
 
-// A block handles one group of a sample. The second pass sums squares about the mean, so nothing cancels.
+// Computes mean and 1/deviation of each group of a sample, one block for each. The second pass sums squares about the
+// mean, so nothing cancels.
 template <typename T>
 __global__ void __launch_bounds__(LS_BLOCK) group_statistics(geometry g, const T *src, float *saved) {
     LS_SHARED(float, room, LS_BLOCK);
@@ -126,7 +127,7 @@ __global__ void __launch_bounds__(LS_BLOCK) group_backward_sums(
     }
 }
 
-// A thread handles one group of a sample.
+// Computes the two means of the backward pass (op_group_norm.h) for each group of a sample, one thread for each.
 __global__ void __launch_bounds__(LS_BLOCK)
     group_shares(geometry g, const float *saved, const float *gamma, const float *sums, float *shares) {
     int task = static_cast<int>(blockIdx.x * LS_BLOCK + threadIdx.x);
@@ -143,7 +144,7 @@ __global__ void __launch_bounds__(LS_BLOCK)
     shares[2 * task + 1] = saved[g.n * g.groups + task] * dot / count;
 }
 
-// A thread handles one channel.
+// Adds the sums over all samples to the gradients of gamma and beta, one thread for each channel.
 __global__ void __launch_bounds__(LS_BLOCK)
     group_params(geometry g, const float *saved, const float *sums, float *grad_gamma, float *grad_beta) {
     int c = static_cast<int>(blockIdx.x * LS_BLOCK + threadIdx.x);

@@ -88,7 +88,7 @@ __device__ inline void pool(
     __syncthreads();
 }
 
-// Each warp computes some of the classes.
+// Computes the sample's logits from the pooled channels; each warp computes some of the classes.
 template <typename T> __device__ inline void product(const ls_cuda_head_args &h, const kept &keep) {
     constexpr int size = ls_pack<T>::size;
     int t = static_cast<int>(threadIdx.x), lane = t % 32, classes = h.loss.attr.logits.c;

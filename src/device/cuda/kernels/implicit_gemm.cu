@@ -154,13 +154,14 @@ static void set_phases(const geometry &g, bool transposed, gather_plan *plan) {
     }
 }
 
-// Tiles of 8 filters that a block takes at most. The data gradient has no kernel of 8 tiles: for every measured layer
-// with more than 32 input channels, cuDNN was faster on an H100 (bench/results/2026-11-26-gpu-operators.md).
+// Returns the most tiles of 8 filters that a block takes. The data gradient has no kernel of 8 tiles: for every
+// measured layer with more than 32 input channels, cuDNN was faster on an H100
+// (bench/results/2026-11-26-gpu-operators.md).
 static int tiles_of(int tiles, bool transposed) {
     return tiles > 4 && !transposed ? 8 : tiles > 2 ? 4 : 2;
 }
 
-// Uses as many filters at once as fit into shared memory. False if not even two tiles fit.
+// Plans a gather with as many filters at once as fit into shared memory. Returns false if not even two tiles of 8 fit.
 static bool plan_gather(const geometry &g, bool transposed, size_t shared_bytes, gather_plan *plan) {
     int tiles = (transposed ? g.padded_c : g.padded_k) / 8, blocks = 0;
     int pixels = transposed ? ceil_of(g.h, g.stride_h) * ceil_of(g.w, g.stride_w) : g.p * g.q;
@@ -257,7 +258,7 @@ void ls_cuda_implicit_gemm_backward_data(
         ls_cuda_implicit_gather<T>(gemm->gather, true, grad_dst, weight, nullptr, grad_src, stream));
 }
 
-// of a block: groups of four elements; threads for each group
+// Of a block of weight_sum: groups of four elements, and threads for each group.
 enum { SUM_QUADS = 16, SUM_LANES = LS_BLOCK / SUM_QUADS };
 
 // grad_weight += sum over the slices. Grid: one block for SUM_QUADS groups of four elements. A lane takes every

@@ -32,15 +32,15 @@ static __device__ inline int row_of(const pixel_map &m, int pixel) {
     return sample * m.rows + y * m.stride_h;
 }
 
-// Offset of a pixel's first tap in the staged data, which starts with row `first_row` of the virtual map.
+// Returns the offset of a pixel's first tap in the staged data, which starts with row `first_row` of the virtual map.
 static __device__ inline int staged_at(const pixel_map &m, int pixel, int first_row) {
     int sample, y, x;
     pixel_of(m, pixel, &sample, &y, &x);
     return ((sample * m.rows + y * m.stride_h - first_row) * m.columns + x * m.stride_w) * m.pitch;
 }
 
-// For each unit of a row of the virtual map: its place in the row of the real map, or -1 beyond the edges (x), and its
-// place in the staged row (y).
+// Fills the table of a row of the virtual map. For each unit: its place in the row of the real map, or -1 beyond the
+// edges (x), and its place in the staged row (y).
 static __device__ inline void make_row(const pixel_map &m, int threads, int2 *row) {
     for (int i = static_cast<int>(threadIdx.x); i < m.columns * m.units; i += threads) {
         int column = static_cast<int>(ls_divide(static_cast<uint32_t>(i), m.by_units)), unit = i - column * m.units;
@@ -113,8 +113,8 @@ static __device__ inline int read_pixels(
 
 // --- forward, and backward data -----------------------------------------------------------------------
 
-// For each unit that is summed over: its distance from a pixel's first tap (x) and, if transposed, its first row of
-// filters (y).
+// Fills the table of units that are summed over. For each: its distance from a pixel's first tap (x) and, if
+// transposed, its first row of filters (y).
 static __device__ inline void make_table(const phase &p, int written_units, int per_unit, int2 *table) {
     const pixel_map &m = p.map;
     int real = m.h.count * m.w.count * m.units;
@@ -238,7 +238,8 @@ static __device__ inline void store_pixel(
     }
 }
 
-// Grid: blocks that share the pixels, tiles of TILES * 8 filters, phases. A warp has ROWS times 16 pixels.
+// The forward pass, or with TRANSPOSED the data gradient. Grid: blocks that share the pixels, tiles of TILES * 8
+// filters, phases. A warp has ROWS times 16 pixels.
 template <typename T, int ROWS, int TILES, bool TRANSPOSED>
 static __global__ void __launch_bounds__(GATHER_WARPS * 32, TILES == 8 ? 4 : 5)
     gather(phases all, const T *in, const T *weight, const float *bias, T *out) {
@@ -303,7 +304,7 @@ static __global__ void __launch_bounds__(GATHER_WARPS * 32, TILES == 8 ? 4 : 5)
 
 // --- backward weight ----------------------------------------------------------------------------------
 
-// Table of the distance of each tile of columns from a pixel's first tap.
+// Fills the table of distances: how far each tile of columns is from a pixel's first tap.
 static __device__ inline void make_columns(const weight_plan &p, int first, int count, int per_unit, int *table) {
     int t = static_cast<int>(threadIdx.x), tiles = p.padded_c / 8;
     if (t >= count) return;
@@ -384,8 +385,8 @@ template <int ROWS> struct weight_step<float, ROWS> { // ldmatrix cannot transpo
     }
 };
 
-// Adds up the sums of all shares of a group's columns, in order, in the registers of the first share. room: one float
-// for each sum.
+// Adds up the sums of all warps that share a group of columns but have different pixels (shares), in order, in the
+// registers of the first share. room: one float for each sum.
 template <int ROWS>
 static __device__ inline void add_shares(
     const weight_plan &p, int share, int column_warp, float *room, float sums[ROWS][WEIGHT_TILES][4]) {
@@ -405,7 +406,7 @@ static __device__ inline void add_shares(
     }
 }
 
-// parts: of this slice, [padded_k][columns][8]
+// Writes a warp's sums to `parts`, the slice's part of the weight gradient, [padded_k][columns][8].
 template <int ROWS>
 static __device__ inline void store_sums(
     const weight_plan &p, int first_k, int first, int count, const float sums[ROWS][WEIGHT_TILES][4], float *parts) {
@@ -427,7 +428,8 @@ static __device__ inline void store_sums(
     }
 }
 
-// Grid: slices of the pixels, groups of columns, groups of ROWS * 16 channels of grad_dst.
+// The weight gradient of one slice of the pixels. Grid: slices of the pixels, groups of columns, groups of ROWS * 16
+// channels of grad_dst.
 template <typename T, int ROWS>
 static __global__ void __launch_bounds__(WEIGHT_WARPS * 32, 1)
     weight_gather(weight_plan p, const T *src, const T *dy, float *parts) {

@@ -31,7 +31,7 @@ ls_cuda_implicit_gemm *ls_cuda_implicit_gemm_new(
 void ls_cuda_implicit_gemm_free(ls_cuda_implicit_gemm *gemm);
 size_t ls_cuda_implicit_gemm_workspace(const ls_cuda_implicit_gemm *gemm); // bytes
 
-// bias: fp32 [padded_k] or NULL
+// The forward pass: dst = src convolved with weight, + bias. bias: fp32 [padded_k] or NULL
 void ls_cuda_implicit_gemm_forward(const ls_cuda_implicit_gemm *gemm, const void *src, const void *weight,
     const float *bias, void *dst, cudaStream_t stream);
 void ls_cuda_implicit_gemm_backward_data(

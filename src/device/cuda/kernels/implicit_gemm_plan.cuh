@@ -100,7 +100,7 @@ struct ls_cuda_implicit_gemm {
 template <typename T>
 void ls_cuda_implicit_gather(const gather_plan &plan, bool transposed, const void *in, const void *weight,
     const float *bias, void *out, cudaStream_t stream);
-// parts: for each slice fp32 [padded_k][columns][8]
+// Launches the weight gradient of all slices. parts: for each slice fp32 [padded_k][columns][8]
 template <typename T>
 void ls_cuda_implicit_weight_gather(
     const ls_cuda_implicit_gemm &gemm, const void *src, const void *dy, float *parts, cudaStream_t stream);

@@ -103,7 +103,7 @@ __device__ inline ls_loss_row ls_loss_row_of(
     return row;
 }
 
-// The factor of every element of the row's gradient; NaN if the loss is not finite.
+// Returns the factor of every element of the row's gradient; NaN if the loss is not finite.
 __device__ inline float ls_loss_scale(const ls_cuda_loss_args &a, const ls_loss_row &row) {
     return fabsf(row.value) <= FLT_MAX ? LS_GRADIENT_SCALE(a.state, a.attr.mean_of) * a.scale : NAN;
 }
@@ -142,8 +142,8 @@ __device__ inline void ls_loss_add_up(const ls_cuda_loss_args &a, int count, ls_
     a.result->count += count;
 }
 
-// Called by every block of LS_BLOCK threads after it has stored its samples' losses. room: LS_BLOCK elements. last: one
-// element.
+// Adds up the losses of all samples in the last block that gets here. Every block of LS_BLOCK threads calls it after it
+// has stored its samples' losses. room: LS_BLOCK elements. last: one element.
 __device__ inline void ls_loss_finish(const ls_cuda_loss_args &a, int count, ls_tally *room, int *last) {
     int t = static_cast<int>(threadIdx.x);
     __threadfence();

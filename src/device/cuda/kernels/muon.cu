@@ -20,7 +20,8 @@ static __device__ inline int64_t element_of(const ls_cuda_muon_matrix &m, int la
     return row < m.rows && column < m.columns ? static_cast<int64_t>(row) * m.columns + column : -1;
 }
 
-// Each matrix has LS_CUDA_MUON_PARTS blocks; each sums its share in one order.
+// Updates the momentum, writes each matrix's direction to x, and sums its squares and those of the weights. A matrix
+// has LS_CUDA_MUON_PARTS blocks; each sums its share in one order.
 static __global__ void direction(ls_cuda_muon_args a) {
     LS_SHARED(double, room, 2 * LS_BLOCK);
     const ls_cuda_muon_matrix m = a.matrices[blockIdx.y];
@@ -60,7 +61,8 @@ static __global__ void direction(ls_cuda_muon_args a) {
     }
 }
 
-// One thread for each matrix.
+// Computes each matrix's two factors, from the sums of squares: 1/norm of the direction, and the rescaling of the
+// weights (1: no rescaling). One thread for each matrix.
 static __global__ void norms(ls_cuda_muon_args a) {
     const int i = static_cast<int>(blockIdx.x * LS_BLOCK + threadIdx.x);
     if (i >= a.count) return;

@@ -55,7 +55,8 @@ template <typename T> __device__ inline ls_norm_affine<T> ls_norm_affine_of(cons
     return f;
 }
 
-// Forward and backward must round y in the same way, because both use its sign.
+// Computes y = (x - mean) * factor + beta. Forward and backward must round y in the same way, because both use its
+// sign.
 template <typename T> __device__ inline ls_pack<T> ls_norm_y(const ls_norm_affine<T> &f, const ls_pack<T> &x) {
     ls_pack<T> y;
     LS_UNROLL
@@ -81,7 +82,8 @@ __device__ inline void ls_norm_follow(const ls_cuda_norm_args &a, ls_pack<T> &y,
     if (RESIDUAL && a.attr.adds_last) ls_pack_add(y, ls_pack_unpack<T>(residual));
 }
 
-// Only the values that the gradient needs; the mean is always needed.
+// Loads the constants of a pack's channels for the backward pass: the mean, and factor and beta only where y is
+// computed again (RELU, GELU).
 template <typename T, ls_norm_follower AFTER>
 __device__ inline ls_norm_affine<T> ls_norm_backward_affine(const ls_cuda_norm_args &a, int channel) {
     if constexpr (AFTER == LS_NORM_RELU || AFTER == LS_NORM_GELU) return ls_norm_affine_of<T>(a, channel);

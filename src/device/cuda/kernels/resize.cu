@@ -31,7 +31,7 @@ __device__ inline float between(float a, float b, const axis_tap &tap) {
     return __fadd_rn(__fmul_rn(tap.of_first, a), __fmul_rn(tap.of_second, b));
 }
 
-// blocks: in a picture
+// Computes the pictures in dst; each has `blocks` blocks of threads.
 template <typename T> __global__ void __launch_bounds__(THREADS) resize(ls_cuda_resize_args a, int blocks) {
     ls_nchw s = a.attr.src, d = a.attr.dst;
     int n = static_cast<int>(blockIdx.x) / blocks;

@@ -30,7 +30,8 @@ __device__ inline void ls_load_matrices(uint32_t to[4], const void *row) {
                  : "r"(at));
 }
 
-// The same for 16-bit elements, transposed: a lane receives elements g of rows 2t and 2t + 1 of each matrix.
+// Loads four matrices of 8 rows of 8 16-bit elements like ls_load_matrices, but transposed: a lane receives elements g
+// of rows 2t and 2t + 1 of each matrix (g = lane / 4, t = lane % 4).
 __device__ inline void ls_load_matrices_transposed(uint32_t to[4], const void *row) {
     uint32_t at = static_cast<uint32_t>(__cvta_generic_to_shared(row));
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"

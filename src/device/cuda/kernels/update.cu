@@ -34,8 +34,8 @@ static __device__ inline int quad_size(int64_t first, int64_t count) {
     return count - first < QUAD ? static_cast<int>(count - first) : QUAD;
 }
 
-// Elements beyond `size` read as zero and are not written. Four elements are one or two whole 16-byte accesses (for a
-// 16-bit type, 8 bytes).
+// Load and store four elements. Elements beyond `size` read as zero and are not written. Four elements are one or two
+// whole 16-byte accesses (for a 16-bit type, 8 bytes).
 template <typename T> static __device__ inline void load_quad(const T *from, int size, T out[QUAD]) {
     struct alignas(sizeof(T) * QUAD < 16 ? sizeof(T) * QUAD : 16) quad {
         T v[QUAD];
@@ -73,8 +73,8 @@ template <typename T> static __device__ inline void store_copy(T *to, int size, 
 
 // --- start of an update --------------------------------------------------------------------------
 
-// 4 bytes written for each element. The first thread also fetches the window over PCIe, which takes about 1.5 us
-// while the other threads write.
+// UPDATE_BEGIN: zeroes the sums and the result, and takes the window. 4 bytes written for each element. The first
+// thread also fetches the window over PCIe, which takes about 1.5 us while the other threads write.
 static __global__ void update_begin(int64_t count, const char *windows, const ls_train_state *state,
     ls_update_input *window, ls_micro_result *result, float *sums) {
     int64_t first = first_element();
@@ -223,7 +223,8 @@ static __device__ inline void decide(
 
 enum { REPORT_WORDS = LS_REPORT_BYTES / 8 };
 
-// Processes CONTROL_QUADS quads of a thread, from `first` on. 16-bit gradients are added to grad and then set to 0.
+// Adds CONTROL_QUADS quads of a thread, from `first` on, to its sums. 16-bit gradients are first added to grad and set
+// to 0.
 template <typename T>
 static __device__ inline void take_quads(
     const ls_cuda_control_args &a, int64_t first, int64_t stride, grad_stats *mine) {
@@ -258,10 +259,11 @@ static __device__ inline void take_quads(
     }
 }
 
-// 4 bytes read for each element; with 16-bit gradients 6 read and 6 written. Up to 512 blocks, four on a
-// multiprocessor, with 32 or 48 bytes of each thread in flight: 32 or 48 KiB, of which an H200 needs 32 on each
-// multiprocessor. Limited by memory bandwidth, or by the L2 if the backward pass has just left the gradients there: 1
-// to 2.7 us for each million elements, and about 4 us for the launch and the last block.
+// STEP_CONTROL: examines the gradient and decides on the update. 4 bytes read for each element; with 16-bit gradients 6
+// read and 6 written. Up to 512 blocks, four on a multiprocessor, with 32 or 48 bytes of each thread in flight: 32 or
+// 48 KiB, of which an H200 needs 32 on each multiprocessor. Limited by memory bandwidth, or by the L2 if the backward
+// pass has just left the gradients there: 1 to 2.7 us for each million elements, and about 4 us for the launch and the
+// last block.
 template <typename T> static __global__ void __launch_bounds__(LS_BLOCK) step_control(ls_cuda_control_args a) {
     LS_SHARED(grad_stats, room, LS_BLOCK);
     LS_SHARED(int, last, 1);
@@ -330,8 +332,9 @@ static __device__ inline ls_cuda_segment segment_of(store_range range, int64_t e
     return range.segments[low];
 }
 
-// Whether the optimizer steps this segment. Running statistics are updated here (8 bytes read, 4 written), in
-// double except for 1/micro_batches: a division in double would cost every thread of the optimizer about 20 registers.
+// Whether the optimizer steps this segment. If it holds running statistics, they are updated here (8 bytes read, 4
+// written), in double except for 1/micro_batches: a division in double would cost every thread of the optimizer about
+// 20 registers.
 static __device__ inline bool steps(const ls_cuda_segment &segment, const store_range &range, int64_t first,
     const ls_train_state *state, const float *grad, float *weight) {
     if (segment.rate != LS_SEGMENT_STATISTICS || state->micro_batches == 0) return segment.rate >= 0;
@@ -349,7 +352,8 @@ static __device__ inline bool steps(const ls_cuda_segment &segment, const store_
     return false;
 }
 
-// trust: LARS: by segment; else NULL. 12 bytes read and 8 written for each element, and 2 for the copy.
+// The step of SGD, also that of LARS. trust: for LARS the trust ratio of each segment, else NULL. 12 bytes read and 8
+// written for each element, and 2 for the copy.
 template <typename T>
 static __global__ void sgd(store_range range, bool nesterov, const float *trust, const ls_train_state *state,
     const float *grad, float *velocity, float *weight, T *copy) {
@@ -385,7 +389,7 @@ typedef struct {
     float eps;
 } adamw_constants;
 
-// 16 bytes read and 12 written for each element, and 2 for the copy.
+// The step of AdamW. 16 bytes read and 12 written for each element, and 2 for the copy.
 template <typename T>
 static __global__ void adamw(store_range range, adamw_constants c, const ls_train_state *state, const float *grad,
     float *moment1, float *moment2, float *weight, T *copy) {
@@ -418,7 +422,7 @@ typedef struct {
     float beta1, beta2, rest1, rest2; // rest: 1 - beta, rounded once from double
 } lion_constants;
 
-// 12 bytes read and 8 written for each element, and 2 for the copy.
+// The step of Lion. 12 bytes read and 8 written for each element, and 2 for the copy.
 template <typename T>
 static __global__ void lion(store_range range, lion_constants c, const ls_train_state *state, const float *grad,
     float *momentum, float *weight, T *copy) {
@@ -486,7 +490,7 @@ static __global__ void lars_parts(store_range range, const float *grad, const fl
     if (t == 0) parts[s * LARS_PARTS + static_cast<int>(blockIdx.x)] = room[0];
 }
 
-// One thread for each segment.
+// LARS: computes the trust ratio of each segment from its sums of squares. One thread for each segment.
 static __global__ void lars_trust(
     store_range range, float trust, float eps, const ls_train_state *state, const lars_sums *parts, float *out) {
     const int s = static_cast<int>(blockIdx.x * LS_BLOCK + threadIdx.x);
@@ -536,7 +540,8 @@ void ls_cuda_lion(const ls_optimizer_attr *attr, const ls_cuda_step_args *args, 
 
 // --- the running average, and casts ------------------------------------------------------------
 
-// 8 bytes read and 4 written for each element; with write_back 8 written.
+// Moves the running average of the weights (AVERAGE in op_update.h). 8 bytes read and 4 written for each element; with
+// write_back 8 written.
 static __global__ void running_average(
     ls_flat_attr a, const ls_update_input *window, const ls_train_state *state, float *average, float *weight) {
     int64_t first = first_element();
@@ -551,7 +556,7 @@ static __global__ void running_average(
     if (a.write_back) store_quad(weight + first, size, mean);
 }
 
-// 4 bytes read and 2 written for each element.
+// Rounds fp32 to 16 bits. 4 bytes read and 2 written for each element.
 template <typename T> static __global__ void cast(int64_t count, const float *src, T *dst) {
     int64_t first = first_element();
     if (first >= count) return;
@@ -561,7 +566,7 @@ template <typename T> static __global__ void cast(int64_t count, const float *sr
     store_copy(dst + first, size, in);
 }
 
-// 2 bytes read and 4 written for each element.
+// Converts 16 bits to fp32. 2 bytes read and 4 written for each element.
 template <typename T> static __global__ void cast_to_f32(int64_t count, const T *src, float *dst) {
     int64_t first = first_element();
     if (first >= count) return;
@@ -573,9 +578,9 @@ template <typename T> static __global__ void cast_to_f32(int64_t count, const T 
     store_quad(dst + first, size, out);
 }
 
-// 6 bytes read and 6 written for each element. Eight blocks of 256 threads run on a multiprocessor, with 24 bytes
-// of each thread in flight: 48 KiB, of which an H200 needs 32. Memory bandwidth limits the kernel: 2.5 us for each
-// million elements, less if they are still in the L2.
+// Adds the rounded gradients to grad and sets them to 0. 6 bytes read and 6 written for each element. Eight blocks of
+// 256 threads run on a multiprocessor, with 24 bytes of each thread in flight: 48 KiB, of which an H200 needs 32.
+// Memory bandwidth limits the kernel: 2.5 us for each million elements, less if they are still in the L2.
 template <typename T> static __global__ void widen(int64_t count, T *rounded, float *grad) {
     int64_t first = first_element();
     if (first >= count) return;

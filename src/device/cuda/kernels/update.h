@@ -27,7 +27,7 @@ typedef struct {
 } ls_cuda_control_args;
 void ls_cuda_step_control(const ls_cuda_control_args *args, cudaStream_t stream);
 size_t ls_cuda_control_workspace(int64_t count);
-// sums: set to zero. windows: host memory that the device reads.
+// UPDATE_BEGIN: takes this update's window, and zeroes sums and result. windows: host memory that the device reads.
 void ls_cuda_update_begin(const ls_flat_attr *attr, const void *windows, const ls_train_state *state,
     ls_update_input *window, ls_micro_result *result, float *sums, cudaStream_t stream);
 
