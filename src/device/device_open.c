@@ -18,7 +18,7 @@ int ls_device_is_gpu(const char *type) {
     return 0;
 }
 
-// Joins the failures of several plugins in one line.
+// Appends a plugin's failure to *all, whose message joins the failures of all plugins in one line.
 static void add_failure(ls_status *all, ls_status status) {
     *all = ls_failed(*all) ? ls_fail(all->code, "%s; %s", all->text, status.text) : status;
 }
@@ -40,7 +40,7 @@ ls_status ls_device_gpus(const char *type, ls_device_gpu *gpus, int most, int *c
     return none;
 }
 
-// Opens a GPU with the first plugin of `type` that can.
+// Opens a GPU with the first plugin of `type` that can open one. Fails with the messages of all plugins if none can.
 static ls_status open_gpu(const char *type, const ls_device_options *options, ls_device **out) {
     ls_status none = LS_SUCCESS;
     for (int i = 0; i < LS_GPU_PLUGIN_COUNT; i++) {

@@ -52,8 +52,9 @@ typedef struct {
     int has_bias;  // head
 } ls_loss_attr;
 
-// One block computes a sample's map, pooled channels and logits. So the classes must be few, and the weights must fit a
-// cache, because each block reads them all.
+// Whether the head operator can compute this map and number of classes. On a GPU, one block computes a sample's map,
+// pooled channels and logits. So the classes must be few, and the weights must fit a cache, because each block reads
+// them all.
 enum { LS_HEAD_CLASSES = 32, LS_HEAD_CHANNELS = 1024, LS_HEAD_WEIGHTS = 1 << 14, LS_HEAD_MAP = 1 << 16 };
 static inline int ls_head_fits(ls_nchw src, int classes) {
     return classes <= LS_HEAD_CLASSES && src.c <= LS_HEAD_CHANNELS && classes * src.c <= LS_HEAD_WEIGHTS &&

@@ -175,8 +175,8 @@ typedef struct {
 
 enum { LS_TO_FIXED_POINT_GRAD, LS_TO_FIXED_POINT_STATE, LS_TO_FIXED_POINT_FIXED, LS_TO_FIXED_POINT_ARGS };
 enum { LS_FROM_FIXED_POINT_FIXED, LS_FROM_FIXED_POINT_STATE, LS_FROM_FIXED_POINT_GRAD, LS_FROM_FIXED_POINT_ARGS };
-// windows, reports: host memory that the device reads and writes (LS_MEMORY_PINNED); each record has LS_RECORD_BYTES or
-// LS_REPORT_BYTES
+// Arguments of UPDATE_BEGIN and STEP_CONTROL. WINDOWS and REPORTS are host memory that the device reads and writes
+// (LS_MEMORY_PINNED); each record has LS_RECORD_BYTES or LS_REPORT_BYTES.
 enum {
     LS_UPDATE_BEGIN_WINDOWS,
     LS_UPDATE_BEGIN_STATE,

@@ -93,7 +93,8 @@ static const float *partial(const ls_conv_run *run, int task) {
            (size_t)task * run->plan->weight_floats;
 }
 
-// Reduces one block of output channels. With groups, only the dense weights that exist in the parameter.
+// Adds the partial sums of one block of output channels to the gradient, in order. With groups, only those dense
+// weights that exist in the parameter.
 static void reduce_task(void *context, int kb, int thread) {
     (void)thread;
     const ls_conv_run *run = context;

@@ -121,7 +121,8 @@ int ls_winograd_can(const ls_conv_attr *attr, ls_op op, ls_winograd_variant vari
            attr->pad_w <= attr->dilation * (attr->kernel_w - 1) && attr->dilation <= LS_WINOGRAD_DILATION_MAX;
 }
 
-// A round has one tile of each phase. The last round has tiles only for phases with outputs left.
+// Counts in rounds: a round has one tile of each phase of the dilation. The last round has tiles only for phases with
+// outputs left.
 int ls_winograd_tiles(int outputs, int tile, int dilation) {
     const int round = tile * dilation;
     return outputs / round * dilation + smaller(outputs % round, dilation);

@@ -24,16 +24,16 @@ typedef struct {
     size_t workspace; // bytes of workspace that run needs; run writes a weight gradient there, not to `weight`
 } ls_cuda_own_conv;
 
-// op: LS_OP_CONV_FORWARD (x, w -> y, no bias), _BACKWARD_DATA (dy, w -> dx), _BACKWARD_WEIGHT (dy, x -> dw in the
-// storage type: fp32 adds to dw, 16-bit types overwrite it). own: may be NULL. *out is NULL if own is chosen, or if the
-// library has no algorithm within the workspace limit (not an error: own kernels can compute it). *chosen: as
-// ls_plan.chosen.
+// Chooses the algorithm of one pass. op: LS_OP_CONV_FORWARD (x, w -> y, no bias), _BACKWARD_DATA (dy, w -> dx),
+// _BACKWARD_WEIGHT (dy, x -> dw in the storage type: fp32 adds to dw, 16-bit types overwrite it). own: may be NULL.
+// *out is NULL if own is chosen, or if the library has no algorithm within the workspace limit (not an error: own
+// kernels can compute it). *chosen: as ls_plan.chosen.
 LS_CHECKED ls_status ls_cuda_conv_algorithm_new(ls_cuda_libraries *libraries, ls_op op, const ls_conv_attr *attr,
     const char *layer, const ls_cuda_own_conv *own, ls_cuda_conv_algorithm **out, const char **chosen);
 void ls_cuda_conv_algorithm_free(ls_cuda_conv_algorithm *algorithm); // NULL is allowed
 size_t ls_cuda_conv_workspace(const ls_cuda_conv_algorithm *algorithm);
 const char *ls_cuda_conv_name(const ls_cuda_conv_algorithm *algorithm); // "cudnn engine 12, tensor cores"
-// image: x or dx; weight: w or dw; result: y or dy
+// Enqueues one pass of the convolution. image: x or dx; weight: w or dw; result: y or dy
 void ls_cuda_conv_execute(
     ls_cuda_conv_algorithm *algorithm, void *image, void *weight, void *result, void *workspace, ls_queue *queue);
 
@@ -54,7 +54,7 @@ LS_CHECKED ls_status ls_cuda_gemm_new(
     ls_cuda_libraries *libraries, const ls_cuda_gemm_attr *attr, const char *layer, ls_cuda_gemm **out);
 void ls_cuda_gemm_free(ls_cuda_gemm *gemm); // NULL is allowed
 size_t ls_cuda_gemm_workspace(const ls_cuda_gemm *gemm);
-// bias: NULL if the attributes have no bias
+// Enqueues the product. bias: NULL if the attributes have no bias
 void ls_cuda_gemm_execute(const ls_cuda_gemm *gemm, const void *a, const void *b, const void *c, const void *bias,
     void *d, void *workspace, ls_queue *queue);
 

@@ -82,7 +82,8 @@ LS_CHECKED ls_status ls_cudnn_plans_make(
     const ls_cudnn_target *target, const ls_cudnn_request *request, ls_cudnn_plans *out);
 void ls_cudnn_plans_free(ls_cudnn_plans *plans);
 void ls_cudnn_plans_keep(ls_cudnn_plans *plans, int index); // frees all plans except one, which becomes plans[0]
-// "engine 38 2=1 24=5": engine and knobs. They identify the plan among those of the same convolution, version and card.
+// Writes the plan's name in caches, "engine 38 2=1 24=5": engine and knobs. They identify the plan among those of the
+// same convolution, version and card.
 void ls_cudnn_plan_tag(const ls_cudnn_plan *plan, char *text, size_t bytes);
 // Makes a device description from JSON text in the format of cuDNN's DEVICEPROP descriptor.
 LS_CHECKED ls_status ls_cudnn_describe(const char *json, cudnnBackendDescriptor_t *out);

@@ -5,8 +5,8 @@
 
 #include "device/cpu/kernels/activations.h"
 
-// x and y: vectors of the two inputs; with one input both are from it. The last vector may be incomplete; missing
-// elements count as 0.
+// Defines the kernel `name`, which computes `value` from vectors x and y of the two inputs; with one input both are
+// from it. The last vector may be incomplete; missing elements count as 0.
 #define EACH(name, inputs, value) \
     void LS_KERNEL(name)(const void *a, const void *b, void *dst, size_t n, const ls_elementwise_attr *attr) { \
         const stored *first = a, *second = inputs > 1 ? b : a; \

@@ -123,7 +123,8 @@ INLINE void put(const piece *p, float *c, vf low, vf high, int wide) {
     if (i < rows) put(p, c + (size_t)i * p->c_m, low##i, high##i, wide);
 #define EACH_ROW(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
 
-// rows, wide, fetch: constants. fetch: prefetch the next panel during the multiplication.
+// Multiplies `rows` rows of A, from row m on, by the panel. rows, wide, fetch: constants. wide: the panel has two
+// vectors of columns. fetch: prefetch the next panel during the multiplication.
 INLINE void multiply(const piece *p, int m, int rows, int wide, int fetch) {
     const float *a = p->a + (size_t)m * p->a_m, *b = p->b;
     float *c = p->c + (size_t)m * p->c_m;
@@ -163,7 +164,7 @@ static void multiply_narrow(const piece *p) {
     multiply_all(p, 0);
 }
 
-// Prepares the panel and sets where it is read from.
+// Sets where the panel of B is read from: B itself, or if B cannot be read in place a copy that this function makes.
 static void place_panel(const ls_kernel_gemm *g, int k, int n, piece *p) {
     const int whole = p->n > LS_VL ? COLS : LS_VL, there = g->columns - n < p->n ? g->columns - n : p->n;
     const float *b = g->b + (size_t)k * g->b_k + (size_t)n * g->b_n;

@@ -143,7 +143,8 @@ typedef struct {
     int nesterov, first;
 } ls_kernel_step;
 
-// kept: the tensors that the optimizer keeps from update to update. Their number depends on the optimizer.
+// One step of an optimizer on n elements. kept: the tensors that the optimizer keeps from update to update. Their
+// number depends on the optimizer.
 typedef void ls_kernel_optimizer(
     const ls_kernel_step *step, const float *grad, float *const kept[], float *weight, size_t n);
 
@@ -282,7 +283,8 @@ static inline vf take_lanes(vf v, vi lane) { // lane numbers count modulo LS_VL
     return taken;
 #endif
 }
-// lane numbers count modulo 2 * LS_VL, across both vectors
+// Returns a vector whose lane i is lane number lane[i] of two vectors. Numbers count modulo 2 * LS_VL, across both
+// vectors.
 static inline vf take_lanes_of_two(vf low, vf high, vi lane) {
 #if LS_VL == 16 && !defined(LS_EMULATED)
     return _mm512_permutex2var_ps(low, (__m512i)lane, high);
@@ -353,7 +355,7 @@ static inline void store_bytes(uint8_t *p, vi v) { // 0 to 255
 #endif
 }
 
-// bfloat16: the upper half of a float.
+// Loads bfloat16 numbers as floats: each is the upper half of a float.
 static inline vf load_bf16(const uint16_t *p) {
 #if LS_VL == 8
     return (vf)_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i_u *)p)), 16);
@@ -363,7 +365,8 @@ static inline vf load_bf16(const uint16_t *p) {
     return (vf)(__builtin_convertvector((vh) * (const vhu *)p, vu) << 16);
 #endif
 }
-// Rounds to nearest, ties to even; NaN stays NaN. (The AVX512-BF16 instruction turns values below 2^-126 into zeros.)
+// Rounds floats to bfloat16, to nearest, ties to even; NaN stays NaN. (The AVX512-BF16 instruction turns values below
+// 2^-126 into zeros.)
 #if LS_VL == 16 && !defined(LS_EMULATED)
 static inline __m256i narrow_bf16(vf v) {
 #ifdef LS_NATIVE_BF16

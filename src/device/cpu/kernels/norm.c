@@ -78,7 +78,7 @@ void LS_KERNEL(norm_stats)(const ls_kernel_span *span, const void *src, double *
     }
 }
 
-// The activation is a compile-time constant, so the loops have no branches.
+// Applies the activation, a compile-time constant, so that the loops have no branches.
 static inline __attribute__((always_inline)) vf follow(vf y, ls_activation activation) {
     return activation == LS_ACTIVATION_RELU ? positive(y) : activation == LS_ACTIVATION_GELU ? gelu(y) : y;
 }
@@ -228,7 +228,8 @@ static inline __attribute__((always_inline)) void grad_sums(const ls_kernel_span
     }
 }
 
-// With pooling after the relu: reads two pixels of a window's row at a time, in the map's order.
+// One plane of the backward pass with pooling after the relu, and the position in it. Two pixels of a window's row are
+// read at a time, in the map's order.
 typedef struct {
     const stored *x, *g1, *g2; // g2: may be NULL
     const uint8_t *index;

@@ -43,8 +43,8 @@ INLINE int origin(int tile, int step, int pad, int phases) {
     return (phases == 1 ? tile * step : tile / phases * (phases * step) + tile % phases) - pad;
 }
 
-// Columns [begin,end) of a tile lie inside the map. The tile's first element is at row top, column left of the plane,
-// even if that is outside.
+// A tile and its part inside the map, columns [begin,end). The tile's first element is at row top, column left of the
+// plane, even if that is outside.
 typedef struct {
     const stored *plane;
     int top, left, begin, end;

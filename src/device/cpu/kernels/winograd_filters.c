@@ -33,9 +33,9 @@ INLINE void turn_filters(int taps_x, ls_winograd_taps of, int rows, int columns,
         }
 }
 
-// Forward: weight[o block][i block][r][s][i][o] is a filter of vectors over o for each i. Backward: the block is
-// transposed and its taps are reversed, so that the vector again runs over the outputs of the product (i) for each of
-// its inputs (o).
+// Transforms a piece of the filters to one panel of U. Forward: weight[o block][i block][r][s][i][o] is a filter of
+// vectors over o for each i. Backward: the block is transposed and its taps are reversed, so that the vector again runs
+// over the outputs of the product (i) for each of its inputs (o).
 INLINE void read_filters(int side_y, int side_x, int taps_y, int taps_x, int backward, ls_winograd_taps of,
     const float *weight, int in_blocks, int out_blocks, int half, int panel, float *u, size_t pos_stride) {
     enum { TAPS_MAX = 25 };

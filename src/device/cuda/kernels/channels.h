@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-// channels: including padding
+// All numbers of channels include padding.
 void ls_cuda_copy_channels(
     const ls_channels_attr *attr, int src_channels, int dst_channels, const void *src, void *dst, cudaStream_t stream);
 void ls_cuda_gate(

@@ -112,8 +112,8 @@ __global__ void __launch_bounds__(THREADS, 1) norm_forward_kept(ls_cuda_norm_arg
     }
 }
 
-// Shared memory keeps src, then each gradient. With a relu whose result is read (ADDED), it keeps the gradient after
-// the relu.
+// The backward pass in one launch. Shared memory keeps src, then each gradient. With a relu whose result is read
+// (ADDED), it keeps the gradient after the relu.
 template <typename T, ls_norm_follower AFTER>
 __global__ void __launch_bounds__(THREADS, 1) norm_backward_kept(ls_cuda_norm_args a) {
     constexpr int size = ls_pack<T>::size, AHEAD = 2;

@@ -181,7 +181,7 @@ __global__ void __launch_bounds__(LS_BLOCK)
     if (row == 0 && inside) finish<T, I, MAX>(g, p, pack * size, offset, dst, index);
 }
 
-// Average: an equal share of the gradients of all windows that cover the element.
+// Returns the gradient of one element for average pooling: its share of the gradients of all windows that cover it.
 template <typename T>
 __device__ inline ls_pack<T> spread(const geometry &g, ls_pixel at, int channel, const T *grad_dst) {
     const ls_windows &w = g.windows;

@@ -14,7 +14,8 @@ typedef enum {
     LS_CUDA_POOL_SHARED  // the threads of a block share a few windows; for large windows, or few
 } ls_cuda_pool_kernel;
 
-// channels: including padding. index: NULL if not needed, and for average. bias: NULL or [channels].
+// Pools src into dst. channels: including padding. index: NULL if not needed, and for average. bias: NULL or
+// [channels].
 void ls_cuda_pool_forward(const ls_pool_attr *attr, int channels, ls_cuda_pool_kernel kernel, const void *src,
     const float *bias, void *dst, void *index, cudaStream_t stream);
 void ls_cuda_pool_backward(const ls_pool_attr *attr, int channels, const void *grad_dst, const void *index,
