@@ -284,8 +284,8 @@ static void set_pieces(ls_winograd_plan *plan, const ls_conv_attr *attr, ls_nchw
     };
 }
 
-// Forward reads src and writes dst. Backward data reads grad_dst and writes grad_src. Backward weight reads src and
-// grad_dst.
+// Sets the maps that are read and written. Forward reads src and writes dst. Backward data reads grad_dst and writes
+// grad_src. Backward weight reads src and grad_dst.
 static void set_maps(ls_winograd_plan *plan, const ls_conv_attr *attr) {
     const int width = plan->kernels->width, groups = plan->groups, back = plan->op == LS_OP_CONV_BACKWARD_DATA;
     const ls_nchw in = back ? attr->dst : attr->src, out = back ? attr->src : attr->dst;
@@ -323,7 +323,7 @@ enum {
     WHOLE_SUM_BYTES = 24 << 20,     // V and Z of a whole batch
 };
 
-// In backward data with a stride: the number of phases of grad_src. Each phase has its own panels.
+// Returns the number of phases of grad_src in backward data with a stride, else 1. Each phase has its own panels.
 static int phases_of(const ls_winograd_plan *plan) {
     return plan->op == LS_OP_CONV_BACKWARD_DATA ? plan->stride_y * plan->stride_x : 1;
 }

@@ -250,7 +250,7 @@ typedef int32_t vi __attribute__((vector_size(LS_VL * 4)));
 typedef uint8_t vb __attribute__((vector_size(LS_VL)));
 typedef uint32_t vu __attribute__((vector_size(LS_VL * 4)));
 typedef uint16_t vh __attribute__((vector_size(LS_VL * 2)));
-// The same types for memory that is aligned to single elements and may alias.
+// Types of vectors in memory that is aligned to single elements and may alias.
 typedef float vfu __attribute__((vector_size(LS_VL * 4), aligned(4), may_alias));
 typedef uint8_t vbu __attribute__((vector_size(LS_VL), aligned(1), may_alias));
 typedef uint16_t vhu __attribute__((vector_size(LS_VL * 2), aligned(2), may_alias));

@@ -149,8 +149,8 @@ static void taps_in(
     for (; v < end; v += B) store(v, (vf){ 0 });
 }
 
-// For pixels of one channel block, from pixel `first` of the batch on: sets *at and returns how many pixels, at most
-// `most`, are adjacent in memory.
+// Sets *at to the place of pixel `first` (counted over the batch) of one channel block, and returns how many pixels
+// from there on, at most `most`, are adjacent in memory.
 static int pixels_at(const ls_winograd_map *map, int block, int first, int most, size_t *at) {
     const int pixels = map->h * map->w, image = first / pixels, pixel = first % pixels;
     *at = (((size_t)image * (size_t)map->image_blocks + (size_t)block) * (size_t)pixels + (size_t)pixel) * B;

@@ -37,12 +37,12 @@ static const float points[SIDE_MAX + 1][SIDE_MAX / 2] = {
     [8] = { 0, 0.5f, 1, 2 },
     [10] = { 0, 0.375f, 0.75f, 1.25f, 2 },
 };
-// For 5 positions: the pair +-PB and the single point PC.
+// Points of transforms with 5 positions, besides 0 and infinity: the pair +-PB and the single point PC.
 #define PB 1.5f
 #define BB (PB * PB)
 #define PC 0.5f
 #define CC (PC * PC)
-// For 7 positions: the pairs +-1 and +-PE and the single point PF.
+// Points of transforms with 7 positions, besides 0 and infinity: the pairs +-1 and +-PE and the single point PF.
 #define PE 1.75f
 #define PF 0.375f
 #define EE (PE * PE)
