@@ -295,8 +295,8 @@ static int version_number(int id, void *handle) {
     return 0;
 }
 
-// Searches for the same library with another major version. None of its functions is called, because its requirements
-// are unknown.
+// Searches for a missing library with another major version, for the message. None of its functions is called, because
+// its requirements are unknown.
 static int find_other_major(const search *where, int id, ls_library_file *file) {
     for (int i = 0; i < 4 && rows[id].other_majors[i]; i++) {
         char soname[64];
