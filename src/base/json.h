@@ -11,8 +11,8 @@
 // file fails for lack of memory.
 void ls_json_setup(void);
 
-// These functions build trees. Numbers that a double cannot hold exactly (hashes, 64-bit counters) are written as texts
-// or as raw digits. Texts become valid UTF-8: see ls_text_as_utf8.
+// Build trees. Numbers that a double cannot hold exactly (hashes, 64-bit counters) are written as texts or as raw
+// digits. Texts become valid UTF-8: see ls_text_as_utf8.
 cJSON *ls_json_string(const char *text);
 void ls_json_add_text(cJSON *object, const char *name, const char *text);
 void ls_json_add_known(cJSON *object, const char *name, const char *text); // adds null if text is ""
