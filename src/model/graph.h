@@ -160,8 +160,8 @@ static inline int ls_role_is_statistic(ls_param_role role) {
 // The weight of a norm is 1, its bias 0. The same bits on every machine: only +, -, *, / and sqrt round.
 void ls_graph_init_param(const ls_graph *graph, int index, uint64_t seed, float *values);
 
-// These describe the output of a layer, or for -1 the network's input: its name, its logical shape, whether it is a
-// vector, and its physical shape.
+// Describe the output of a layer, or for -1 the network's input: its name, its logical shape, whether it is a vector,
+// and its physical shape.
 static inline const char *ls_graph_name(const ls_graph *graph, int layer) {
     return layer < 0 ? "input" : graph->layers[layer].name;
 }

@@ -60,9 +60,9 @@ typedef struct {
 
 const ls_layer_type *ls_layer_type_of(ls_layer_kind kind);
 
-// These write texts for people into dst and return dst. Values: "whole, 1 to 65536, or `classes`", with `quote` around
-// words. Default: "needed", a value, or "" if the key is optional without a value. Inputs: "Input: a map. Output: of
-// the same shape."
+// Write texts about a kind of layer, for people, into dst and return dst. Values: "whole, 1 to 65536, or `classes`",
+// with `quote` around words. Default: "needed", a value, or "" if the key is optional without a value. Inputs: "Input:
+// a map. Output: of the same shape."
 const char *ls_layer_key_values(const ls_layer_key *key, const char *quote, char *dst, size_t bytes);
 const char *ls_layer_key_default(const ls_layer_key *key, const char *quote, char *dst, size_t bytes);
 const char *ls_layer_inputs(const ls_layer_type *type, char *dst, size_t bytes);
