@@ -56,8 +56,8 @@ static void set_middle_crop(const draw *d, double ratio, ls_augment_sample *out)
     out->crop_x = (uint16_t)((w - out->crop_w) / 2);
 }
 
-// Draws as torchvision's RandomResizedCrop: a share of the area, and a ratio of width to height that is uniform in its
-// logarithm. If the rectangle does not fit into the picture, it draws again, up to ten times in all.
+// Draws the crop as torchvision's RandomResizedCrop: a share of the area, and a ratio of width to height that is
+// uniform in its logarithm. If the rectangle does not fit the picture, draws again; after ten tries takes the middle.
 static void draw_crop(const draw *d, ls_augment_sample *out) {
     const double least = (double)d->options->crop_scale, ratio = (double)d->options->crop_ratio;
     const double area = (double)d->picture.h * (double)d->picture.w, log_ratio = ls_portable_log(ratio);

@@ -25,7 +25,8 @@ const char *ls_split_name(ls_split split) {
     return split == LS_SPLIT_TEST ? "test" : split == LS_SPLIT_VALIDATION ? "validation" : "training";
 }
 
-// Fills in one number per channel from the option's text, or from the format's numbers; the last one is repeated.
+// Fills in one number per channel (mean or standard deviation) from the option's text. If the text is empty, uses the
+// format's numbers, and repeats the last one for further channels.
 static ls_status fill_channels(
     const char *option, const char *text, const double defaults[3], int channels, float *out) {
     if (text[0] == 0) {
@@ -67,7 +68,7 @@ static ls_status fill_normalisation(const ls_config *cfg, ls_dataset *dataset) {
     return LS_SUCCESS;
 }
 
-// data.brightness is added to normalised pixels, so it must not exceed the difference between black and white (1/std).
+// Refuses a data.brightness above the difference of black and white (1/std), because it is added to normalised pixels.
 static ls_status check_brightness(const ls_config *cfg, const ls_dataset_info *facts) {
     double widest = 0;
     for (int c = 0; c < facts->shape.c; c++)
@@ -213,7 +214,7 @@ int ls_dataset_may_break(const ls_dataset *dataset) {
     return (dataset->whole ? dataset->whole : dataset)->stamps != NULL;
 }
 
-// Both parts of a set are packed into one file, which the whole set owns.
+// Opens the packed file of the set. The training and validation parts of a set share one file, owned by the whole set.
 ls_status ls_dataset_pack(ls_dataset *dataset, const char *folder, int creates) {
     if (dataset->whole) return dataset->whole->cache ? LS_SUCCESS : ls_dataset_pack(dataset->whole, folder, creates);
     const ls_picture_cache_options options = { .folder = folder,
@@ -257,7 +258,8 @@ static ls_status verify_bytes(
     return LS_SUCCESS;
 }
 
-// In a whole set sample i has file i until samples are left out, so `at` is also an index into dataset->whole.
+// Verifies the sample's file; a part of a set passes the call on to the whole set. In a whole set sample i has file i
+// until samples are left out, so the file number `at` is also a sample number of dataset->whole.
 ls_status ls_dataset_verify(const ls_dataset *dataset, int64_t index, int decodes, uint8_t *pixels) {
     const int64_t at = dataset->file(dataset, index);
     char path[LS_FILE_PATH_BYTES];
@@ -284,8 +286,8 @@ void ls_dataset_know_content(ls_dataset *dataset, int64_t index, uint64_t conten
     contents_of(dataset)[dataset->file(dataset, index)] = content;
 }
 
-// The sums of both parts are over file numbers of the whole set, so the content of the whole set is the sum of both.
-// The part to train on is verified last, so its source covers both parts.
+// Adds the sum of a part's file contents to the content of the whole set: both parts sum over file numbers of the whole
+// set. The part to train on is verified last, so its source covers both parts.
 void ls_dataset_set_content(ls_dataset *dataset, uint64_t sum) {
     ls_dataset *whole = dataset->whole ? dataset->whole : dataset;
     dataset->facts.content = sum;

@@ -31,13 +31,14 @@ typedef struct {
     char note[320];          // remark for the user, for example on options without effect; "": no remark
 } ls_dataset_info;
 
-// Returns a hash that tells these samples from all others: of the checksum and, if it is known, the content.
+// Returns a hash that tells these samples from all others, made of the checksum and, if known, the files' content.
 uint64_t ls_dataset_identity(const ls_dataset_info *facts);
 
-// Opens one split as data.* says. Several threads may then read it at once. If training pictures are held out for
-// validation (hold_out.c), *out is without them.
+// Opens one split (training or test) of the data set that the data.* options describe. Several threads may then read it
+// at once. If training pictures are held out for validation (hold_out.c), *out does not contain them.
 LS_CHECKED ls_status ls_dataset_open(const ls_config *cfg, ls_split split, ls_dataset **out);
-// Returns the validation set of a training set, which owns it: samples held out of it, the pictures of val/, or NULL.
+// Returns the validation set that belongs to a training set, which owns it: the samples held out, or the pictures of
+// val/. NULL: the training set has no validation set.
 ls_dataset *ls_dataset_held_out(const ls_dataset *train);
 void ls_dataset_free(ls_dataset *dataset);
 const ls_dataset_info *ls_dataset_get_info(const ls_dataset *dataset);
@@ -47,7 +48,7 @@ const char *ls_dataset_class(const ls_dataset *dataset, int label); // the class
 LS_CHECKED ls_status ls_dataset_read(const ls_dataset *dataset, int64_t index, uint8_t *pixels, int32_t *label);
 // Writes the labels of all samples (facts.count of them) without decoding a file.
 LS_CHECKED ls_status ls_dataset_labels(const ls_dataset *dataset, int32_t *labels);
-// Whether samples are files, so that reading one may fail (LS_DATA).
+// Returns 1 if the samples are files, so that reading a sample may fail (LS_DATA).
 int ls_dataset_may_break(const ls_dataset *dataset);
 // Like ls_dataset_read, but replaces a broken sample by the next readable sample of its class. A sample that turns out
 // to be broken here is marked as such, and a warning names it. The order of the other samples and the length of an
@@ -57,19 +58,19 @@ LS_CHECKED ls_status ls_dataset_read_whole(const ls_dataset *dataset, int64_t in
 // decodes it again (picture_cache.h, which names the failures). Call it before anything is read, and only if
 // ls_dataset_may_break. Of the processes that share the folder, one sets `creates` and calls it before the others.
 LS_CHECKED ls_status ls_dataset_pack(ls_dataset *dataset, const char *folder, int creates);
-// Whether the pixels come from an inflated file of the cache folder (inflated.h).
+// Returns 1 if the pixels come from an inflated file that the cache folder keeps (inflated.h).
 int ls_dataset_is_kept(const ls_dataset *dataset);
 // Writes the folder that data.cache names into `folder`; "" if nothing is cached.
 LS_CHECKED ls_status ls_dataset_cache_folder(const ls_config *cfg, char *folder, size_t bytes);
 int ls_dataset_is_packed(const ls_dataset *dataset, int64_t index);
 const char *ls_dataset_packed_at(const ls_dataset *dataset); // path of the packed file; "": no pictures are packed
-// Call it when all processes that share the folder have read their samples: this set then knows all packed pictures.
+// Learns which pictures all processes have packed in the packed file. Call it when all have read their samples.
 void ls_dataset_settle(ls_dataset *dataset);
 // Returns a hash of the files' folder, of the settings that decide pixels, and of the files' stamps (file_content.h).
 // No file has to be read for it. It is equal in all processes of a host that see the same files.
 uint64_t ls_dataset_files(const ls_dataset *dataset);
-// ls_dataset_content returns the content hash of the sample's file; 0: the sample is not a file, or is not verified.
-// ls_dataset_know_content sets the hash that another rank found; call it before anything is read.
+// ls_dataset_content returns the content hash of the sample's file (0: the sample is not a file, or is not verified).
+// ls_dataset_know_content sets this hash to a value that another rank found; call it before anything is read.
 uint64_t ls_dataset_content(const ls_dataset *dataset, int64_t index);
 void ls_dataset_know_content(ls_dataset *dataset, int64_t index, uint64_t content);
 // Sets facts.content after verification. sum: the total of the results of ls_verify_contents for all shares.

@@ -41,7 +41,8 @@ static ls_status list_candidates(const ls_config *cfg, const ls_dataset *dataset
     return add_candidate(list, dataset, "", dataset->format->other_folder);
 }
 
-// Returns 1 if folder/name exists, or if stat fails although it may exist; opening it then reports the reason.
+// Returns 1 if folder/name exists, or if stat cannot tell: opening the file then reports the reason. Otherwise returns
+// 0.
 static int is_there(const char *folder, const char *name) {
     char path[LS_TEXT_BYTES];
     if (ls_failed(ls_path_join(path, sizeof path, folder, name))) return 0;

@@ -22,14 +22,14 @@ uint64_t ls_file_stamp(uint64_t place, const struct stat *info) {
     return stamp ? stamp : 1;
 }
 
-// Some file systems report mtime instead of ctime: FAT, and some of FUSE (sshfs). The numbers: linux/magic.h.
+// Returns 1 if the file system may report mtime instead of ctime (FAT, some FUSE systems). Numbers: linux/magic.h.
 static int may_copy_ctime(int fd) {
     enum { FAT = 0x4d44, EXFAT = 0x2011bab0, FUSE = 0x65735546 };
     struct statfs info;
     return fstatfs(fd, &info) != 0 || info.f_type == FAT || info.f_type == EXFAT || info.f_type == FUSE;
 }
 
-// Whether every later change of the open file will change its stamp. now_s: the time before the file is read.
+// Returns 1 if every later change of the open file will change its stamp. now_s: the time before the file is read.
 static int stamp_holds(int fd, const struct stat *info, int64_t now_s) {
     if (info->st_ctim.tv_sec > now_s - COARSEST_S) return 0;
     return nanoseconds(&info->st_ctim) != nanoseconds(&info->st_mtim) || !may_copy_ctime(fd);

@@ -1,5 +1,5 @@
-// file_content.h - reads a whole file, with a hash of its bytes and a stamp. By the stamp a later start knows, without
-// reading the file again, that its bytes are the same.
+// file_content.h - reads a whole file, and makes a hash of its bytes and a stamp. If the stamp of a file is the same at
+// a later start, its bytes are the same, and it need not be read again.
 #ifndef LS_DATA_FILE_CONTENT_H
 #define LS_DATA_FILE_CONTENT_H
 

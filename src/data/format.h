@@ -71,7 +71,7 @@ extern const char *const ls_fashion_classes[10],
     *const ls_cifar10_classes[10], *const ls_cifar100_classes[100], *const ls_cifar100_coarse_classes[20];
 
 const char *ls_split_name(ls_split split); // "training", "test", "validation"
-// Ends the opening of a data set: allocates `broken` for a set of files, and names the classes.
+// Completes a data set after its open function: allocates `broken` for a set of files, and names the classes.
 LS_CHECKED ls_status ls_dataset_prepare(ls_dataset *dataset);
 // Finds the content hash of the sample's file (for ls_dataset_content). With `decodes` it also checks that the file can
 // be decoded (else LS_DATA), and packs the pixels if there is a cache. It does not read a file that is packed and has
@@ -88,9 +88,11 @@ LS_CHECKED ls_status ls_dataset_find(
 // Sets facts.count to `available`, or to data.train_samples or data.test_samples if set. LS_USAGE if these exceed
 // `available`; LS_DATA if the samples are too many to be numbered in 32 bits.
 LS_CHECKED ls_status ls_dataset_limit(const ls_config *cfg, ls_dataset *dataset, int64_t available);
-// Checks that the labels of `count` records from `first` on are below facts.classes. LS_DATA names path and record.
+// Checks that the labels of the `count` records from record `first` on are below facts.classes. LS_DATA: a label is
+// not; the message names the path and the record.
 LS_CHECKED ls_status ls_dataset_check_labels(const ls_dataset *dataset, const char *path, int64_t first, int64_t count);
-// Reads "CxHxW" (numbers == 3) or "HxW" (numbers == 2; there are then 3 channels). LS_USAGE names the option.
+// Parses a shape from an option's text: "CxHxW" (numbers == 3), or "HxW" (numbers == 2; there are then 3 channels).
+// LS_USAGE: the text is no such shape; the message names the option.
 LS_CHECKED ls_status ls_shape_parse(const char *option, const char *text, int numbers, ls_chw *shape);
 
 #endif

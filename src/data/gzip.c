@@ -18,7 +18,7 @@ typedef struct {
     const char *why; // zlib's explanation; may be NULL
 } outcome;
 
-// Inflates member after member, until the last one ends, one fails, or dst is full although the stream goes on.
+// Inflates one gzip member after the other. Stops after the last member, at a failure, or when dst is full.
 static outcome inflate_by_zlib(const uint8_t *src, size_t src_bytes, uint8_t *dst, size_t dst_bytes) {
     z_stream z = { 0 };
     outcome o = { .code = inflateInit2(&z, 15 + 16) }; // + 16: accept only a gzip header and trailer
@@ -75,7 +75,7 @@ ls_status ls_gzip_peek(const char *path, const uint8_t *src, size_t src_bytes, u
     return explain(path, &o, src_bytes, dst_bytes);
 }
 
-// Returns 1 on success. After a failure the caller inflates again with zlib, which explains the fault.
+// Inflates a gzip file by libdeflate; returns 1 on success. If it fails, the caller lets zlib explain the fault.
 static int inflate_fast(const uint8_t *src, size_t src_bytes, uint8_t *dst, size_t dst_bytes) {
     struct libdeflate_decompressor *decompressor = libdeflate_alloc_decompressor();
     if (!decompressor) return 0;

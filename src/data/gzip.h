@@ -8,11 +8,11 @@
 #include <stdint.h>
 #include "base/status.h"
 
-// Inflates the first dst_bytes bytes. LS_DATA: src is not gzip, is damaged, or ends before that.
+// Inflates only the first dst_bytes bytes of a gzip file. LS_DATA: src is not gzip, is damaged, or ends before them.
 LS_CHECKED ls_status ls_gzip_peek(
     const char *path, const uint8_t *src, size_t src_bytes, uint8_t *dst, size_t dst_bytes);
-// Inflates the whole file. It must give exactly dst_bytes, agree with the checksums and lengths in its trailers, and
-// end after its last member. LS_DATA names the fault and its byte.
+// Inflates the whole file. LS_DATA: the file does not give exactly dst_bytes bytes, disagrees with the checksums or
+// lengths in its trailers, or goes on after its last member. The message names the fault and its byte.
 LS_CHECKED ls_status ls_gzip_inflate(
     const char *path, const uint8_t *src, size_t src_bytes, uint8_t *dst, size_t dst_bytes);
 

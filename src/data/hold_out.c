@@ -53,7 +53,7 @@ static void free_part(void *state) {
     free(p);
 }
 
-// Makes the part with the samples for which taken[i] == wanted.
+// Makes a part of the set: a view of the samples for which taken[i] == wanted.
 static ls_status new_part(ls_dataset *whole, const uint8_t *taken, int wanted, ls_split split, ls_dataset **out) {
     const ls_dataset_info *facts = &whole->facts;
     ls_dataset *d = *out = ls_new(1, sizeof *d, "data set"); // the caller frees it, also after a failure

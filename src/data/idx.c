@@ -153,7 +153,7 @@ static void find_kept(const char *cache, idx_file *images) {
     if (!images->kept.bytes && images->file.bytes >= WAITED_FROM) ls_inflated_claim(&images->kept, INFLATING_S);
 }
 
-// If the kept images are whole and belong to these labels, makes them the content of `images` and returns 1.
+// If the kept images are whole and belong to these labels, makes them the content of `images` and returns 1; else 0.
 static int take_kept(const idx_file *labels, idx_file *images, uint64_t *checksum) {
     const ls_inflated *kept = &images->kept;
     if (!kept->bytes || kept->count < images->header_bytes) return 0;
@@ -174,7 +174,7 @@ static ls_status compare_counts(const idx_file *images, const idx_file *labels) 
         labels->size[0], images->path, images->size[0]);
 }
 
-// Reads the labels and the images. cache: the folder for inflated files; "": they are not kept.
+// Reads the labels and the images of a data set. cache: the folder for inflated files; "": images are not kept.
 static ls_status load_both(const char *folder, const char *const *name, const char *cache, idx_file *images,
     idx_file *labels, uint64_t *checksum) {
     LS_TRY(find_idx(folder, name[1], 1, labels));
@@ -192,7 +192,7 @@ static ls_status load_both(const char *folder, const char *const *name, const ch
     return LS_SUCCESS;
 }
 
-// Keeps the inflated images for the next start. A failure is noted unless data.cache = auto.
+// Keeps the inflated images in the cache folder for the next start. A failure is noted unless data.cache = auto.
 static void keep(const ls_config *cfg, const idx_file *images, uint64_t checksum, ls_dataset *dataset) {
     ls_inflated *place = &dataset->kept;
     if (!place->path[0] || images->total < KEPT_FROM) return;

@@ -9,16 +9,18 @@
 
 enum { PNG_SIGNATURE = 8, PNG_CHUNK = 12 }; // PNG_CHUNK: bytes of a chunk without its content: length, type and CRC
 
-// Limits for notes->pixels_max. They refuse a small file whose header promises a large picture before it takes memory
-// or time. PNG: deflate packs at most 1032 to 1, and a byte holds 8 pixels of one bit. JPEG: an MCU has at most 32 x 32
-// pixels. It then has at least 8 blocks (4 along one axis, 4 along the other), and each block has at least one bit.
+// Most pixels that a byte of a file can give, for notes->pixels_max: refuses a small file whose header promises a
+// larger picture before it takes memory. PNG: deflate packs at most 1032 to 1; a byte holds 8 pixels of one bit. JPEG:
+// an MCU has at most 32 x 32 pixels. It then has at least 8 blocks (4 along one axis, 4 along the other) of at least
+// one bit.
 enum { PNG_PIXELS_PER_BYTE = 8 * 1032, JPEG_PIXELS_PER_BYTE = 32 * 32 };
 
 static uint32_t big_endian(const uint8_t *p) {
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-// stb checks neither the CRCs of chunks nor the end chunk. Source: PNG specification, sections 5.3 and 11.2.
+// Checks the CRC of each PNG chunk and that the file has its end chunk, because stb checks neither. Source: PNG
+// specification, sections 5.3 and 11.2.
 static ls_status check_png(const char *path, const uint8_t *bytes, size_t count, ls_image_notes *notes) {
     notes->pixels_max = (uint64_t)count * PNG_PIXELS_PER_BYTE;
     for (size_t at = PNG_SIGNATURE; at + PNG_CHUNK <= count;) {
@@ -52,8 +54,8 @@ typedef struct {
     unsigned huffman_tables, quantisation_tables;
 } jpeg_frame;
 
-// stb trusts the numbers in a segment of Huffman tables. If they add up to more than the 256 possible codes, it writes
-// past the end of its own tables. Source: ITU-T T.81, B.2.4.2.
+// Refuses a segment of Huffman tables whose numbers add up to more than the 256 possible codes: stb would write past
+// the end of its own tables. Source: ITU-T T.81, B.2.4.2.
 static ls_status check_huffman(const char *path, const uint8_t *bytes, size_t begin, size_t end, jpeg_frame *frame) {
     enum { LENGTHS = 16, CODES_MAX = 256 };
     for (size_t at = begin; at < end;) {
@@ -72,7 +74,8 @@ static ls_status check_huffman(const char *path, const uint8_t *bytes, size_t be
     return LS_SUCCESS;
 }
 
-// `segment` begins after its length field. stb itself refuses other faults. Source: ITU-T T.81, B.2.2, A.2.4.
+// Reads components and numbers of blocks from a JPEG's frame header into *frame. `segment` begins after its length
+// field. Ignores a header that is too short, which stb refuses. Source: ITU-T T.81, B.2.2, A.2.4.
 static void read_frame(const uint8_t *segment, size_t bytes, int progressive, jpeg_frame *frame) {
     enum { FIXED = 6, COMPONENT = 3 };
     if (frame->components > 0 || bytes < FIXED || bytes < FIXED + COMPONENT * (size_t)segment[5]) return;
@@ -102,9 +105,9 @@ static void note_quantisation(const uint8_t *segment, size_t bytes, jpeg_frame *
         frame->quantisation_tables |= 1u << (segment[at] & 3);
 }
 
-// Whether the tables that one component of a scan needs are defined. stb would decode even with missing tables, from
-// memory that was never written. scan: the component's byte in the scan's header, with the numbers of its DC and AC
-// table. first, refines: first coefficient and previous bit position, from the same header. Source: ITU-T T.81, B.2.3.
+// Returns 1 if the tables that one component of a scan needs are defined. stb would decode even with missing tables,
+// from memory that was never written. scan: the component's byte in the scan's header, with its DC and AC table. first,
+// refines: first coefficient and previous bit position, from the same header. Source: ITU-T T.81, B.2.3.
 static int has_tables(const jpeg_frame *frame, int component, uint8_t scan, int first, int refines) {
     const unsigned dc = 1u << (scan >> 4 & 3), ac = 16u << (scan & 3);
     unsigned needed = frame->progressive ? (first > 0 ? ac : refines ? 0 : dc) : dc | ac;
@@ -112,8 +115,9 @@ static int has_tables(const jpeg_frame *frame, int component, uint8_t scan, int 
            (frame->quantisation_tables >> frame->quantisation[component] & 1);
 }
 
-// A scan takes few bytes of the file, but stb goes over all blocks of its components. A sequential JPEG has each
-// component in one scan. libjpeg's progressive files go over a block up to 6 times; no encoder comes near 24.
+// Counts the blocks that a scan visits, and refuses a JPEG that visits blocks too often: a scan takes few bytes of the
+// file, but stb goes over all blocks of its components. A sequential JPEG has each component in one scan. libjpeg's
+// progressive files go over a block up to 6 times; no encoder comes near 24.
 static ls_status count_scan(const char *path, const uint8_t *segment, size_t bytes, jpeg_frame *frame) {
     enum { PASSES_MAX = 24, ALWAYS = 1 << 20 };                                // ALWAYS: so few blocks take no time
     const size_t listed = bytes > 0 ? segment[0] : 0, header = 1 + 2 * listed; // after it: first, last coefficient
@@ -136,7 +140,8 @@ static ls_status count_scan(const char *path, const uint8_t *segment, size_t byt
         path, frame->scans, passes, passes == 1 ? "" : "s");
 }
 
-// The segments before the first scan decide the meaning of colours. Source: libjpeg's default_decompress_parms.
+// At the first scan of a JPEG, notes whether its four colours are CMYK or YCCK, because only segments before the first
+// scan decide the meaning of colours. Source: libjpeg's default_decompress_parms.
 static void note_first_scan(size_t marker_at, const jpeg_frame *frame, ls_image_notes *notes) {
     if (notes->scan_at > 0) return;
     notes->scan_at = marker_at;
@@ -144,7 +149,7 @@ static void note_first_scan(size_t marker_at, const jpeg_frame *frame, ls_image_
     notes->is_ycck = notes->is_cmyk && frame->adobe > 0;
 }
 
-// Reads the marker segment from `begin`, after its length field, to `end`.
+// Reads one marker segment of a JPEG. Its content is bytes[begin..end), after its length field.
 static ls_status read_segment(const char *path, int marker, const uint8_t *bytes, size_t begin, size_t end,
     jpeg_frame *frame, ls_image_notes *notes) {
     enum {
@@ -191,9 +196,9 @@ static ls_status read_segment(const char *path, int marker, const uint8_t *bytes
     }
 }
 
-// Walks over the segments as decoders do. stb fills the missing part of a cut-off JPEG with gray; a whole JPEG has an
-// end marker. In the data of a scan, ff is followed by 0 or by a restart marker, so any other ff begins a marker.
-// Source: ITU-T T.81, annex B.
+// Walks over the segments of a JPEG, and refuses a file without an end marker: stb would fill the missing part with
+// gray. In the data of a scan, ff is followed by 0 or a restart marker; any other ff begins a marker. Source: T.81,
+// annex B.
 static ls_status check_jpeg(const char *path, const uint8_t *bytes, size_t count, ls_image_notes *notes) {
     enum { STUFFED = 0, RESTART = 0xd0, RESTART_LAST = 0xd7, END = 0xd9, FILL = 0xff };
     jpeg_frame frame = { .adobe = -1 };

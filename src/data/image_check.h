@@ -26,14 +26,15 @@ typedef struct {
     ls_gif_notes gif;
 } ls_image_notes;
 
-// Checks a file. Its first bytes tell its kind, whatever its name ends with; only TGA, which has no mark, is known by
-// its name. LS_DATA: the path and the fault, or the kind (WebP, HEIC, TIFF...) if it cannot be read, with a remedy.
+// Checks a picture file. Its first bytes tell its kind, whatever its name ends with; only TGA, which has no mark, is
+// known by its name. LS_DATA: the file is broken, or of a kind that cannot be read (WebP, HEIC, TIFF...). The message
+// names the path, the fault or the kind, and a remedy.
 LS_CHECKED ls_status ls_image_check(const char *path, const uint8_t *bytes, size_t count, ls_image_notes *notes);
 // Whether the name has the ending of a picture, in small or capital letters: one of LS_IMAGE_ENDINGS, or of a kind
 // that cannot be read. Such a file counts as a picture, so that an error names it and it is not left out silently.
 int ls_image_is_named(const char *name);
 
-// The checks of kinds that have a source file of their own.
+// Check a BMP, GIF, PNM or TGA file for ls_image_check. Each of these kinds has a source file of its own.
 ls_status ls_image_check_bmp(const char *path, const uint8_t *bytes, size_t count, ls_image_notes *notes);
 ls_status ls_image_check_gif(const char *path, const uint8_t *bytes, size_t count, ls_image_notes *notes);
 ls_status ls_image_check_pnm(const char *path, const uint8_t *bytes, size_t count, ls_image_notes *notes);

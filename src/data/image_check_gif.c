@@ -14,7 +14,8 @@ static size_t table_bytes(uint8_t flags) {
     return flags & 0x80 ? 3u << ((flags & 7) + 1) : 0;
 }
 
-// Reads codes from blocks of up to 255 bytes. A byte with the length comes before each block; length 0 is the end.
+// Reads GIF codes from blocks of up to 255 bytes. A byte with the length comes before each block; length 0 ends the
+// data.
 typedef struct {
     const uint8_t *bytes;
     size_t count, at;
@@ -40,7 +41,7 @@ static int next_code(code_reader *r, int width) {
     return code;
 }
 
-// Returns how many pixels the codes stand for, counting as stb does. Stops above `most`, and at an invalid code.
+// Returns the number of pixels that a GIF's codes give, counted as stb does. Stops above `most` or at an invalid code.
 static uint64_t count_pixels(code_reader *r, int root_bits, uint64_t most) {
     uint16_t length[CODES];
     const int clear = 1 << root_bits;
@@ -63,7 +64,7 @@ static uint64_t count_pixels(code_reader *r, int root_bits, uint64_t most) {
     return pixels;
 }
 
-// Returns the offset of the first picture's descriptor, or 0. *control: the offset of its control extension, or 0.
+// Returns the offset of a GIF's first picture descriptor; 0: none. *control: offset of its control extension, or 0.
 static size_t find_picture(const uint8_t *bytes, size_t count, size_t *control) {
     enum { EXTENSION = 0x21, CONTROL = 0xf9, CONTROL_BYTES = 4, PICTURE = 0x2c };
     size_t at = SCREEN + table_bytes(bytes[10]);

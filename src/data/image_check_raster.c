@@ -26,7 +26,8 @@ typedef struct {
     uint64_t row_bytes;
 } bmp_header;
 
-// Checks that every pixel has a colour of the palette. Pixels have 1, 2, 4 or 8 bits, the leftmost in the highest bits.
+// Checks that the palette of a BMP has each pixel's colour. Pixels have 1, 2, 4 or 8 bits, the leftmost in the highest
+// bits.
 static ls_status check_palette(const char *path, const uint8_t *bytes, const bmp_header *h) {
     const uint32_t entry = h->header_bytes == 12 ? 3 : 4, file_header = 14;
     // With the oldest header stb takes the palette to be four colours shorter than it is.
@@ -79,7 +80,8 @@ ls_status ls_image_check_bmp(const char *path, const uint8_t *bytes, size_t coun
 
 // --- PNM. Source: Netpbm's pgm(5), ppm(5).
 
-// Returns the number after white space and comments, and moves *at past it. -1: there is no number, or it is too large.
+// Reads a number from a PNM header: skips white space and comments, returns the number, and moves *at past it. Returns
+// -1 if there is no number, or it is too large.
 static int64_t read_number(const uint8_t *bytes, size_t count, size_t *at) {
     enum { MOST = 1 << 24 };
     int64_t value = -1;
@@ -115,8 +117,8 @@ ls_status ls_image_check_pnm(const char *path, const uint8_t *bytes, size_t coun
 
 // --- TGA. Source: Truevision TGA File Format Specification, version 2.0.
 
-// Returns the offset after `pixels` packed pixels, or more than `count` if the file ends earlier. A packet stands for
-// up to 128 pixels: a length byte, then one pixel (if its highest bit is set) or all of them.
+// Returns the offset after the packets of `pixels` packed TGA pixels, or more than `count` if the file ends earlier. A
+// packet stands for up to 128 pixels: a length byte, then one pixel (if its highest bit is set) or all of them.
 static uint64_t end_of_packets(const uint8_t *bytes, size_t count, uint64_t at, uint64_t pixels, uint32_t pixel_bytes) {
     while (pixels > 0 && at < count) {
         const uint64_t packed = (bytes[at] & 127u) + 1;

@@ -46,7 +46,8 @@ static ls_status check_size(
     return LS_SUCCESS;
 }
 
-// Returns the most by which a JPEG may be scaled down while it is decoded, with at least twice the wanted size left.
+// Returns the largest scale (1, 2, 4 or 8) at which a JPEG, shrunk while decoding, is still at least twice the wanted
+// size.
 static int choose_scale(const decoded *picture, int orientation, const ls_image_options *options) {
     const int exchanged = orientation >= 5;
     const int h = exchanged ? picture->w : picture->h, w = exchanged ? picture->h : picture->w;
@@ -63,8 +64,8 @@ static ls_status decode_by_stb(const char *path, const uint8_t *bytes, size_t co
     return picture->pixels ? LS_SUCCESS : cannot_decode(path);
 }
 
-// A JPEG of four colours names its colour space in Adobe's marker; without the marker it is CMYK, but stb_image takes
-// YCbCr. So stb_image gets a copy with the marker. Source: libjpeg's default_decompress_parms.
+// Decodes a JPEG of four colours. Adobe's marker names its colour space; without the marker it is CMYK, but stb_image
+// takes YCbCr. So stb_image gets a copy of the file with the marker. Source: libjpeg's default_decompress_parms.
 static ls_status decode_cmyk(
     const char *path, const uint8_t *bytes, size_t count, const ls_image_notes *notes, decoded *picture) {
     uint8_t marker[] = { 0xff, 0xee, 0, 14, 'A', 'd', 'o', 'b', 'e', 0, 100, 0, 0, 0, 0, notes->is_ycck ? 2 : 0 };
@@ -78,9 +79,9 @@ static ls_status decode_cmyk(
     return status;
 }
 
-// A transparent pixel of a GIF gets the colour that the file gives it, as in all other kinds of file. stb_image does
-// not draw such pixels, so it gets a copy in which no colour is transparent. It does not fill the area around a first
-// picture that is smaller than the GIF either; that is done here.
+// Decodes the first picture of a GIF. A transparent pixel gets the colour that the file gives it, as in all other kinds
+// of file. stb_image does not draw such pixels, so it gets a copy in which no colour is transparent. It does not fill
+// the area around a picture that is smaller than the GIF either, so this function fills it.
 static ls_status decode_gif(
     const char *path, const uint8_t *bytes, size_t count, const ls_image_notes *notes, decoded *picture) {
     const ls_gif_notes *gif = &notes->gif;

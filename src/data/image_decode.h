@@ -25,14 +25,14 @@ typedef struct {
 // stb_image decodes all kinds but JPEG, and with LS_DECODER_STB also JPEG. libjpeg-turbo's pixels differ a little. It
 // decodes a JPEG at 1/2, 1/4 or 1/8 of its size if that is at least twice the size of the resized picture.
 LS_CHECKED ls_status ls_image_decode(const char *path, const ls_image_options *options, uint8_t *dst);
-// The same for a file that is in memory. name: for messages, and to recognise a TGA by.
+// Does the same as ls_image_decode with a file that is in memory. name: for messages, and to recognise a TGA.
 LS_CHECKED ls_status ls_image_decode_bytes(
     const char *name, const uint8_t *bytes, size_t count, const ls_image_options *options, uint8_t *dst);
 
 // Returns the decoder of JPEG: "stb_image", or "libjpeg-turbo 2.1.5, scaled to true sides", whose pixels may depend on
 // its version. NULL: data.decoder asks for libjpeg-turbo, but this program was built without it.
 const char *ls_image_decoder(int decoder);
-// LS_USAGE if ls_image_decoder returns NULL for it.
+// Fails with LS_USAGE if data.decoder asks for libjpeg-turbo but this program was built without it.
 LS_CHECKED ls_status ls_image_check_decoder(int decoder);
 
 #endif

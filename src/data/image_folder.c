@@ -63,7 +63,8 @@ static void free_folder(void *state) {
     free(f);
 }
 
-// A path that exists but cannot be examined is an error: leaving it out would change the data set.
+// Sets *is_folder to 1 if the path is a folder, and to 0 if it is a file or does not exist. Fails if the path exists
+// but cannot be examined: leaving it out would change the data set.
 static ls_status look(const char *path, int *is_folder) {
     struct stat info;
     int found = stat(path, &info) == 0;
@@ -271,7 +272,8 @@ static ls_status list_images(folder *f, int is_split, double test_fraction, ls_s
     return LS_SUCCESS;
 }
 
-// If the name looks like a training class, the message says that it is in another form of Unicode.
+// Fails, because a test or validation class is not among the training classes. If its name looks like a training class,
+// the message says that it is in another form of Unicode.
 static ls_status refuse_class(const folder *f, const char *name, const char *train_root) {
     char here[NAME_BYTES], there[NAME_BYTES];
     ls_text_escape(here, sizeof here, name);
@@ -286,7 +288,7 @@ static ls_status refuse_class(const folder *f, const char *name, const char *tra
         train_root, is_ascii(name) ? "" : " (its bytes are '", is_ascii(name) ? "" : here, is_ascii(name) ? "" : "')");
 }
 
-// The classes of the training folder number the labels of all splits, so other splits must not have further classes.
+// Fails if another split has a class that the training folder lacks: the training classes number all labels.
 static ls_status check_test_classes(const folder *f, const char *train_root) {
     char **classes;
     int count = 0;
@@ -316,7 +318,7 @@ typedef struct {
     char beside[160]; // other folders and pictures in the root, which are not used; for a message
 } layout;
 
-// Returns the split whose folder has this name; SPLITS: not a name of a split.
+// Returns the split whose folder has this name; SPLITS if the name is not a split's.
 static int split_of(const char *name) {
     for (int i = 0; i < SPLIT_NAMES; i++)
         if (strcasecmp(name, split_names[i].name) == 0) return split_names[i].split;
@@ -344,7 +346,7 @@ static ls_status take_part(const char *root, const char *name, layout *found, ls
     return LS_SUCCESS;
 }
 
-// Refuses a folder that is named like a split and contains folders: it is not a class.
+// Fails if a class folder is named like a split (such as "test") and contains folders, because it cannot be a class.
 static ls_status check_one_tree(const char *root, const layout *found) {
     for (int split = 0; split < SPLITS; split++) {
         char part[PATH_BYTES], path[PATH_BYTES], **names;
@@ -463,7 +465,7 @@ static void leave_out(ls_dataset *dataset, const uint8_t *broken) {
     dataset->facts.count = f->image_count = kept;
 }
 
-// Returns a hash of all that decides pixels besides the files. Raise PIXELS_VERSION if decoding or resizing changes.
+// Returns a hash of all that decides pixels, except the files. Raise PIXELS_VERSION if decoding or resizing changes.
 static uint64_t hash_kind(const char *root, const ls_dataset *dataset) {
     enum { PIXELS_VERSION = 2 };
     const ls_dataset_info *facts = &dataset->facts;
@@ -478,7 +480,8 @@ static uint64_t hash_kind(const char *root, const ls_dataset *dataset) {
     return hash;
 }
 
-// The contents of the files are not part of the checksum, because they have not been read yet (ls_dataset_verify).
+// Returns a checksum of the data set: class names, and the name, size and label of each file. It does not cover the
+// contents of the files, which have not been read yet (see ls_dataset_verify).
 static uint64_t checksum(const folder *f, int64_t count) {
     uint64_t hash = 0;
     for (int i = 0; i < f->class_count; i++) hash = ls_hash_more(hash, f->classes[i], strlen(f->classes[i]) + 1);

@@ -23,19 +23,21 @@ static double triangle(double x) {
     return x < 1 ? 1 - x : 0;
 }
 
-// One axis of the source. It has `pixels` pixels; the picture covers `length` of them, from `begin` on.
+// One axis of a decoded picture: it has `pixels` pixels, and the picture covers `length` of them, from `begin` on.
 typedef struct {
     int pixels;
     double begin, length;
 } source_axis;
 
-// A picture that was decoded smaller ends inside its last pixel. If it is mirrored, it begins inside its first pixel.
+// Returns one axis of a decoded picture. If the decoder has scaled the picture down, the picture ends inside its last
+// pixel, or, if it is mirrored, begins inside its first pixel.
 static source_axis axis_of(int pixels, int full, int scale, ptrdiff_t step) {
     const double length = (double)full / scale;
     return (source_axis){ pixels, step < 0 ? pixels - length : 0, length };
 }
 
-// The whole source becomes `dst` pixels. Makes the weights of `seen` of these, from pixel `begin` on.
+// Makes the filter that resizes an axis of `source` to `dst` pixels; weights only for the `seen` pixels from `begin`
+// on.
 static ls_status make_filter(source_axis source, int64_t dst, int64_t begin, int seen, filter *f) {
     const int src = source.pixels;
     double scale = source.length / (double)dst, widened = scale < 1 ? 1 : scale; // when enlarging: plain interpolation
@@ -81,7 +83,7 @@ ls_picture ls_picture_turned(const uint8_t *pixels, int full_h, int full_w, int 
     return (ls_picture){ pixels, h, w, down, across, full_h, full_w, scale };
 }
 
-// Resizes rows: src to (src->h, 3, w). It also separates the channels.
+// Resizes the rows of src to width w, into dst (src->h, 3, w). It also separates the channels.
 static void resize_rows(const ls_picture *src, const filter *f, int w, uint8_t *dst) {
     for (int y = 0; y < src->h; y++) {
         const uint8_t *row = src->first + y * src->down;
@@ -98,7 +100,7 @@ static void resize_rows(const ls_picture *src, const filter *f, int w, uint8_t *
     }
 }
 
-// Resizes columns: (source's height, 3, w) to (3, h, w). Pixel (y, x) of a plane is written at y * down + x * across.
+// Resizes columns: src (source's height, 3, w) to (3, h, w). Writes pixel (y, x) of a plane at y * down + x * across.
 static void resize_columns(const uint8_t *src, const filter *f, ls_chw size, size_t down, size_t across, uint8_t *dst) {
     size_t w = (size_t)size.w, step = 3 * w, plane = (size_t)size.h * w;
     for (int c = 0; c < 3; c++) {
@@ -115,7 +117,7 @@ static void resize_columns(const uint8_t *src, const filter *f, ls_chw size, siz
     }
 }
 
-// Returns half of the excess. If that is not a whole number, it is rounded to the even one, as Python's round does.
+// Returns half of `too_much`, the pixels to cut off. A half is rounded to the even number, as Python's round does.
 static int64_t half_of(int64_t too_much) {
     const int64_t half = too_much / 2;
     return half + (too_much & 1 & half);
@@ -133,7 +135,7 @@ ls_resized ls_image_resized(int how, int h, int w, ls_chw size) {
     return to;
 }
 
-// To resize columns first, it exchanges the sides of the picture and resizes rows first.
+// Resizes a picture. To resize columns first, it exchanges the sides of the picture and resizes rows first.
 ls_status ls_image_resize(const ls_picture *src, int how, ls_chw size, uint8_t *dst) {
     const ls_resized whole = ls_image_resized(how, src->full_h, src->full_w, size);
     const int columns_first = src->h > whole.h && src->h - whole.h > 2 * (src->w - whole.w);

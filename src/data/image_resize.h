@@ -14,7 +14,7 @@
 #include "base/shape.h"
 #include "base/status.h"
 
-// A picture as it is to be seen, of interleaved pixels of 3 bytes: pixel (y, x) is at first + y * down + x * across.
+// An upright picture of interleaved 3-byte pixels: pixel (y, x) is at first + y * down + x * across.
 typedef struct {
     const uint8_t *first;
     int h, w;
@@ -24,19 +24,19 @@ typedef struct {
     int full_h, full_w, scale;
 } ls_picture;
 
-// The whole picture becomes (h, w). The wanted size is then cut out of it, from (top, left). `how` is a value of
-// data.resize. LS_RESIZE_STRETCH gives the picture the wanted sides. With LS_RESIZE_CROP it keeps its shape and covers
-// the wanted size, and the excess is cut off equally at both ends, as by torchvision's Resize and CenterCrop.
+// The size (h, w) of the whole resized picture, and the corner (top, left) from which the wanted size is cut out.
+// `how`: data.resize. LS_RESIZE_STRETCH gives the picture the wanted sides. With LS_RESIZE_CROP it keeps its shape and
+// covers the wanted size, and the excess is cut off equally at both ends, as by torchvision's Resize and CenterCrop.
 typedef struct {
     int64_t h, w, top, left;
 } ls_resized;
 ls_resized ls_image_resized(int how, int h, int w, ls_chw size);
 
-// Describes a picture of full_h x full_w pixels that was decoded at 1/scale (1: not scaled), as it is seen with Exif's
-// orientation (1 to 8). From orientation 5 on, its sides are exchanged. pixels is (full_h / scale, full_w / scale, 3),
-// both sides rounded up; it is borrowed.
+// Returns a view of a decoded picture, turned upright by its Exif orientation (1 to 8; from 5 on, the sides are
+// exchanged). The file's picture has full_h x full_w pixels and was decoded at 1/scale (1: not scaled). pixels is
+// (full_h / scale, full_w / scale, 3), both sides rounded up; it is borrowed.
 ls_picture ls_picture_turned(const uint8_t *pixels, int full_h, int full_w, int scale, int orientation);
-// Resizes src into dst (3, size.h, size.w), planar. LS_DEVICE: no memory.
+// Resizes src into dst (3, size.h, size.w), planar, by the rule `how` (a value of data.resize). LS_DEVICE: no memory.
 LS_CHECKED ls_status ls_image_resize(const ls_picture *src, int how, ls_chw size, uint8_t *dst);
 
 #endif

@@ -47,7 +47,8 @@ static uint64_t hash_source(const ls_input *source) {
     return hash;
 }
 
-// Finds the kept file's path and the source's hash. The path is empty if it is too long or the source unreadable.
+// Fills in the kept file's path (place->path; empty if too long, or if the source cannot be read) and the source's
+// hash.
 static void find_place(const char *folder, const ls_input *source, ls_inflated *place) {
     char name[32];
     char *real = realpath(source->path, NULL);
@@ -96,7 +97,8 @@ void ls_inflated_open(const char *folder, const ls_input *source, ls_inflated *o
 
 // --- the process that makes the file: it holds the lock of a temporary file, which the system releases when it ends
 
-// Whether the open file is still at its path. A former owner of the lock may have moved it to the kept file's path.
+// Returns 1 if the open file is still at its path: a former owner of the lock may have moved it to the kept file's
+// path.
 static int is_at(int fd, const char *path) {
     struct stat open_file, named;
     return fstat(fd, &open_file) == 0 && lstat(path, &named) == 0 && open_file.st_ino == named.st_ino &&
@@ -107,7 +109,7 @@ static void name_made(const ls_inflated *place, char made[MADE_BYTES]) {
     snprintf(made, MADE_BYTES, "%s.new", place->path);
 }
 
-// Sets place->makes if the lock was free; it stays 0 if another process has the lock.
+// Tries to lock the temporary file. place->makes becomes 1 if this process got the lock; 0: another process holds it.
 static ls_status try_lock(ls_inflated *place) {
     char made[MADE_BYTES];
     name_made(place, made);

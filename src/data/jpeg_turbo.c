@@ -43,7 +43,7 @@ static void give_up(j_common_ptr context) {
     longjmp(e->failed, 1);
 }
 
-// A warning that pixels are missing or wrong is a failure. Other warnings do not concern the pixels.
+// Hears each message of libjpeg. Gives up at warnings that pixels are missing or wrong; others do not concern pixels.
 static void hear(j_common_ptr context, int level) {
     static const int damages[] = { JWRN_HIT_MARKER, JWRN_HUFF_BAD_CODE, JWRN_JPEG_EOF, JWRN_MUST_RESYNC,
         JWRN_NOT_SEQUENTIAL };
@@ -52,7 +52,8 @@ static void hear(j_common_ptr context, int level) {
         if (context->err->msg_code == damages[i]) give_up(context);
 }
 
-// Sets *pixels as soon as memory is allocated, so that the caller can free it wherever libjpeg gives up.
+// Decodes the JPEG into *pixels at 1/scale. Returns 0 if memory is lacking. Sets *pixels as soon as it is allocated, so
+// that the caller can free it wherever libjpeg gives up.
 static int decode(struct jpeg_decompress_struct *jpeg, unsigned scale, uint8_t **pixels) {
     jpeg->out_color_space = JCS_RGB;
     jpeg->dct_method = JDCT_ISLOW; // the same bits with and without vector instructions

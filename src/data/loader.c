@@ -98,7 +98,7 @@ static double traced_clock(const ls_loader *loader) {
     return loader->options.traced && ls_spans_on() ? ls_clock_seconds() : 0;
 }
 
-// Adds a span to the trace, from start_s (from traced_clock) until now. start_s 0: not traced.
+// Adds a span of this loader's work to the trace, from start_s (from traced_clock) until now. start_s 0: adds nothing.
 static void add_span(
     const ls_loader *loader, ls_span_lane lane, const char *name, const ls_batch *batch, double start_s) {
     if (start_s == 0) return;
@@ -120,7 +120,7 @@ static void keep_failure(ls_loader *loader, uint64_t ticket, ls_status status) {
     snprintf(loader->failed_text, sizeof loader->failed_text, "%s", status.text); // later texts overwrite it
 }
 
-// Call it with the lock held. The lock is released while the slot is filled.
+// Takes the next ticket and fills its slot. Call it with the lock held; it is released while the slot is filled.
 static void fill_next(ls_loader *loader, epoch_order *order) {
     const ls_batches *b = &loader->options.batches;
     place p = loader->next;
@@ -153,7 +153,7 @@ static void fill_next(ls_loader *loader, epoch_order *order) {
     if (loader->options.shuffle && order->readers == 0) pthread_cond_signal(&loader->work); // order's buffer is free
 }
 
-// Call it with the lock held. The lock is released while shuffling.
+// Shuffles the order of samples of this epoch. Call it with the lock held, which is released while shuffling.
 static void shuffle_epoch(ls_loader *loader, int64_t epoch) {
     epoch_order *order = &loader->orders[epoch % 2];
     loader->shuffling = 1;
@@ -165,7 +165,7 @@ static void shuffle_epoch(ls_loader *loader, int64_t epoch) {
     pthread_cond_broadcast(&loader->work);
 }
 
-// Returns 1 if this worker did something. Call it with the lock held.
+// Fills a slot or shuffles an epoch, if there is such work. Returns 0 if there is none. Call it with the lock held.
 static int do_something(ls_loader *loader) {
     int64_t epoch = loader->next.epoch;
     if (epoch < loader->end_epoch && !loader->failed) {
@@ -268,7 +268,7 @@ void ls_loader_free(ls_loader *loader) {
     free(loader);
 }
 
-// Waits until batch `ticket` is filled, has failed, or is known never to come.
+// Waits until batch `ticket` is filled, or returns the failure because of which it will never be filled.
 static ls_status wait_for(ls_loader *loader, uint64_t ticket) {
     ls_status status = LS_SUCCESS;
     double began = ls_clock_seconds();

@@ -36,7 +36,7 @@ typedef struct {
 
 static const char mark[32] = "lockstep packed pictures 2\n";
 
-// The packed file of a former list, open while pictures are copied from it.
+// An open packed file that was made for an earlier list of pictures; unchanged pictures are copied from it.
 typedef struct {
     int fd; // -1: there is no such file
     header head;
@@ -112,7 +112,7 @@ static int read_header(int fd, header *h) {
            h->hash == ls_hash(h, offsetof(header, hash)) && h->count >= 0;
 }
 
-// Returns the table; NULL: it cannot be read as a whole.
+// Reads the table of `count` rows from a packed file; NULL: it cannot be read as a whole. The caller frees it.
 static row *read_rows(int fd, int64_t count) {
     row *rows = malloc((size_t)count * sizeof *rows);
     if (rows && read_at(fd, rows, (size_t)count * sizeof *rows, row_at(0))) return rows;
@@ -184,8 +184,8 @@ static int is_former(const ls_picture_cache *cache, const char *name) {
     return strlen(name) == NAME_BYTES - 1 && strncmp(name, own, kind) == 0 && strcmp(name, own) != 0;
 }
 
-// Calls `use` for each packed file of the same kind but another list of stamps: it was made before pictures were added,
-// removed or changed.
+// Calls `use` for each former packed file: of the same kind, but made before pictures were added, removed or changed
+// (for another list of stamps).
 static void for_each_former(ls_picture_cache *cache, void (*use)(ls_picture_cache *cache, const char *path)) {
     DIR *folder = opendir(cache->options.folder);
     if (!folder) return;
@@ -227,7 +227,7 @@ static int read_former_rows(former *f) {
     return f->rows != NULL;
 }
 
-// A file with the same stamp as a row of the former table also has the content in that row.
+// Takes content hashes over from the former packed file: a file with the stamp of a former row has that row's content.
 static void take_former_contents(ls_picture_cache *cache) {
     former *f = &cache->former;
     sort_former(f, compare_stamps);
@@ -244,7 +244,7 @@ static void close_former(former *f) {
     *f = (former){ .fd = -1 };
 }
 
-// Opens the first former file that is whole; there is rarely more than one.
+// Opens the former packed file at `path` if it is whole and no other one is open; there is rarely more than one.
 static void open_former(ls_picture_cache *cache, const char *path) {
     former *f = &cache->former;
     struct stat info;

@@ -33,8 +33,8 @@ typedef struct {
     int creates; // create the packed file if it is missing or damaged
 } ls_picture_cache_options;
 
-// LS_STORAGE: the packed file is missing or damaged, and cannot be created or (without `creates`) must not be. To
-// create it, twice its size must be free.
+// Opens the packed file, or creates it if options->creates is set. LS_STORAGE: the packed file is missing or damaged,
+// and cannot or must not be created. To create it, twice its size must be free.
 LS_CHECKED ls_status ls_picture_cache_open(const ls_picture_cache_options *options, ls_picture_cache **out);
 void ls_picture_cache_close(ls_picture_cache *cache); // NULL is allowed
 const char *ls_picture_cache_path(const ls_picture_cache *cache);
@@ -49,7 +49,7 @@ int ls_picture_cache_has(const ls_picture_cache *cache, int64_t picture);
 int ls_picture_cache_get(ls_picture_cache *cache, int64_t picture, uint8_t *pixels);
 void ls_picture_cache_put(ls_picture_cache *cache, int64_t picture, uint64_t stamp, const uint8_t *pixels);
 // Call it when all processes have packed their pictures: this process then knows the pictures that others packed, and
-// the packed files of former lists are removed.
+// the packed files that earlier starts made for other lists of pictures are removed.
 void ls_picture_cache_settle(ls_picture_cache *cache);
 
 #endif

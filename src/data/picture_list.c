@@ -74,7 +74,7 @@ static void free_listing(listing *l) {
     free(l->at);
 }
 
-// Warns if the folder has folders in it, because their pictures are left out.
+// Prints a warning if the folder contains folders, because their pictures are left out.
 static ls_status mention_folders(const char *folder) {
     listing found;
     const char *first = NULL;
@@ -113,7 +113,7 @@ ls_status ls_picture_list_add(ls_picture_list *list, const char *named) {
 
 // --- lists of names --------------------------------------------------------------------------------
 
-// `text` has a 0 byte after its last byte.
+// Adds each name in `text`: one per line, or ended by 0 bytes if `text` has any. A 0 byte follows the last byte.
 static ls_status add_names(ls_picture_list *list, char *text, size_t bytes) {
     const char separator = memchr(text, 0, bytes) ? 0 : '\n';
     for (char *at = text, *const end = text + bytes; at < end;) {
@@ -162,7 +162,7 @@ static const char *const *find_class(const class_folders *c, const char *folder_
     return at;
 }
 
-// Adds an unknown folder's name, and its bytes if it looks like a class in another form of Unicode.
+// Adds an unknown folder's name to the message, and its bytes if it looks like a class in another form of Unicode.
 static void put_unknown(class_folders *c, const char *name) {
     char here[NAMES_BYTES], there[NAMES_BYTES];
     ls_text_put(&c->room, "%s'%s'", c->unknown[0] ? ", " : "", name);
@@ -188,7 +188,7 @@ static ls_status take_entry(class_folders *c, const char *folder, const char *na
     return status;
 }
 
-// Adds the name that the folder of this class must have.
+// Adds the name that the folder of this class must have to the error message.
 static void put_class(ls_text_room *room, const char *separator, const char *class_name) {
     ls_text_put(room, "%s'", separator);
     for (; *class_name; class_name++) ls_text_put(room, "%c", *class_name == '/' ? '_' : *class_name);

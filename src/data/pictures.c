@@ -20,13 +20,13 @@ static void free_pictures(void *state) {
     free(p);
 }
 
-// Converts (3, h, w) to (h, w): ITU-R 601-2 luma in 16-bit fixed point. Source: Pillow's src/libImaging/Convert.c, L24.
+// Converts RGB (3, h, w) to gray (h, w): ITU-R 601-2 luma in 16-bit fixed point. Source: Pillow's Convert.c, L24.
 static void to_gray(const uint8_t *rgb, size_t pixels, uint8_t *gray) {
     for (size_t i = 0; i < pixels; i++)
         gray[i] = (uint8_t)((rgb[i] * 19595u + rgb[pixels + i] * 38470u + rgb[2 * pixels + i] * 7471u + 0x8000u) >> 16);
 }
 
-// Each picture is read once, so the bytes from standard input need not be kept.
+// Reads and decodes a picture from standard input. Each picture is read only once, so its bytes need not be kept.
 static ls_status decode_stdin(const ls_image_options *options, uint8_t *pixels) {
     static const char name[] = "standard input";
     char *bytes = NULL;

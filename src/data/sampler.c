@@ -9,7 +9,7 @@ static int largest_divisor(int of, int at_most) {
     return divisor;
 }
 
-// Suggests the multiples of world_size next to global_batch.
+// Fails with LS_USAGE, and suggests the multiples of world_size next to global_batch.
 static ls_status ranks_do_not_divide(int global_batch, int world_size) {
     int below = global_batch / world_size * world_size, above = below + world_size;
     return ls_fail(LS_USAGE,
@@ -29,7 +29,7 @@ static ls_status plan_given(int global_batch, int micro_batch, int world_size) {
         share);
 }
 
-// The result must not depend on world_size, or runs with other numbers of ranks would differ.
+// Derives the micro-batch for run.deterministic. It must not depend on world_size: other numbers of ranks would differ.
 static ls_status derive_deterministic(int global_batch, int world_size, int *micro_batch) {
     int quarter = global_batch % 4 == 0;
     *micro_batch = largest_divisor(quarter ? global_batch / 4 : global_batch, LS_MICRO_BATCH_DERIVED_MAX);
