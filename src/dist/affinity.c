@@ -5,7 +5,7 @@
 #include <string.h>
 #include "system/cpus.h"
 
-// Reads the first line of a PCI device's file. Returns 0 if it cannot be read.
+// Reads the first line of the file `name` of a PCI device in /sys. Returns 0 if it cannot be read.
 static int read_line(const char *root, const char *pci, const char *name, char *line, size_t bytes) {
     char path[1200];
     snprintf(path, sizeof path, "%.1024s/sys/bus/pci/devices/%.32s/%s", root, pci, name);

@@ -17,10 +17,10 @@ typedef struct {
     ls_cpu_mask cpus; // the allowed cores near its GPU; empty if moves is 0
 } ls_affinity_view;
 
-// Returns this rank's view. pci: its GPU, "0000:3b:00.0"; "": no GPU. bound: it must not be moved, because its launcher
-// has bound it. allowed: the cores on which it may run now.
+// Collects the facts that decide this rank's cores. pci: its GPU, "0000:3b:00.0"; "": no GPU. bound: its launcher has
+// bound it, so it must not be moved. allowed: the cores on which it may run now.
 ls_affinity_view ls_affinity_look(const char *root, const char *pci, int host, int bound, const ls_cpu_mask *allowed);
-// Returns this rank's cores; empty: it is not moved.
+// Returns the cores on which rank `rank` shall stay, from the facts of all ranks; empty: the rank is not moved.
 ls_cpu_mask ls_affinity_share(const char *root, const ls_affinity_view *views, int ranks, int rank);
 
 #endif

@@ -35,7 +35,7 @@ static ls_status time_size(ls_comm *comm, float *data, int64_t bytes, int repeat
     return ls_comm_allreduce(comm, result, 2, LS_F64, LS_REDUCE_MAX);
 }
 
-// All ranks see the same times, so they choose the same sizes and repeats.
+// Measures sums of rising sizes until left_s is used up. All ranks see the same times, so they choose the same sizes.
 static ls_status measure_sizes(ls_comm *comm, float *data, double left_s, ls_allreduce_samples *samples) {
     ls_allreduce_sample sample = { .bytes = 0 };
     for (int i = 0; i < SIZES; i++) {
@@ -78,7 +78,8 @@ static double error_of(const ls_allreduce_samples *samples, double latency_s, do
     return sqrt(squares / samples->count);
 }
 
-// With u = 1 / seconds and v = bytes / seconds, an exact fit has latency * u + s_per_byte * v = 1 for each sample.
+// Fits latency and bandwidth. With u = 1 / seconds and v = bytes / seconds, an exact fit has latency * u + s_per_byte *
+// v = 1 for each sample.
 ls_allreduce_fit ls_allreduce_fit_of(const ls_allreduce_samples *samples) {
     double u = 0, v = 0, uu = 0, uv = 0, vv = 0; // sums over the samples
     int several_sizes = 0;

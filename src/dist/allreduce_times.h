@@ -30,11 +30,11 @@ typedef struct {
     double rms;         // root mean square of the relative distances of the samples from the line: 0.1 is 10 %
 } ls_allreduce_fit;
 
-// Fits the line that has the least squares of relative errors.
+// Fits latency and bandwidth to the samples, with the least squares of relative errors.
 ls_allreduce_fit ls_allreduce_fit_of(const ls_allreduce_samples *samples);
 
-// Returns bytes/s over the links, which must carry 2 (p-1)/p of the data for p ranks. This is comparable between
-// numbers of ranks, and with the hardware's bandwidth (nccl-tests, doc/PERFORMANCE.md).
+// Returns the bytes/s that the links carry in an all-reduce: 2 (p-1)/p of the data for p ranks. This is comparable
+// between numbers of ranks, and with the hardware's bandwidth (nccl-tests, doc/PERFORMANCE.md).
 double ls_allreduce_bus_bandwidth(int ranks, double bytes, double seconds);
 
 #endif

@@ -15,7 +15,8 @@ typedef struct {
     int measured;    // 0: this rank has rank 0's clock
 } ls_clock_offset;
 
-// Collective, with no other messages under way. clock: NULL for ls_clock_seconds; any other is measured on every rank.
+// Finds how to convert this rank's clock to rank 0's. Collective, with no other messages under way. clock: NULL for
+// ls_clock_seconds; any other clock is measured on every rank.
 LS_CHECKED ls_status ls_clock_align(ls_comm *comm, double (*clock)(void), ls_clock_offset *mine);
 
 #endif

@@ -46,7 +46,7 @@ LS_CHECKED ls_status ls_comm_self(ls_comm **out);
 // timeout and hierarchy. *out is NULL on the other ranks. Collective over comm. Its ranks free it by ls_comm_finish,
 // before comm. If it has one rank, it is a `self`.
 LS_CHECKED ls_status ls_comm_first(ls_comm *comm, int ranks, ls_comm **out);
-// The same for the ranks of this rank's host, and for the lowest ranks of all hosts.
+// Make communicators like ls_comm_first: of the ranks on this rank's host, and of the lowest ranks of all hosts.
 LS_CHECKED ls_status ls_comm_of_host(ls_comm *comm, ls_comm **out);
 LS_CHECKED ls_status ls_comm_of_leaders(ls_comm *comm, ls_comm **out);
 const ls_comm_info *ls_comm_get_info(const ls_comm *comm);
@@ -62,8 +62,8 @@ void ls_comm_phase(ls_comm *comm, const char *phase, int64_t update);
 // treats it like a wait in a collective. what: a string constant. Call it from the thread that calls the collectives.
 void ls_comm_wait_begins(ls_comm *comm, const char *what);
 void ls_comm_wait_ends(ls_comm *comm);
-// Makes the watchdog also poll the state and the progress of these collectives. NULL, NULL: stops that; do it before
-// they are closed.
+// Makes the watchdog also poll a device's collectives for failures and progress. api and collective NULL: stops the
+// polling; do it before the collectives are closed.
 LS_CHECKED ls_status ls_comm_watch(ls_comm *comm, const ls_collective_api *api, ls_collective *collective);
 
 // Collectives on host memory. Types: LS_F32, LS_F64, LS_I32, LS_I64, LS_U8, and for sums LS_BF16, with each addition
@@ -76,16 +76,16 @@ LS_CHECKED ls_status ls_comm_barrier(ls_comm *comm);
 // The watchdog allows it to be long.
 LS_CHECKED ls_status ls_comm_barrier_napping(ls_comm *comm);
 
-// Collective; each rank passes its own status. All ranks get the failure of the lowest failing rank (its code and
-// text), and *failed_rank is that rank (-1: no rank failed). For errors that only some ranks see, at the start and at
-// agreed points. If the failure was already agreed on before, *failed_rank is the rank where it happened.
+// Lets all ranks agree on one status. Each passes its own; all get the failure of the lowest failing rank (its code and
+// text). *failed_rank is that rank (-1: no rank failed), or, if the failure was agreed on before, the rank where it
+// happened. For errors that only some ranks see, at the start and at agreed points. Collective.
 ls_status ls_comm_agree(ls_comm *comm, ls_status mine, int *failed_rank);
-// Whether the last ls_comm_agree returned this failure, so that all ranks have it already.
+// Returns 1 if the last ls_comm_agree returned this failure: all ranks have it already.
 int ls_comm_agreed(const ls_comm *comm, ls_status failure);
 
-// Whether a collective failed on this rank. The other ranks may wait in it or be elsewhere: only ls_comm_abort is left.
+// Returns 1 if a collective failed on this rank. Others may wait in it or be elsewhere: only ls_comm_abort is left.
 int ls_comm_broken(const ls_comm *comm);
-// Ends and frees comm in order. Collective. The end of ls_comm_start's communicator is also the end of MPI.
+// Ends and frees comm, without ending the job. Collective. For the communicator of ls_comm_start it also ends MPI.
 void ls_comm_finish(ls_comm *comm);
 // Call it before the message of a failure that ends all ranks by ls_comm_abort: the watchdogs then write nothing. If
 // the watchdog has already written its message, this call waits for the end of the job (at most 15 s).

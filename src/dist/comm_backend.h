@@ -49,7 +49,7 @@ struct ls_comm {
 };
 
 ls_status ls_comm_self_new(ls_comm **out);
-// Starts MPI under this launcher. command: as for ls_comm_start.
+// Starts MPI under this launcher and makes the communicator of all ranks. command: as for ls_comm_start.
 ls_status ls_comm_mpi_new(int *argc, char ***argv, const ls_launcher *launcher, const char *command, ls_comm **out);
 const char *ls_comm_mpi_library(void);                            // also works before MPI_Init
 void ls_comm_init(ls_comm *comm, const ls_comm_backend *backend); // sets comm up as one rank on this host

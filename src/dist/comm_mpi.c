@@ -151,8 +151,8 @@ static void exit_now(int signal_number) {
     _exit(abort_code);
 }
 
-// A launcher that hears of an abort ends the job, and may not read the rest of its pipes (Hydra), so an error's message
-// must get through before. Another process of the launcher then passes the text on: hence the last sleep.
+// Waits until the launcher has read this rank's output, so that an error's message gets through: a launcher that hears
+// of an abort may not read the rest of its pipes (Hydra). Another process passes the text on: hence the last sleep.
 static void let_output_through(void) {
     for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++) {
         struct stat info;
@@ -190,7 +190,7 @@ static _Noreturn void mpi_abort(ls_comm *comm, int exit_code) {
     end_all_ranks(exit_code);
 }
 
-// Ends the job for ls_out_of_memory. Any thread may call it and may hold any lock, so no stream is flushed.
+// Ends the job for ls_out_of_memory. Any thread may call it, holding any lock, so no stream is flushed.
 static void end_without_memory(const char *text) {
     guard_end(LS_DEVICE);
     while (!ls_life_claim_end(LS_ENDED_BY_PROGRAM)) pause(); // the watchdog ends the job and has said why
@@ -317,7 +317,7 @@ static ls_status mpi_split(ls_comm *comm, int colour, ls_comm **out) {
     return LS_SUCCESS;
 }
 
-// Shortens the library's text: Open MPI's text goes on after "Open MPI v4.1.4", and MPICH's is a table.
+// Returns the MPI library's name, shortened: Open MPI's goes on after "Open MPI v4.1.4", and MPICH's is a table.
 const char *ls_comm_mpi_library(void) {
     static char name[sizeof((ls_comm_info *)0)->library];
     char text[MPI_MAX_LIBRARY_VERSION_STRING];
@@ -342,7 +342,7 @@ static ls_status refuse(const ls_launcher *launcher) {
     return ls_launcher_refuse(launcher, ls_comm_mpi_library(), start);
 }
 
-// Under the launcher of another MPI, MPI's start may end the process, or make it a single rank. This reports its end.
+// Called if the process ends while MPI starts, to say so: that happens under the launcher of another MPI.
 static _Atomic(const ls_launcher *) starting;
 static void ended_by_start(int exit_code, void *context) {
     (void)context;
@@ -385,7 +385,8 @@ static ls_status init(int *argc, char ***argv, const ls_launcher *launcher) {
     return LS_SUCCESS;
 }
 
-// *agreed is 1 if all ranks return the same status. Otherwise this rank fails alone, and the others wait for it.
+// Compares the handshakes of all ranks (program, build, command). *agreed is 1 if all ranks return the same status.
+// Otherwise this rank fails alone, and the others wait for it.
 static ls_status shake_hands(const char *command, int *agreed) {
     int ranks;
     *agreed = 0;

@@ -36,7 +36,7 @@ int ls_mpi_by_hosts(const ls_comm_mpi *mpi) {
     return mpi->base.hierarchy == LS_HIERARCHY_ON;
 }
 
-// Duplicates the communicator if it has several ranks; otherwise there is nothing to sum.
+// Duplicates the communicator if it has several ranks; with one rank there is nothing to sum, and *out stays null.
 static ls_status duplicate(MPI_Comm comm, MPI_Comm *out) {
     if (comm == MPI_COMM_NULL) return LS_SUCCESS;
     int ranks;

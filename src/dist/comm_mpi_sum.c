@@ -34,7 +34,7 @@ static inline uint16_t add_bf16(uint16_t a, uint16_t b) {
     return (uint16_t)((bits & 0x7FFFFFFFu) > 0x7F800000u ? 0x7FC0u : rounded);
 }
 
-// An MPI_User_function, so its parameters are not const.
+// Adds bf16 values for MPI: in_out[i] += in[i]. MPI fixes the type of this function, so its parameters are not const.
 static void sum_bf16(void *in, void *in_out, int *count, MPI_Datatype *type) { // cppcheck-suppress constParameter
     (void)type;
     const uint16_t *restrict src = in;

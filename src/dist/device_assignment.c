@@ -60,7 +60,7 @@ static const char *gpu_text(const ls_device_gpu *gpu, char text[192]) {
 static const char share_advice[] = "or set device.share = true (ranks take turns on a GPU, and sums go through host "
                                    "memory) or device.type = cpu";
 
-// Refuses a rank for which no GPU is left of those that it sees.
+// Fails with LS_USAGE: this rank sees GPUs, but other ranks of its host have taken all of them.
 static ls_status refuse_crowd(
     const ls_device_assignment *p, const ls_device_assignment_view *views, const ls_comm_info *comm) {
     const ls_device_assignment_view *mine = &views[comm->rank];
@@ -84,7 +84,7 @@ static ls_status refuse_crowd(
         gpu_text(&p->gpus[0], text), share_advice);
 }
 
-// Refuses two ranks on a GPU if dist.backend names a device's collectives, which take one rank per GPU.
+// Fails if this rank shares its GPU with another rank and dist.backend names a device's collectives, which refuse that.
 static ls_status check_sums(
     const ls_device_assignment *p, const ls_config *cfg, const char *host, int rank, int first) {
     const ls_collective_row *named = ls_collective_find(ls_config_choice("dist.backend", cfg->dist_backend));
@@ -98,7 +98,7 @@ static ls_status check_sums(
         named->name, first, rank, host, gpu_text(p->gpu, text), named->title);
 }
 
-// Refuses a rank that has no GPU. why: the reason; others: the number of ranks that have GPUs.
+// Fails with LS_DEVICE: this rank has no GPU. why: the reason; others: the number of ranks that have GPUs.
 static ls_status refuse_without(const ls_device_assignment *p, const ls_comm_info *comm, int others, const char *why) {
     if (p->is_auto && others > 0)
         return ls_fail(LS_DEVICE,
@@ -135,7 +135,7 @@ static void free_choice(choice *c) {
     free(c->first);
 }
 
-// Takes this rank's part of the choice, after the views of all ranks have been gathered.
+// Sets this rank's device from the choice of all ranks, or fails if it has no GPU.
 static ls_status settle(ls_device_assignment *p, const choice *c, const ls_comm_info *comm, const ls_config *cfg,
     const char *found, ls_status seen) {
     int with = 0, rank = comm->rank;
@@ -211,7 +211,7 @@ ls_status ls_device_assignment_new(ls_comm *comm, ls_status mine, const ls_confi
     return LS_GIVE_OR_FREE(status, p, out, ls_device_assignment_free);
 }
 
-// Returns the message of ls_device_open without "device.type = VALUE: ", which the user has not set: it is auto.
+// Returns the message of ls_device_open without its beginning "device.type = VALUE: ": the user has not set the option.
 static const char *cause(ls_status status) {
     const char *value = strncmp(status.text, "device.type = ", 14) == 0 ? strchr(status.text, ':') : NULL;
     return value ? value + strlen(": ") : status.text;

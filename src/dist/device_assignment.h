@@ -24,25 +24,25 @@ enum { LS_DEVICE_ASSIGNMENT_GPUS_MAX = 64, LS_DEVICE_ASSIGNMENT_TEXT_BYTES = 512
 
 typedef struct ls_device_assignment ls_device_assignment;
 
-// Collective. mine: this rank's status so far; if any rank passes a failure, all return it. LS_USAGE: more ranks than
-// GPUs, or two ranks on one GPU. LS_DEVICE: a GPU is needed but not found.
+// Chooses a GPU for each rank. Collective. mine: this rank's status so far; if any rank passes a failure, all return
+// it. LS_USAGE: more ranks than GPUs, or two ranks on one GPU. LS_DEVICE: a GPU is needed but not found.
 LS_CHECKED ls_status ls_device_assignment_new(
     ls_comm *comm, ls_status mine, const ls_config *cfg, ls_device_assignment **out);
-// Collective. Opens the chosen device; options->index is ignored. With auto, all ranks take the cpu if no rank can open
-// its GPU. If any rank fails, all fail, and no rank has a device.
+// Opens the chosen device; options->index is ignored. With device.type = auto, all ranks take the cpu if no rank can
+// open its GPU. If any rank fails, all fail, and no rank has a device. Collective.
 LS_CHECKED ls_status ls_device_assignment_open(
     ls_device_assignment *assignment, ls_comm *comm, const ls_device_options *options, ls_device **out);
 void ls_device_assignment_free(ls_device_assignment *assignment); // NULL is allowed
 
-// Returns one line that says why no GPU is used; NULL: a GPU is used, or device.type excludes it.
+// Returns one line that says why no GPU is used. NULL: a GPU is used, or device.type excludes GPUs.
 const char *ls_device_assignment_why_not_gpu(const ls_device_assignment *assignment);
-// Whether some GPU has several ranks; the same on all ranks.
+// Returns 1 if several ranks share some GPU; the result is the same on all ranks.
 int ls_device_assignment_shares(const ls_device_assignment *assignment);
-// Whether this thread was moved to cores near its GPU.
+// Returns 1 if this thread was moved to cores near its GPU.
 int ls_device_assignment_moved(const ls_device_assignment *assignment);
 const ls_rank_info *ls_device_assignment_ranks(const ls_device_assignment *assignment); // [world_size]; filled by open
 
-// The choice itself, for tests.
+// The GPUs that one rank sees, as the choice of GPUs needs them; public for tests.
 typedef struct {
     int32_t host;                                // as ls_comm_info.host_index
     int32_t code;                                // LS_OK: the rank sees GPUs; else why it sees no GPU
@@ -50,7 +50,8 @@ typedef struct {
     uint64_t gpu[LS_DEVICE_ASSIGNMENT_GPUS_MAX]; // hash that identifies each GPU
 } ls_device_assignment_view;
 
-// taken[rank]: index of its GPU in its own list; -1: no GPU is left. first[rank]: the lowest rank with the same GPU.
+// Chooses a GPU for each rank. taken[rank]: index of the GPU in the rank's own list; -1: no GPU is left. first[rank]:
+// the lowest rank with the same GPU.
 void ls_device_assignment_choose(const ls_device_assignment_view *views, int ranks, int share, int *taken, int *first);
 
 #endif

@@ -52,7 +52,7 @@ static const char *value_of(const ls_fingerprint *f, const char *name) {
     return "(none)";
 }
 
-// Whether b has the facts of a: all of them, or only those that must not differ.
+// Returns 1 if b has the facts of a: all of them (all = 1), or only those that must not differ.
 static int has_facts(const ls_fingerprint *b, const ls_fingerprint *a, int all) {
     for (int i = 0; i < a->count; i++) {
         if (!all && a->fact[i].may_differ) continue;
@@ -104,7 +104,7 @@ static void widen(size_t *width, const char *cell) {
     if (strlen(cell) > *width) *width = strlen(cell);
 }
 
-// Calls row once for every name whose values differ: in the order of rank 0's facts, then for names that rank 0 lacks.
+// Calls row for every fact whose values differ between ranks: in the order of rank 0's facts, then facts that it lacks.
 static void for_each_difference(
     table *t, ls_text_room *out, void (*row)(table *t, ls_text_room *out, const char *name)) {
     for (int g = 0; g < t->columns; g++) {

@@ -19,11 +19,13 @@ typedef struct {
 void ls_fingerprint_add(ls_fingerprint *fingerprint, const char *name, const char *format, ...) LS_PRINTF(3, 4);
 // Adds a fact that may differ, at a cost that is reported: the model of the GPU, its driver.
 void ls_fingerprint_note(ls_fingerprint *fingerprint, const char *name, const char *format, ...) LS_PRINTF(3, 4);
-// Collective. Succeeds with warning "" if all facts are the same on all ranks. If only facts of ls_fingerprint_note
-// differ, succeeds with a table in `warning`: facts, values and their ranks. Else LS_COMM on all ranks, with a table.
+// Compares the facts of all ranks. Collective. Succeeds with warning "" if all are the same. If only facts of
+// ls_fingerprint_note differ, succeeds with a table in `warning`: facts, values and their ranks. Otherwise fails with
+// LS_COMM and a table on all ranks.
 LS_CHECKED ls_status ls_fingerprint_compare(
     ls_comm *comm, const ls_fingerprint *mine, char warning[LS_STATUS_TEXT_BYTES]);
-// The same for facts that are already gathered. title: the first line of the message.
+// Compares the facts of all ranks like ls_fingerprint_compare, but in `all`, where they are already gathered. title:
+// the first line of the message.
 LS_CHECKED ls_status ls_fingerprint_compare_gathered(
     const ls_fingerprint *all, int world_size, const char *title, char warning[LS_STATUS_TEXT_BYTES]);
 

@@ -32,7 +32,7 @@ void ls_handshake_make(const char *command, ls_handshake *out) {
     put(out->command, command ? command : "");
 }
 
-// Adds a text that another program may have sent, so it need not end with 0.
+// Adds a text as a fact. Another program may have sent the text, so it need not end with 0.
 static void add(ls_fingerprint *facts, const char *name, const char text[LS_HANDSHAKE_TEXT]) {
     ls_fingerprint_add(facts, name, "%.*s", LS_HANDSHAKE_TEXT - 1, text);
 }

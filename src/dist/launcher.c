@@ -7,9 +7,9 @@
 
 enum { OTHERS_WAIT_S = 2 };
 
-// The first row whose variables are set counts. Schedulers come last, because they also start the daemons of other
-// launchers. NULL: the launcher does not set this variable. starts_shells: its only process is not a rank, but may be
-// an interactive shell.
+// The known launchers and their variables; the first row whose variables are set counts. Schedulers come last, because
+// they also start other launchers' daemons. NULL: the launcher has no such variable. starts_shells: its only process is
+// not a rank, but may be an interactive shell.
 static const struct {
     const char *name, *rank, *size, *local_size;
     int starts_shells;
@@ -68,7 +68,8 @@ int ls_launcher_is_several(const ls_launcher *launcher) {
     return launcher->size > 1 || launcher->local_size > 1 || launcher->rank > 0;
 }
 
-// Returns the rank that reports: 1 if the launcher sets no number of processes, because rank 0 then sees no others.
+// Returns the rank that reports a failure: 1 if the launcher sets no number of processes (rank 0 then sees no others),
+// else 0.
 static int speaker(const ls_launcher *launcher) {
     return launcher->size > 1 || launcher->local_size > 1 ? 0 : 1;
 }

@@ -15,15 +15,15 @@ typedef struct {
 } ls_launcher;
 
 ls_launcher ls_launcher_find(void);
-// Removes the variables that ls_launcher_find looks for from the environment.
+// Removes the launchers' variables, by which ls_launcher_find recognises a launcher, from the environment.
 void ls_launcher_forget(void);
-// Whether the launcher has started several processes, as far as this process can see.
+// Returns 1 if the launcher has started several processes, as far as this process can see.
 int ls_launcher_is_several(const ls_launcher *launcher);
-// All processes fail in the same way, and one of them (is_mine) prints the failure. The others wait a little here and
-// then exit, because many launchers end the job with the first process that fails.
+// Leaves a failure that all processes have to one of them. If is_mine, returns, and the caller prints it. Otherwise
+// waits a little and exits with `code`: many launchers end the job with the first process that fails.
 void ls_launcher_leave_to(int is_mine, ls_code code);
-// Returns LS_USAGE on one process and ends the others: MPI cannot join the processes of this launcher, so each would
-// train alone. linked: the program's MPI; start: the command that starts it. Both NULL: the program has no MPI.
+// Refuses a launcher whose processes MPI cannot join, so that each would train alone: returns LS_USAGE on one process
+// and ends the others. linked: the program's MPI; start: the command that starts it. Both NULL: the program has no MPI.
 LS_CHECKED ls_status ls_launcher_refuse(const ls_launcher *launcher, const char *linked, const char *start);
 
 #endif

@@ -13,7 +13,7 @@
 // Source: Thakur, Rabenseifner, Gropp 2005; the results were also counted on links (bench/hierarchy.sh).
 double ls_halving_volume(const int *host_of, int ranks);
 
-// Whether dist.hierarchy = auto sums by hosts: if there are several hosts, several ranks on some of them, and the
+// Returns 1 if dist.hierarchy = auto sums by hosts: if there are several hosts, several ranks on some of them, and the
 // lowest ranks of the hosts send no more among themselves than all ranks at once would. With equal amounts, a sum by
 // hosts still sends fewer messages.
 int ls_hierarchy_wins(const int *host_of, int ranks, int hosts);

@@ -19,7 +19,7 @@ static ls_status check(const ls_reducer_options *o) {
     return LS_SUCCESS;
 }
 
-// Makes a reducer as far as a rank can do it alone.
+// Makes the parts of a reducer that need no other rank.
 static ls_status make(const ls_reducer_options *options, ls_reducer **out) {
     LS_TRY(check(options));
     size_t bytes = (size_t)options->bucket_count * sizeof(ls_bucket);

@@ -42,27 +42,27 @@ typedef struct {
     ls_buffer stamps; // with a collective: int64[LS_STAMPS] on the device, for the times of each update
 } ls_reducer_options;
 
-// The device's clock in ns: when the first bucket was complete, when the last one was, and when all were summed.
+// Three time stamps of an update, in ns of the device's clock: first bucket complete, last bucket complete, all summed.
 enum { LS_STAMP_FIRST, LS_STAMP_COMPLETE, LS_STAMP_SUMMED, LS_STAMPS };
 
 typedef struct ls_reducer ls_reducer;
 
-// Collective, and so is ls_reducer_free.
+// Makes a reducer of the kind that the options need. Collective, as is ls_reducer_free.
 LS_CHECKED ls_status ls_reducer_new(const ls_reducer_options *options, ls_reducer **out);
 void ls_reducer_free(ls_reducer *reducer); // NULL is allowed; call it before the collective is closed
-// Shows the buckets and the host's waits for them in the trace; on a device's queues by the timeline (borrowed).
+// Records the buckets and the host's waits for them in the trace. timeline: needed on a device's queues; borrowed.
 void ls_reducer_trace(ls_reducer *reducer, ls_timeline *timeline);
-// Whether all work is enqueued and nothing waits on the host, so that launch and wait can be recorded.
+// Returns 1 if all work is enqueued and nothing waits on the host, so that launch and wait can be recorded in a graph.
 int ls_reducer_on_queue(const ls_reducer *reducer);
-// Says that the next bucket is complete when the queue has come this far. Call it once per bucket in each update.
+// Starts to sum this bucket when the compute queue has done its present work. Call it once per bucket and update.
 void ls_reducer_launch(ls_reducer *reducer, int bucket);
 // Makes later work in the queue find all buckets of this update summed, and in `flag` (int32; {0}: no flag) the largest
 // flag of all ranks. The flag must be complete no later than the last bucket. Through host memory the call returns when
 // that is so, and its waiting time counts as exposed.
 LS_CHECKED ls_status ls_reducer_wait(ls_reducer *reducer, ls_buffer flag);
-// Sums LS_F64 values that the next instruction reads, in the middle of a pass: for synchronised batch norm.
+// Sums LS_F64 values over ranks in the middle of a pass, before the next instruction: for synchronised batch norm.
 LS_CHECKED ls_status ls_reducer_sum_now(ls_reducer *reducer, ls_buffer sums, int64_t count);
-// On the device's queues: counts the times of one update, which were read back from the device.
+// Adds the times of one update to the counters, from stamps that were read back from the device (on a device's queues).
 void ls_reducer_account(ls_reducer *reducer, const int64_t stamps[LS_STAMPS]);
 typedef struct {
     // Times since ls_reducer_new.
@@ -74,8 +74,8 @@ typedef struct {
 } ls_reducer_counts;
 ls_reducer_counts ls_reducer_count(const ls_reducer *reducer);
 
-// Returns the size of buckets: dist.bucket_bytes, or for auto a constant of the kind of reducer. Through host memory
-// all sums are in flight together, so small buckets cost little. On a device's queue one sum follows the other.
+// Returns the size of buckets: dist.bucket_bytes, or for auto a constant. Through host memory all sums are in flight
+// together, so small buckets cost little. On a device's queue one sum follows the other, so buckets are larger.
 enum { LS_BUCKET_BYTES_HOST = 1 << 20, LS_BUCKET_BYTES_QUEUE = 4 << 20 };
 size_t ls_buckets_bytes(const ls_config *cfg, int on_queue);
 

@@ -44,7 +44,7 @@ typedef struct {
     double waited_s;  // time in which the communication thread saw the compute thread wait
 } host_reducer;
 
-// Used by the communication thread alone.
+// The state of sums in flight; only the communication thread uses it.
 typedef struct {
     int64_t oldest, started; // positions: the oldest sum that is not complete; the next sum to start
     double arrived_s;        // when the last sum was started
@@ -96,7 +96,7 @@ static void add_bucket(const host_reducer *r, int bucket, double ready_s, double
         "bucket", bucket, (double)ls_bucket_bytes(&r->base.options.buckets[bucket]), r->staging ? 0 : ready_s, start_s);
 }
 
-// Starts sums that were launched and whose buckets have arrived, in order, as other ranks do.
+// Starts the sums of launched buckets that have arrived in host memory, in the order of launches, which all ranks have.
 static ls_status start_launched(host_reducer *r, flight *f, int64_t launched) {
     for (; f->started < launched; f->started++) {
         int slot = slot_of(r, f->started), bucket = r->order[slot];
@@ -128,7 +128,7 @@ static ls_status poll_flights(host_reducer *r, flight *f, int *news) {
     return LS_SUCCESS;
 }
 
-// Records the result of a poll. Call it with the mutex held.
+// Adds the result of a poll to the reducer's counters and wakes a waiting thread. Call it with the mutex held.
 static void book(host_reducer *r, const flight *f, int news, ls_status status) {
     r->done += news;
     r->arrived_s = f->arrived_s;
@@ -141,7 +141,7 @@ static void book(host_reducer *r, const flight *f, int news, ls_status status) {
     pthread_cond_signal(&r->idle);
 }
 
-// Counts the time in which the compute thread only waits, poll by poll. Call it with the mutex held.
+// Adds to waited_s the time since the last poll, if the compute thread only waits. Call it with the mutex held.
 static void count_waiting(host_reducer *r, flight *f) {
     int waits = r->waiting && f->started == r->launched; // a bucket that has not arrived is still computed
     double now = waits ? ls_clock_seconds() : 0, step = now - f->looked_s;
@@ -149,7 +149,7 @@ static void count_waiting(host_reducer *r, flight *f) {
     f->looked_s = now;
 }
 
-// Gives the core away until the next poll. Call it with the mutex held; it is released meanwhile.
+// Gives this thread's core away until the next poll. Call it with the mutex held; it is released meanwhile.
 static void pause_between_looks(host_reducer *reducer, flight *f) {
     if (reducer->waiting && ls_clock_seconds() - f->active_s < yield_s) {
         pthread_mutex_unlock(&reducer->mutex);
@@ -316,7 +316,7 @@ static ls_status host_wait(ls_reducer *reducer, ls_buffer flag) {
     return status;
 }
 
-// Sums while nothing can be computed, so all of its time is exposed.
+// Sums values over all ranks while nothing can be computed, so all of its time counts as exposed.
 static ls_status sum_exposed(host_reducer *r, void *sums, int64_t count) {
     double start_s = ls_clock_seconds();
     ls_status status = ls_comm_allreduce(comm_of(r), sums, count, LS_F64, LS_REDUCE_SUM);

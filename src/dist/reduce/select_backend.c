@@ -38,9 +38,9 @@ static ls_status choose(ls_comm *comm, const ls_device *device, const ls_config 
     return LS_SUCCESS;
 }
 
-// In ordered mode no network switch may add, whatever the environment says, because the order of its additions may
-// change from run to run. Call it before the library reads the variable, and while no other thread reads the
-// environment.
+// With run.deterministic, forbids the collectives' library to add in network switches, whatever the environment says:
+// the order of their additions may change from run to run. Call it before the library reads its variable, and while no
+// other thread reads the environment.
 static ls_status keep_sums_in_ranks(const ls_comm_info *info, const ls_collective_api *api, const ls_config *cfg) {
     const ls_collective_row *row = ls_collective_find(api->name);
     if (!cfg->run_deterministic || !row) return LS_SUCCESS;

@@ -17,7 +17,7 @@ void *ls_staging_data(const ls_staging *staging, int bucket); // the bucket's pl
 // For the caller's thread:
 void ls_staging_send(ls_staging *staging, int bucket); // copies a bucket out, after earlier work in the compute queue
 void ls_staging_join(ls_staging *staging);             // makes later work in the compute queue wait for the copies back
-// Copy a few bytes to and from the host; wait for the compute queue.
+// Copy a few bytes from the device to the host, or back, and wait for the compute queue.
 LS_CHECKED ls_status ls_staging_fetch(ls_staging *staging, ls_buffer from, void *host, size_t bytes);
 LS_CHECKED ls_status ls_staging_store(ls_staging *staging, const void *host, ls_buffer to, size_t bytes);
 

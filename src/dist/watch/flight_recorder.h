@@ -35,13 +35,13 @@ typedef struct {
 } ls_flight_recorder;
 
 void ls_flight_recorder_init(ls_flight_recorder *recorder);
-// Returns the number of the collective, for ls_flight_recorder_ends.
+// Records that a collective begins. Returns its number, for ls_flight_recorder_ends.
 int64_t ls_flight_recorder_begins(
     ls_flight_recorder *recorder, ls_collective_kind kind, int bucket, int64_t bytes, int64_t update);
 void ls_flight_recorder_ends(ls_flight_recorder *recorder, int64_t number);
-// Ends the collective under way with this bucket, for callers that do not know its number.
+// Records that the collective under way with this bucket ends, for callers that do not know its number.
 void ls_flight_recorder_bucket_ends(ls_flight_recorder *recorder, int bucket);
-// Returns 0 if the entry was never written, or is overwritten.
+// Copies the entry of collective `number`. Returns 0 if the entry was never written, or is overwritten.
 int ls_flight_recorder_read(ls_flight_recorder *recorder, int64_t number, ls_flight_recorder_entry *entry);
 // Writes "bucket 3" or "all-reduce" into text. kind may come from another process, so it is checked.
 const char *ls_flight_recorder_describe(char *text, int bytes, int kind, int bucket);

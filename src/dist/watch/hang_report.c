@@ -36,7 +36,7 @@ static const char *seconds_text(char text[16], double seconds) {
 
 // --- the trouble of a rank ---------------------------------------------------------------------------
 
-// Whether the rank waits for a collective that the furthest rank has completed.
+// Returns 1 if the rank waits for a collective that the furthest rank has already completed.
 static int is_stuck(const report *rep, const ls_heartbeat_row *row) {
     return row->last.state == LS_RANK_WAITS && row->last.begun < rep->table->row[rep->waiting].last.begun;
 }
@@ -62,8 +62,8 @@ static double since(const ls_heartbeat_row *row, trouble is) {
                           : (double)row->last.life_s;
 }
 
-// Whether rank a is in worse trouble than rank b. If a has computed for longer than b has been silent, a was in trouble
-// first.
+// Returns 1 if rank a is in worse trouble than rank b. If a has computed for longer than b has been silent, a was in
+// trouble first.
 static int is_worse(const report *rep, int a, int b) {
     trouble is_a = trouble_of(rep, a), is_b = trouble_of(rep, b);
     const ls_heartbeat_row *row = rep->table->row;
@@ -72,8 +72,7 @@ static int is_worse(const report *rep, int a, int b) {
     return since(&row[a], is_a) > since(&row[b], is_b);
 }
 
-// Whether a is further than b: it has begun more collectives, or as many and has waited longer. The other ranks have
-// not joined the collective for which the furthest rank waits.
+// Returns 1 if rank a is further than rank b: it has begun more collectives, or as many and has waited longer.
 static int is_further(const ls_heartbeat_record *a, const ls_heartbeat_record *b) {
     return a->begun != b->begun ? a->begun > b->begun : a->life_s > b->life_s;
 }
@@ -105,7 +104,8 @@ static void put_rank(report *rep, int rank) {
     put(rep, "rank %d on %s (pid %d)", rank, rep->table->peer[rank].host, rep->table->peer[rank].pid);
 }
 
-// Tags from 1 << 20 on belong to other sums of the reducer (reducer_queue.c), between the buckets of two updates.
+// Writes the name of a bucket's sum into text: "bucket 3". Tags from 1 << 20 on are other sums, between the buckets of
+// two updates (reducer_queue.c); they are written as "the last bucket".
 static const char *tag_text(char text[24], int tag) {
     snprintf(text, 24, tag < 1 << 20 ? "bucket %d" : "the last bucket", tag);
     return text;
@@ -235,7 +235,7 @@ static int make_groups(const report *rep, int culprit, group *groups, int *rest)
     return count;
 }
 
-// Ranks in trouble come before the others. Among equals smaller groups come first, and then lower ranks.
+// Returns 1 if group a comes before group b in the table: ranks in trouble come first, then smaller groups.
 static int comes_before(const report *rep, group a, group b) {
     int a_is_last = trouble_of(rep, a.first) > STUCK, b_is_last = trouble_of(rep, b.first) > STUCK;
     return a_is_last != b_is_last ? b_is_last : a.count < b.count;

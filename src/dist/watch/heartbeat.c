@@ -107,8 +107,8 @@ static void choose_monitors(ls_heartbeat *heartbeat, const handshake *all) {
     if (n > 1) set_monitor(heartbeat, &heartbeat->monitors[1], second, all);
 }
 
-// Watches the process of the next rank on this host. Old kernels and some containers have no pidfd: then only the
-// launcher and silence show its end.
+// Watches for the end of the next rank's process on this host. Old kernels and some containers have no pidfd: then only
+// the launcher and silence show its end.
 static void watch_next_rank(ls_heartbeat *heartbeat, const handshake *all) {
     int n = heartbeat->table.world_size, mine = heartbeat->table.rank, next = (mine + 1) % n;
     while (next != mine && all[next].machine != all[mine].machine) next = (next + 1) % n;

@@ -16,7 +16,7 @@
 
 struct ls_comm;
 
-// The ranks that watch each other, and the functions of their communicator for that.
+// This rank and its communicator, as the watchdog needs them: numbers, and functions to exchange data and to abort.
 typedef struct {
     int rank, world_size, hosts;
     const char *host; // host of this rank
@@ -28,7 +28,7 @@ typedef struct {
 enum { LS_HEARTBEAT_TAIL = 4, LS_HEARTBEAT_HOST_BYTES = 64, LS_HEARTBEAT_ERROR_BYTES = 200 };
 
 typedef enum { LS_RANK_COMPUTES, LS_RANK_WAITS, LS_RANK_NAPS } ls_rank_state;
-// LEAVES: the rank ends in order. REPORTED: it has written why the job ends.
+// How a rank ends. STAYS: not yet. LEAVES: in order. REPORTED: it has written why the job ends.
 typedef enum { LS_RANK_STAYS, LS_RANK_LEAVES, LS_RANK_REPORTED } ls_rank_end;
 
 typedef struct { // an entry of the flight recorder
@@ -74,13 +74,13 @@ typedef struct {
 
 typedef struct ls_heartbeat ls_heartbeat;
 
-// Collective. If no socket can be opened, the heartbeat still works but sees only this rank.
+// Opens the heartbeat. Collective. If no socket can be opened, the heartbeat still works but sees only this rank.
 LS_CHECKED ls_status ls_heartbeat_open(const ls_watched_ranks *ranks, ls_heartbeat **out);
 void ls_heartbeat_close(ls_heartbeat *heartbeat); // NULL is allowed
 // Returns the table, which ls_heartbeat_wait keeps up to date.
 ls_heartbeat_table *ls_heartbeat_get_table(ls_heartbeat *heartbeat);
 int ls_heartbeat_monitor(const ls_heartbeat *heartbeat); // 0 or 1: this rank is that monitor; -1: it is no monitor
-// Adds the job's key and this rank's number to the record, and sends it to the monitors. From any thread.
+// Adds the job's key and this rank's number to the record, and sends it to the monitors. Any thread may call it.
 void ls_heartbeat_send(const ls_heartbeat *heartbeat, ls_heartbeat_record *record);
 // Receives records until `seconds` have passed (below 0: without end), then adds `seconds` to the times in the table.
 // Times are not taken from the clock, so a process that was stopped meanwhile has missed nothing. Returns 1 at once if

@@ -7,7 +7,7 @@
 #include "system/ticker.h"
 
 static const double default_s = 300, tick_s = 0.25;
-// Rank 0 gives up first, rank 1 after one more turn, the others after two: so the job ends with one message.
+// Seconds of a turn: rank 0 gives up first, rank 1 one turn later, others two turns later: one message ends the job.
 static const double turn_s = 2;
 
 struct ls_init_timeout {

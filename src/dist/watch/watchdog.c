@@ -87,7 +87,7 @@ static void fill_tail(ls_flight_recorder *recorder, ls_heartbeat_record *record)
     }
 }
 
-// Fills in this rank's record, except for times, which only the watchdog's thread knows. From any thread.
+// Fills in this rank's record, except for times, which only the watchdog's thread knows. Any thread may call it.
 static void fill_record(ls_watchdog *watchdog, ls_heartbeat_record *record) {
     ls_life *life = watchdog->life;
     ls_flight_recorder *recorder = watchdog->recorder;
@@ -152,7 +152,7 @@ static double send_tick(const ls_watchdog *watchdog, double timeout_s) {
     return first_s(first_s(tick_s, tick_last_s), timeout_s > 4 ? timeout_s / 5 : tick_max_s);
 }
 
-// Returns how long this rank waits for others to fire first: 0 s for the second monitor if rank 0 is silent.
+// Returns how long this rank waits for others to end the job first: 0 s for the second monitor if rank 0 is silent.
 static double turn_of(const ls_watchdog *watchdog, double timeout_s) {
     int monitor = ls_heartbeat_monitor(watchdog->heartbeat), rank = watchdog->ranks.rank;
     const ls_heartbeat_row *first = ls_heartbeat_get_table(watchdog->heartbeat)->row;

@@ -41,17 +41,17 @@ typedef struct {
 void ls_life_wait_begins(ls_life *life, const char *what, int bucket);
 void ls_life_wait_ends(ls_life *life);
 void ls_life_progress(ls_life *life, int bucket); // the wait goes on, but a bucket is complete
-// For the whole process. 1: the caller must write why the job ends. 0: another thread already does.
+// Claims the message that ends the job. 1: the caller must write it. 0: another thread of the process already does.
 int ls_life_claim_end(ls_ended_by by);
 int ls_life_end_claimed(void);
 
 typedef struct ls_watchdog ls_watchdog;
 
-// Collective. life, recorder: this rank's, borrowed.
+// Starts the watchdog's thread. Collective. life, recorder: the state of this rank; borrowed.
 LS_CHECKED ls_status ls_watchdog_new(
     const ls_watched_ranks *ranks, ls_life *life, ls_flight_recorder *recorder, ls_watchdog **out);
 void ls_watchdog_set_timeout(ls_watchdog *watchdog, double timeout_s); // 0: no limit
-// Makes the watchdog also poll the device's collectives. NULL, NULL: stops that.
+// Makes the watchdog also poll the device's collectives for failures. api and collective NULL: stops the polling.
 LS_CHECKED ls_status ls_watchdog_set_device(
     ls_watchdog *watchdog, const ls_collective_api *api, ls_collective *collective);
 void ls_watchdog_notify(ls_watchdog *watchdog); // sends this rank's state to the monitors now
