@@ -26,7 +26,7 @@ ls_status ls_onnx_write(
 
 enum { INPUTS_MAX = LS_INPUTS_MAX, ATTRIBUTES_MAX = 5, INTS_MAX = 4, PROPS = 3, NAME_BYTES = LS_NAME_BYTES + 16 };
 
-// X(operator, first operator set that has the operator in the form written here)
+// The ONNX operators that this file writes: X(operator, first operator set that has the operator in the form used here)
 #define OPERATORS(X) \
     X(Add, 7) \
     X(AveragePool, 7) \
@@ -64,15 +64,15 @@ static const struct {
 #undef X
 };
 
-// A model names the lowest operator set that has all of its operators, and the file format (ir) of the ONNX release in
-// which that set came, because a reader refuses models newer than itself. The lowest set is 11 (ONNX 1.6, of 2019):
-// onnxruntime 1.0 reads it, and tools that quantise a model convert older models to it first.
+// The operator sets that a model may name: a model names the lowest set that has all of its operators, and the file
+// format (ir) of the ONNX release that brought the set, because a reader refuses newer models. The lowest set is 11
+// (ONNX 1.6, of 2019): onnxruntime 1.0 reads it, and tools that quantise a model convert older models to it first.
 static const struct {
     int operator_set, ir; // ir belongs to sets from operator_set on; extend the list when operators are added
 } formats[] = { { 19, 9 }, { 15, 8 }, { 12, 7 }, { 11, 6 } };
 enum { OPERATOR_SET_MIN = 11 };
 
-// A node's message with the arrays to which it points.
+// A node's protobuf message, with the arrays to which the message points.
 typedef struct {
     Onnx__NodeProto proto;
     char *input[INPUTS_MAX], *output[1], name[NAME_BYTES];
@@ -160,7 +160,7 @@ static void add_float(node *n, const char *name, float value) {
     a->f = value;
 }
 
-// Adds a list of `count` equal values: 2 for both axes, 4 for both ends of both axes.
+// Adds an attribute to a node: a list of `count` equal values (2 for both axes, 4 for both ends of both axes).
 static void add_ints(node *n, const char *name, int count, int64_t value) {
     int64_t *ints = n->ints[n->proto.n_attribute];
     Onnx__AttributeProto *a = add_attribute(n, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS);
@@ -226,7 +226,7 @@ static node *add_plain(builder *b, const ls_layer *layer, operator_id op) {
     return add_node(b, op, layer->name, value_of(b, layer->inputs[0], 0, layer->name));
 }
 
-// Adds a list that alternates rows and columns: count 2 for both axes, 4 for both ends of both axes.
+// Adds an attribute to a node: a list that alternates rows and columns (count 2: both axes; 4: both ends of both axes).
 static void add_pair(node *n, const char *name, int count, ls_pair pair) {
     int64_t *ints = n->ints[n->proto.n_attribute];
     add_ints(n, name, count, pair.h);
@@ -258,12 +258,12 @@ static void put_relu(builder *b, const ls_layer *layer) {
     add_plain(b, layer, OP_Relu);
 }
 
-// Without the attribute `approximate` the operator is the exact gelu.
+// Writes a gelu layer. Without the attribute `approximate` the ONNX operator is the exact gelu.
 static void put_gelu(builder *b, const ls_layer *layer) {
     add_plain(b, layer, OP_Gelu);
 }
 
-// ONNX has no operator for silu before set 24, so it is written as x * sigmoid(x).
+// Writes a silu layer as x * sigmoid(x), because ONNX has no operator for it before set 24.
 static void put_silu(builder *b, const ls_layer *layer) {
     char name[NAME_BYTES];
     const char *input = value_of(b, layer->inputs[0], 0, layer->name);
@@ -275,7 +275,7 @@ static void put_sigmoid(builder *b, const ls_layer *layer) {
     add_plain(b, layer, OP_Sigmoid);
 }
 
-// shape: 0 keeps the input's dimension; -1 is the dimension that the number of elements leaves.
+// Adds a node that reshapes `input`; returns its name. shape: 0 keeps the dimension; -1 is computed from the others.
 static const char *add_reshape(builder *b, const char *name, const char *input, int rank, const int64_t *shape) {
     char shape_name[NAME_BYTES];
     snprintf(shape_name, sizeof shape_name, "%.*s/shape", NAME_BYTES - 8, name);
@@ -314,7 +314,7 @@ static void put_groupnorm(builder *b, const ls_layer *layer) {
     add_by_channel(b, layer, 1, OP_Add, layer->name, map);
 }
 
-// The layer's parameters already have ONNX's order: scale, bias, mean, variance.
+// Writes a batch norm. The layer's parameters already have ONNX's order: scale, bias, mean, variance.
 static void put_batchnorm2d(builder *b, const ls_layer *layer) {
     node *n = add_plain(b, layer, OP_BatchNormalization);
     add_params(b, layer, n);
@@ -377,7 +377,7 @@ static void put_concat(builder *b, const ls_layer *layer) {
     add_int(n, "axis", 1);
 }
 
-// A max pooling with a 1x1 window takes every stride-th row and column. Padding then adds the channels of zeros.
+// Writes a shortcut: a max pooling with a 1x1 window takes every stride-th row and column; padding adds zero channels.
 static void put_shortcut(builder *b, const ls_layer *layer) {
     const int before = (layer->out.c - layer->in.c) / 2, after = layer->out.c - layer->in.c - before;
     char taken[NAME_BYTES], pads[NAME_BYTES];
@@ -518,7 +518,7 @@ static ls_status write_model(const char *path, builder *b) {
     return pack(path, &model);
 }
 
-// Values and parameters of an ONNX graph must have different names.
+// Refuses a layer with the name of a parameter: values and parameters of an ONNX graph must have different names.
 static ls_status check_names(const ls_graph *g) {
     for (int l = 0; l < g->layer_count; l++)
         for (int p = 0; p < g->param_count; p++)

@@ -13,10 +13,10 @@
 
 #include "formats/weights_metadata.h"
 
-// *operator_set: the operator set that the model names: the lowest set that has the network's operators, at least 11.
-// Old readers can therefore read as many models as possible.
-// LS_STORAGE: a weight is missing, or path cannot be written. LS_USAGE: a layer has the name of a parameter; the file
-// would be larger than protobuf allows; or this program was built without protobuf-c.
+// Writes the network and its weights to `path`. *operator_set: the operator set that the model names: the lowest that
+// has the network's operators, at least 11, so that old readers can read it. LS_STORAGE: a weight is missing, or path
+// cannot be written. LS_USAGE: a layer has the name of a parameter; the file would be larger than protobuf allows; or
+// this program was built without protobuf-c.
 LS_CHECKED ls_status ls_onnx_write(
     const char *path, const ls_weights_info *info, const ls_safetensors *weights, int *operator_set);
 

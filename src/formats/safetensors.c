@@ -16,7 +16,7 @@ static const uint64_t header_max = 16 << 20; // a tensor takes about 100 bytes; 
 static const int64_t elements_max = INT64_C(1) << 48; // of one tensor: sizes and offsets stay exact in a double
 static const char metadata_key[] = "__metadata__";
 
-// The first LS_DTYPE_COUNT rows are the types of ls_dtype, in its order.
+// The types of tensors in the format. The first LS_DTYPE_COUNT rows are the types of ls_dtype, in its order.
 static const struct {
     const char *name;
     int bytes;
@@ -250,7 +250,7 @@ static int by_name(const void *a, const void *b, void *entries) {
     return strcmp(of[*(const int *)a].name, of[*(const int *)b].name);
 }
 
-// Fills by_name and refuses a name that occurs twice. The entries must be sorted already.
+// Makes by_name, the list of the tensors in the order of their names, and refuses a name that occurs twice.
 static ls_status check_names(ls_safetensors *file) {
     for (int i = 0; i < file->count; i++) file->by_name[i] = i;
     if (file->count) qsort_r(file->by_name, (size_t)file->count, sizeof *file->by_name, by_name, file->entries);
@@ -323,7 +323,7 @@ static ls_status read_header(ls_safetensors *file, const ls_input *input, uint64
     return status;
 }
 
-// Reads the data. It runs after the header has been checked against the length of the data.
+// Reads and hashes the tensors' data. The header must have been checked against the length of the data before.
 static ls_status read_data(ls_safetensors *file, const ls_input *input, ls_hasher *hasher) {
     LS_TRY(ls_try_new(&file->data, file->data_bytes + 1, 1, "%s", file->path));
     LS_TRY(ls_input_read(input, input->bytes - file->data_bytes, file->data, file->data_bytes));

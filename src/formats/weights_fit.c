@@ -11,8 +11,8 @@
 
 typedef enum { SIZE, MEAN, STD, RESIZE, DECODER, NETWORK, FACTS } fact;
 
-// name: also the word for model.override. option: the option that gives the fact; -1: none, so a difference is never
-// refused.
+// Facts that are compared besides classes. name: also the word for model.override. option: the option that gives the
+// fact; -1: no option gives it, so a difference is never refused.
 static const struct {
     const char *name;
     int option;
@@ -30,7 +30,7 @@ static int numbers_differ(const float *a, int a_count, const float *b, int b_cou
     return differ;
 }
 
-// Whether both know the fact and their values differ.
+// Returns 1 if both a and b know the fact and their values differ.
 static int differs(fact f, const ls_weights_info *a, const ls_weights_info *b) {
     switch (f) {
     case SIZE:
@@ -63,7 +63,7 @@ static const char *put_value(fact f, const ls_weights_info *info, char text[256]
     return text;
 }
 
-// Returns the option from which this program takes the fact.
+// Returns the option (LS_OPTION_*) by which the user gives the fact, for messages. It depends on the data set.
 static int option_of(fact f, const ls_config *cfg) {
     if (f != SIZE || cfg->data_dataset == LS_DATASET_FOLDER || cfg->line[LS_OPTION_data_image_size] < 0)
         return facts[f].option;
@@ -126,7 +126,7 @@ static int compare_classes(const void *a, const void *b) {
     }
 }
 
-// Returns the classes sorted by name, for free().
+// Returns a list of the classes sorted by name. The caller frees it with free().
 static named_class *sort_classes(const ls_weights_info *info) {
     named_class *sorted = ls_new(info->class_count, sizeof *sorted, "names of %d classes", info->class_count);
     for (int k = 0; k < info->class_count; k++) sorted[k] = (named_class){ info->classes[k], k };
@@ -212,8 +212,8 @@ static ls_status refuse_order(const ls_weights_fit_options *o) {
         o->path, o->graph->path);
 }
 
-// The layers with a row for each class cannot be found. If the user has given a rule for new tensors, that rule decides
-// alone. Otherwise the weights are refused.
+// Decides about other classes if the layers with a row for each class cannot be found: leaves new tensors to the user's
+// rules (model.init_rules with "new"). Without such a rule, refuses the weights.
 static ls_status leave_to_rules(const ls_weights_fit_options *o, ls_weights_fit *fit) {
     if (o->use != LS_WEIGHTS_START || !strstr(o->cfg->model_init_rules, "new ")) return refuse_order(o);
     ls_text_cut(fit->class_note, sizeof fit->class_note,
@@ -235,7 +235,7 @@ static ls_status start_with_others(
     return LS_SUCCESS;
 }
 
-// The classes differ. A prediction uses the file's names and gives a note. An evaluation is refused.
+// Handles weights whose classes differ from those here: a prediction uses the file's names, with a note; else it fails.
 static ls_status use_others(const ls_weights_fit_options *o, const class_match *m, ls_weights_fit *fit) {
     char others[1280];
     put_others(m, others);
@@ -252,7 +252,7 @@ static ls_status use_others(const ls_weights_fit_options *o, const class_match *
         o->path, o->file->class_count, o->here->class_count, others);
 }
 
-// The classes are the same. Takes over m->order if rows must change places.
+// Handles weights with the same classes in perhaps another order. Takes over m->order if rows must change places.
 static ls_status use_order(const ls_weights_fit_options *o, class_match *m, ls_weights_fit *fit, int traced) {
     ls_text_room room = { fit->class_note, sizeof fit->class_note };
     if (o->use == LS_WEIGHTS_PREDICT) return LS_SUCCESS; // a prediction uses the file's names
@@ -363,7 +363,7 @@ void ls_weights_adopt(const ls_weights_info *file, ls_config *cfg) {
     cfg->data_decoder = ls_weights_decoder(file, cfg);
 }
 
-// Whether to take the value here: it is known here, and the file lacks it or model.override names it.
+// Returns 1 if the value here replaces the file's: it is known here, and the file lacks it or model.override names it.
 static int takes_here(const ls_config *cfg, const char *word, int in_file, int is_here) {
     return is_here && (!in_file || ls_config_overrides(cfg, word));
 }

@@ -20,7 +20,7 @@
 
 typedef enum { LS_WEIGHTS_START, LS_WEIGHTS_EVALUATE, LS_WEIGHTS_PREDICT } ls_weights_use;
 
-// All pointers are borrowed for the call.
+// The input of ls_weights_fit_new. All pointers are borrowed for the call.
 typedef struct {
     const char *path;                   // path of the file, for messages
     const ls_weights_info *file, *here; // facts of the weights file; facts of the configuration and its data
@@ -43,8 +43,8 @@ typedef struct {
 // Sets the options that the configuration leaves open to the file's values: picture size, mean, std, resize, decoder.
 // Call it before the data are opened, but not with LS_WEIGHTS_START.
 void ls_weights_adopt(const ls_weights_info *file, ls_config *cfg);
-// LS_USAGE: a value given by hand differs, or the network's rows of classes cannot be found. LS_DATA: the classes
-// differ.
+// Decides how the file's weights are used here, by the rules above. LS_USAGE: a value given by hand differs, or the
+// network's rows of classes cannot be found. LS_DATA: the classes differ.
 LS_CHECKED ls_status ls_weights_fit_new(const ls_weights_fit_options *options, ls_weights_fit **out);
 void ls_weights_fit_free(ls_weights_fit *fit); // NULL is allowed
 // Reorders the rows of parameter p to the order of the classes here. values: all its values, in canonical layout.
@@ -52,7 +52,7 @@ LS_CHECKED ls_status ls_weights_fit_arrange(const ls_weights_fit *fit, const ls_
 // Returns the value of data.decoder for pictures that the weights shall classify: LS_DECODER_STB if the configuration
 // says auto and the weights were trained with stb_image, else the configuration's value.
 int ls_weights_decoder(const ls_weights_info *file, const ls_config *cfg);
-// For predict and export: completes the facts of `file` from `here`: those that the file lacks, those that
+// Completes the facts of `file` from `here`, for predict and export: facts that the file lacks, facts that
 // model.override names, and the network. LS_USAGE: the network cannot take pictures of the overridden size. LS_STORAGE:
 // the network and the weights have different numbers of classes.
 LS_CHECKED ls_status ls_weights_complete(const ls_config *cfg, ls_weights_info *file, ls_weights_info *here);

@@ -96,7 +96,7 @@ static int ends_with(const char *text, const char *end) {
     return length >= end_length && strcmp(text + length - end_length, end) == 0;
 }
 
-// Returns the network's name for the file's tensor `name`, for free().
+// Returns the network's name for the file's tensor `name`, by the rules. The caller frees it with free().
 static char *rename_tensor(search *s, const char *name) {
     char renamed[NAME_BYTES];
     snprintf(renamed, sizeof renamed, "%s", name);

@@ -23,9 +23,9 @@ typedef struct ls_weights_map {
     int left_count;
 } ls_weights_map;
 
-// path: path of the file, for messages. starts_anew: by parameter, 1 if its tensor is not taken from the file; NULL:
-// all are taken. LS_USAGE: a rule is malformed or matches nothing; or a tensor is missing or has another shape or type.
-// The message names a rule that helps.
+// Finds the file's tensor for each parameter of the network. path: for messages. starts_anew: by parameter, 1 if its
+// tensor is not taken from the file; NULL: all are taken. LS_USAGE: a rule is malformed or matches nothing; or a tensor
+// is missing or has another shape or type. The message names a rule that helps.
 LS_CHECKED ls_status ls_weights_map_new(const char *path, const ls_safetensors *file, const ls_graph *graph,
     const char *rules, const unsigned char *starts_anew, ls_weights_map **out);
 void ls_weights_map_free(ls_weights_map *map); // NULL is allowed

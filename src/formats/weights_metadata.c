@@ -19,7 +19,7 @@ static const char *const resize_rules[] = { [LS_RESIZE_STRETCH] = "bilinear", [L
 
 // --- writing -------------------------------------------------------------------------------------
 
-// Adds an entry. The metadata free `text`.
+// Adds an entry to the metadata, which take over `text` and free it.
 static void add(ls_weights_metadata *metadata, const char *key, char *text) {
     metadata->texts[metadata->count] = text;
     metadata->list[metadata->count++] = (ls_metadata_entry){ key, text };
@@ -45,7 +45,7 @@ static char *join_classes(const ls_dataset *dataset) {
     return text;
 }
 
-// Adds the hash of the weights file from which the run began. The run's first part has it.
+// Adds the hash of the weights file from which the run began, if the run's first part has one.
 static void add_init(ls_weights_metadata *metadata, const cJSON *parts) {
     const char *hash = ls_json_get_text(ls_json_get(cJSON_GetArrayItem(parts, 0), "init"), "hash");
     if (hash) add(metadata, init_key, ls_new_text(hash));

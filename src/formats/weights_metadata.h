@@ -57,7 +57,7 @@ enum { LS_RESIZE_UNKNOWN = -1 };
 // Reads the facts from a file's metadata. Facts may be missing, above all in a file of another program. path: for
 // messages. LS_STORAGE: the metadata are damaged.
 LS_CHECKED ls_status ls_weights_info_read(const char *path, const ls_safetensors *file, ls_weights_info **out);
-// LS_STORAGE: a fact is missing that prediction and export need. The message suggests --config.
+// Fails with LS_STORAGE if a fact is missing that prediction and export need. The message suggests --config.
 LS_CHECKED ls_status ls_weights_info_check(const char *path, const ls_weights_info *info);
 // Returns the facts that a run with this configuration would write. Opens its network and its data set. LS_USAGE:
 // network and data set do not fit together.

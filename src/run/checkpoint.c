@@ -97,7 +97,7 @@ static int holds_state(const ls_checkpoint *c, const ls_snapshot *s) {
     return 1;
 }
 
-// Sets *same to 1 if `path` already holds the snapshot. LS_STORAGE: another run's checkpoint is there, and stays.
+// Sets *same to 1 if `path` already holds the snapshot. LS_STORAGE: `path` holds another run's checkpoint, which stays.
 static ls_status look_at_place(const char *path, const ls_snapshot *s, const ls_train_info *info, int *same) {
     ls_checkpoint *there = NULL;
     *same = 0;

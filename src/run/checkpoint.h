@@ -60,10 +60,10 @@ LS_CHECKED ls_status ls_checkpoint_read_manifest(const char *path, cJSON **manif
 // not change. Each other option that differs is appended to the list `changed` as an object with option, before and now
 // (see ls_manifest_changes_text).
 LS_CHECKED ls_status ls_checkpoint_suits(const ls_checkpoint *checkpoint, const ls_train_info *info, cJSON *changed);
-// Copies the contents into a snapshot of the same network and optimizer. LS_STORAGE: the snapshot has other tensors.
+// Copies the checkpoint into a snapshot of the same network and optimizer. LS_STORAGE: the snapshot has other tensors.
 LS_CHECKED ls_status ls_checkpoint_take(const ls_checkpoint *checkpoint, ls_snapshot *snapshot);
-// Removes the folder. The manifest goes first, so that a partly removed checkpoint is never taken for a whole one. If
-// `path` is a symbolic link, only the link is removed.
+// Removes the checkpoint's folder, the manifest first, so that a partly removed checkpoint is never taken for a whole
+// one. If `path` is a symbolic link, only the link is removed.
 LS_CHECKED ls_status ls_checkpoint_remove(const char *path);
 
 // Returns the update in a checkpoint's name: 481 for "update-000000000481"; -1: not a checkpoint's name.

@@ -10,9 +10,9 @@ typedef struct {  // owns the paths
     int one; // 1: the path itself is a checkpoint
 } ls_checkpoint_list;
 
-// Sets *is to 1 if the folder has a checkpoint's name or a manifest. A damaged checkpoint may lack its manifest.
+// Sets *is to 1 if `path` is a checkpoint: it has a checkpoint's name, or a manifest (a damaged one may lack it).
 LS_CHECKED ls_status ls_checkpoint_is(const char *path, int *is);
-// LS_STORAGE: the path is not a checkpoint and contains none.
+// Lists the checkpoints that `path` names. LS_STORAGE: the path is not a checkpoint and contains none.
 LS_CHECKED ls_status ls_checkpoint_list_find(const char *path, ls_checkpoint_list *out);
 void ls_checkpoint_list_free(ls_checkpoint_list *list);
 

@@ -116,8 +116,8 @@ static void add_kept(ls_checkpoint_manager *c, int64_t update, double accuracy) 
     c->retained[at] = (retained){ update, accuracy };
 }
 
-// Adds the checkpoints that earlier parts of the run left. One with an unreadable manifest has no accuracy, so it is
-// removed when it is old enough. One of another run is not added, so it is never removed.
+// Lists the checkpoints that earlier parts of the run left. One with an unreadable manifest has no accuracy, so it is
+// removed when it is old enough. Checkpoints of other runs are not listed, so they are never removed.
 static ls_status find_kept(ls_checkpoint_manager *c) {
     int64_t *updates;
     int count;
@@ -141,7 +141,7 @@ static ls_status find_kept(ls_checkpoint_manager *c) {
     return status;
 }
 
-// Whether checkpoint `index` is among the keep_best best of the first `count` checkpoints.
+// Returns 1 if checkpoint `index` is among the keep_best most accurate of the first `count` checkpoints.
 static int is_among_best(const ls_checkpoint_manager *c, int index, int count) {
     int better = 0;
     if (c->retained[index].accuracy < 0) return 0;

@@ -11,11 +11,11 @@
 
 typedef struct ls_checkpoint_manager ls_checkpoint_manager;
 
-// folder: RUN/checkpoints, made with the first checkpoint. info: written into every manifest; borrowed until close.
-// data: the training set, which the metadata of weights files describe.
+// Makes the manager of a run's checkpoints. folder: RUN/checkpoints, made with the first checkpoint. info: written into
+// every manifest; borrowed until close. data: the training set, described in the metadata of weights files.
 LS_CHECKED ls_status ls_checkpoint_manager_open(
     const char *folder, const ls_train_info *info, const ls_dataset *data, ls_checkpoint_manager **out);
-// Waits until the checkpoint in progress is written. NULL is allowed.
+// Waits until the checkpoint in progress is written, and frees the manager. NULL is allowed.
 void ls_checkpoint_manager_close(ls_checkpoint_manager *checkpoints);
 const char *ls_checkpoint_manager_folder(const ls_checkpoint_manager *checkpoints);
 

@@ -24,7 +24,7 @@ double ls_evaluation_calibration_error(const ls_evaluation *e) {
     return error / (double)e->samples;
 }
 
-// Adds part / all, or null if all is 0.
+// Adds the member `name` with value part / all, or with null if all is 0.
 static void add_share(cJSON *object, const char *name, double part, int64_t all) {
     ls_json_add_real(object, name, all > 0 ? part / (double)all : NAN);
 }

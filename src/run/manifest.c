@@ -300,7 +300,7 @@ ls_status ls_manifest_verify(const cJSON *manifest, const char *path, const char
 
 // --- continuing a run from a checkpoint ----------------------------------------------------------
 
-// Options that may not change when a run continues: another value would make it another run.
+// Options that may not change when a run continues from a checkpoint: another value would make it another run.
 static const int fixed_options[] = { LS_OPTION_run_seed, LS_OPTION_data_dataset, LS_OPTION_data_shape,
     LS_OPTION_data_classes, LS_OPTION_data_train_samples, LS_OPTION_data_test_samples, LS_OPTION_data_image_size,
     LS_OPTION_data_test_fraction, LS_OPTION_data_validation_fraction, LS_OPTION_data_shuffle, LS_OPTION_data_drop_last,
@@ -318,14 +318,14 @@ static int begins_with_one_of(const char *name, const char *const *beginnings, s
     return 0;
 }
 
-// Options that tell where things are or how to continue a run, not how to train. Their changes are not recorded.
+// Returns 1 for options that tell where things are or how to continue a run: their changes are not recorded.
 static int is_no_part_of_the_record(const char *name) {
     static const char *const names[] = { "run.name", "run.resume", "run.adopt", "data.path", "model.file", "model.init",
         "model.override" };
     return begins_with_one_of(name, names, sizeof names / sizeof names[0]);
 }
 
-// Options whose changes are recorded but not reported, because they do not affect the result.
+// Returns 1 for options that do not affect the result of a run: their changes are recorded but not reported.
 static int is_free(const char *name) {
     static const char *const rooms[] = { "run.max", "train.max_updates", "checkpoint.", "log.", "data.workers",
         "data.prefetch", "data.loader", "data.cache", "device.", "dist." };
@@ -369,7 +369,7 @@ char *ls_manifest_changes_text(const cJSON *changed, char *dst, size_t bytes) {
     return dst;
 }
 
-// Whether a manifest may lack the option, because the version that wrote it behaved like the option's default.
+// Returns 1 if a manifest may lack the option, because the version that wrote it behaved like the option's default.
 static int may_be_missing(int index) {
     return !is_fixed(index) || index == LS_OPTION_data_validation_fraction || index == LS_OPTION_average_kind;
 }
@@ -397,7 +397,7 @@ static ls_status compare_options(const char *path, const cJSON *manifest, const 
     return LS_SUCCESS;
 }
 
-// Describes the change of a data set from its number of samples before and now.
+// Writes into text how a data set has changed, from its number of samples before and now.
 static void describe_change(const cJSON *samples, int64_t count, char text[96]) {
     const double before = cJSON_GetNumberValue(samples);
     const long long now = count, missing = before >= (double)now ? (long long)before - now : 0;
@@ -406,8 +406,8 @@ static void describe_change(const cJSON *samples, int64_t count, char text[96]) 
     if (before < (double)now) snprintf(text, 96, "more samples: %lld instead of %.0f", now, before);
 }
 
-// Whether the contents of the data set's files are the same. A manifest of an earlier version has no hash of contents;
-// then the user is warned and the result is 1.
+// Returns 1 if the contents of the data set's files are the same. If an earlier version wrote the manifest, without a
+// hash of contents, warns and returns 1.
 static int has_content(const char *path, const cJSON *set, const char *what, const ls_dataset_info *facts) {
     const cJSON *before = ls_json_get(set, "content");
     if (!before && facts->content)
@@ -446,7 +446,7 @@ static ls_status compare_validation(const char *path, const cJSON *manifest, con
         path, before ? "with" : "without", now ? "some" : "none");
 }
 
-// Manifests of earlier versions of the program do not describe the test data.
+// Fails if a data set has changed since the checkpoint was made. Manifests of earlier versions lack the test data.
 static ls_status compare_data(const char *path, const cJSON *manifest, const ls_train_info *info) {
     LS_TRY(compare_set(path, manifest, "data", "training", info, info->train_data));
     LS_TRY(compare_validation(path, manifest, info));
@@ -482,13 +482,13 @@ static void compare_network(const cJSON *manifest, const ls_train_info *info, cJ
     add_change(changed, "the network", before, now);
 }
 
-// The decoder affects the pixels. Manifests of earlier versions do not name it.
+// Adds a change of the picture decoder, which affects pixels, to `changed`. Manifests of earlier versions lack it.
 static void compare_decoder(const cJSON *manifest, const ls_train_info *info, cJSON *changed) {
     const char *before = cJSON_GetStringValue(member(manifest, "data", "decoder")), *now = info->train_data->decoder;
     if (before && strcmp(before, now) != 0) add_change(changed, "the decoder of pictures", before, now);
 }
 
-// With run.deterministic the micro-batch affects the bits of the result.
+// Adds a change of the micro-batch to `changed`. With run.deterministic it affects the bits of the result.
 static void compare_micro_batch(const cJSON *manifest, const ls_train_info *info, cJSON *changed) {
     int64_t micro = 0;
     ls_json_whole(member(manifest, "batches", "micro_batch"), INT32_MAX, &micro);
@@ -499,8 +499,8 @@ static void compare_micro_batch(const cJSON *manifest, const ls_train_info *info
     add_change(changed, "the micro-batch", before, now);
 }
 
-// With run.deterministic a change of processor, GPU, library or algorithm matters: it gives other bits. Manifests of
-// earlier versions do not have this text.
+// With run.deterministic, adds a change of processor, GPU, library or algorithm to `changed`, because it gives other
+// bits. Manifests of earlier versions lack this text.
 static void compare_arithmetic(const cJSON *manifest, const ls_train_info *info, cJSON *changed) {
     const char *before = ls_json_get_text(manifest, "arithmetic");
     if (!info->cfg->run_deterministic || !before || strcmp(before, info->arithmetic) == 0) return;

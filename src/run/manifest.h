@@ -22,18 +22,18 @@ void ls_manifest_add_counters(cJSON *tree, const ls_train_counters *counters);
 // Parses a manifest. LS_STORAGE: its hash shows that it is damaged, or another version of the program wrote it.
 LS_CHECKED ls_status ls_manifest_parse(const char *path, const char *text, size_t bytes, cJSON **manifest);
 LS_CHECKED ls_status ls_manifest_counters(const char *path, const cJSON *manifest, ls_train_counters *counters);
-// Call before reading a file. LS_STORAGE: its length differs from the manifest's, so the checkpoint is damaged. Reading
-// a file that is too long could take all memory.
+// Call before reading a file of the checkpoint: one that is too long could take all memory. LS_STORAGE: its length
+// differs from the manifest's, so the checkpoint is damaged.
 LS_CHECKED ls_status ls_manifest_check_length(const cJSON *manifest, const char *path, const char *name);
-// LS_STORAGE: the file is not the one that the manifest describes. The message names the first tensor that differs.
+// Compares a file with the manifest's hashes. LS_STORAGE: they differ; the message names the first tensor that differs.
 LS_CHECKED ls_status ls_manifest_verify(
     const cJSON *manifest, const char *path, const char *name, const ls_safetensors *file);
 // Returns the identity of the manifest's run; "": no run, or an earlier version of the program wrote the manifest.
 const char *ls_manifest_run(const cJSON *manifest);
-// See ls_checkpoint_suits.
+// Checks that a run may continue from the manifest's checkpoint; ls_checkpoint_suits describes it.
 LS_CHECKED ls_status ls_manifest_suits(
     const char *path, const cJSON *manifest, const ls_train_info *info, cJSON *changed);
-// Whether the option affects the result of a run. Options about saving, logging, use of the machine and names do not.
+// Returns 1 if the option affects the result of a run, 0 if it is about saving, logging, use of the machine or names.
 int ls_manifest_decides(int option);
 // Writes the changes that are reported to the user into dst: "train.epochs 5, now 10; ..." or "". Returns dst.
 char *ls_manifest_changes_text(const cJSON *changed, char *dst, size_t bytes);

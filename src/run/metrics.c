@@ -31,7 +31,7 @@ static cJSON *new_event(const ls_metrics *metrics, const char *name) {
     return event;
 }
 
-// Frees the event.
+// Writes the event as a line of the metrics file, and frees it.
 void ls_metrics_put(ls_metrics *metrics, cJSON *event) {
     char *text = ls_json_text(event, 0);
     const size_t length = strlen(text);
@@ -132,7 +132,7 @@ static void add_gpus(cJSON *event, const ls_gpu_sample *gpus, int ranks) {
     }
 }
 
-// Appends seconds, rounded to the microsecond.
+// Appends a number of seconds, rounded to the microsecond, to a list.
 static void add_seconds(cJSON *list, double seconds) {
     ls_json_append(list, cJSON_CreateNumber(1e-6 * round(1e6 * seconds)));
 }
@@ -249,7 +249,7 @@ int ls_metrics_begins(const char *path) {
     return begins;
 }
 
-// Reads the file line by line. The beginning of a long line is enough.
+// Sets *update to the update of the file's last checkpoint event. Reads only the beginning of a long line.
 static void find_last_checkpoint(FILE *file, int64_t *update) {
     char text[128];
     size_t length = strlen(checkpoint_line);

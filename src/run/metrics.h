@@ -42,7 +42,7 @@
 
 typedef struct ls_metrics ls_metrics;
 
-// append: continues an existing file after its last whole line. Writes the start event. LS_STORAGE: cannot be made.
+// Opens the file and writes the start event. append: continues after the last whole line. LS_STORAGE: cannot be made.
 LS_CHECKED ls_status ls_metrics_open(const char *path, int append, const ls_train_info *info, ls_metrics **out);
 ls_train_observer ls_metrics_observer(ls_metrics *metrics);
 // Make and write an event of another kind: ls_metrics_event returns the common fields, the caller adds others, and
@@ -53,7 +53,7 @@ void ls_metrics_put(ls_metrics *metrics, cJSON *event);
 // training, but a run with incomplete metrics reports that at its end.
 LS_CHECKED ls_status ls_metrics_close(ls_metrics *metrics, ls_status run);
 
-// Whether the first line of the file is a start event.
+// Returns 1 if the first line of the file is a start event.
 int ls_metrics_begins(const char *path);
 // Finds the update of the last checkpoint event; -1: not found, or not a regular file. LS_STORAGE: cannot be read.
 LS_CHECKED ls_status ls_metrics_last_checkpoint(const char *path, int64_t *update);

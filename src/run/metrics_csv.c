@@ -20,7 +20,7 @@ typedef struct {
 
 // --- columns -------------------------------------------------------------------------------------
 
-// Returns the slot that holds the name, or the free slot where it belongs. *column: its column, or -1.
+// Looks up a column by its name. Returns the name's slot (*column: its column), or the free slot for it (*column: -1).
 static int *find(const table *t, const char *name, int *column) {
     for (size_t at = (size_t)ls_hash(name, strlen(name)) % SLOTS;; at = (at + 1) % SLOTS) {
         *column = t->slots[at] - 1;

@@ -73,7 +73,7 @@ static ls_status next_line(cursor *c, int *there) {
 
 // --- events --------------------------------------------------------------------------------------
 
-// Parses the present line. Returns the JSON tree, from which *line borrows, or NULL if the line is not an event.
+// Parses the line that was read last. Returns the JSON tree, from which *line borrows, or NULL if it is not an event.
 static cJSON *parse(const cursor *c, ls_metrics_line *line) {
     const char *text = c->reader->line, *end = NULL;
     cJSON *tree = c->too_long ? NULL : cJSON_ParseWithLengthOpts(text, c->length, &end, 0);

@@ -31,7 +31,7 @@ typedef struct {
 
 typedef struct ls_metrics_reader ls_metrics_reader;
 
-// path: the file, or the folder of a run. LS_STORAGE: the file cannot be read, or has no event.
+// Opens a run's metrics. path: the file, or the run's folder. LS_STORAGE: the file cannot be read, or has no event.
 LS_CHECKED ls_status ls_metrics_reader_open(const char *path, ls_metrics_reader **out);
 // Calls `take` for each event in the file's order, until a call fails. LS_STORAGE: the file cannot be read.
 LS_CHECKED ls_status ls_metrics_reader_each(

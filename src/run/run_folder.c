@@ -214,7 +214,7 @@ static ls_status highest_number(const char *file, int *highest) {
     return LS_SUCCESS;
 }
 
-// Whether the configuration is the config.ini of a run's folder. folder->path becomes that folder.
+// Returns 1 if the configuration is the config.ini of a run's folder; folder->path then becomes that folder.
 static int lies_in_run(const ls_config *cfg, ls_run_folder *folder) {
     const char *slash = strrchr(cfg->file, '/');
     snprintf(folder->path, sizeof folder->path, "%s", cfg->folder[0] ? cfg->folder : ".");
@@ -242,7 +242,7 @@ static ls_status choose(const ls_config *cfg, const char *run_dir, ls_run_folder
 
 // --- the lock ------------------------------------------------------------------------------------
 
-// Locks the folder until it is closed. On a file system without locks, only this protection is missing.
+// Locks the folder until it is closed, against other processes. On a file system without locks it succeeds unlocked.
 static ls_status lock(ls_run_folder *folder) {
     folder->lock = ls_pinned_open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     if (folder->lock < 0)

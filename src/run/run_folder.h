@@ -34,7 +34,7 @@ typedef struct {
 // LS_USAGE: the folder holds files that do not suit run.resume, or is in use, or its name is not valid. LS_STORAGE: it
 // cannot be made, read or written.
 LS_CHECKED ls_status ls_run_folder_open(const ls_config *cfg, const char *run_dir, ls_run_folder *out);
-// Call at the end of the run. LS_STORAGE: the path does not lead to the folder any more; tells where the results are.
+// Call at the end of the run. Fails with LS_STORAGE, and tells where the results are, if the path leads elsewhere now.
 LS_CHECKED ls_status ls_run_folder_check(const ls_run_folder *folder);
 void ls_run_folder_close(ls_run_folder *folder);
 // Writes the path of a file in the folder, "DIR/name", into dst.

@@ -24,14 +24,14 @@ typedef struct {
 LS_CHECKED ls_status ls_run_identity_new(ls_run_identity *out); // LS_DEVICE: the system gives no random bits
 // Returns the text of an item if it is a valid identity, else "".
 const char *ls_run_identity_text(const cJSON *item);
-// Whether a checkpoint of the run `id`, made after `update`, belongs to this run.
+// Returns 1 if a checkpoint of the run `id`, made after `update`, belongs to this run.
 int ls_run_identity_owns(const ls_run_identity *identity, const char *id, int64_t update);
-// Makes the checkpoints of the run `id`, up to `update`, part of this run. INT64_MAX: without a limit for now.
-// LS_USAGE: it has adopted LS_RUN_ADOPTED_MAX runs already.
+// Makes the checkpoints of the run `id`, up to `update` (INT64_MAX: without a limit for now), part of this run.
+// LS_USAGE: this run has adopted LS_RUN_ADOPTED_MAX runs already.
 LS_CHECKED ls_status ls_run_identity_adopt(ls_run_identity *identity, const char *id, int64_t update);
 // Sets the limit of runs that were adopted without a limit (INT64_MAX) to `update`.
 void ls_run_identity_close(ls_run_identity *identity, int64_t update);
-// Whether both are the same run, and all checkpoints that belong to `other` also belong to `identity`.
+// Returns 1 if both are the same run, and all checkpoints that belong to `other` also belong to `identity`.
 int ls_run_identity_covers(const ls_run_identity *identity, const ls_run_identity *other);
 // Reads run.json. *known: 1 if the file is a run's; a missing file or one of another kind is not an error. LS_STORAGE:
 // the file cannot be read, is damaged, or comes from another version of the program.

@@ -3,7 +3,7 @@
 #include "base/json.h"
 #include "base/version.h"
 
-// Adds the identities of the data sets, which depend on their contents. A set without an identity is left out: held-out
+// Adds the identities of the data sets, which depend on their contents. Leaves out sets without an identity: held-out
 // validation data follow from the training data.
 static void add_data(const ls_train_info *info, cJSON *object) {
     const struct {

@@ -187,9 +187,9 @@ typedef struct {
 // device, data sets with their identities (16 hex digits of ls_dataset_info's source), network and batches.
 void ls_run_info_json(const ls_train_info *info, cJSON *object);
 void ls_verdict_json(const ls_verdict *verdict, cJSON *object);
-// Writes source number `index` of the energy into text: "2 processor packages (RAPL)". 0: there are no more sources.
+// Writes the name of energy source number `index` into text: "2 processor packages (RAPL)". Returns 0 after the last.
 int ls_run_energy_source(const ls_run_energy *energy, int index, char text[LS_ENERGY_SOURCE_BYTES]);
-// Adds loss, accuracy and samples of each evaluated set: val_..., test_..., tta_...
+// Adds loss, accuracy and samples of each evaluated set to a JSON object: members val_..., test_..., tta_...
 void ls_train_evaluation_json(const ls_train_evaluation *evaluation, cJSON *object);
 
 #endif

@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/version.h"
 
-// Returns a member as a count; 0 if it is missing or impossible. Numbers that this process has added are raw digits.
+// Returns a member as a count; 0: missing or impossible. Numbers that this process has added are raw JSON texts.
 static double number(const cJSON *object, const char *name) {
     const cJSON *item = ls_json_get(object, name);
     double value = cJSON_IsNumber(item) ? item->valuedouble : cJSON_IsRaw(item) ? strtod(item->valuestring, NULL) : 0;
@@ -67,7 +67,7 @@ static int differs(const cJSON *a, const cJSON *b) {
            number(a, "world_size") != number(b, "world_size") || number(a, "micro_batch") != number(b, "micro_batch");
 }
 
-// Control characters become '?', so that the text stays within its comment line.
+// Writes `before` and a text. Control characters become '?', so that the text stays within its comment line.
 static void write_text(const char *before, const char *value, FILE *file) {
     fputs(before, file);
     for (; *value; value++) fputc((unsigned char)*value < ' ' ? '?' : *value, file);

@@ -42,7 +42,7 @@ void ls_run_time_json(const ls_run_time *time, cJSON *object) {
     add_seconds(object, "core_wait", t.core_wait);
 }
 
-// Reads a member in seconds; a missing member changes nothing. Returns 0 if the member is not a possible time.
+// Reads a member in seconds into *seconds, if it exists. Returns 0 if the member is not a possible time, else 1.
 static int read_seconds(const cJSON *object, const char *name, double *seconds) {
     const cJSON *item = ls_json_get(object, name);
     if (!item) return 1;

@@ -36,7 +36,7 @@ void ls_run_room_read(const cJSON *object, ls_run_room *room); // sets missing o
 
 // Writes the times, rounded to microseconds; `other` is computed from the rounded times, so that all add up.
 void ls_run_time_json(const ls_run_time *time, cJSON *object);
-// Reads an object of ls_run_time_json. Returns 0 if it is not such an object or has an impossible number.
+// Reads the times that ls_run_time_json wrote. Returns 0 if the object is another one or has an impossible number.
 int ls_run_time_read(const cJSON *object, ls_run_time *time);
 
 #endif

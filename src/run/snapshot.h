@@ -11,9 +11,9 @@
 #include "program/param_rules.h"
 
 enum { LS_SNAPSHOT_NAME_BYTES = 160 };
-// With a running average each averaged parameter has two tensors. The one that is evaluated has the parameter's name.
-// The other is "conv1.weight.slow", the average of lookahead, or "conv1.weight.unaveraged", the trained weight beside
-// the average of ema.
+// `state` of the second tensor that an averaged parameter has. The first one, which is evaluated, has the parameter's
+// name. The second is "conv1.weight.slow", the average of lookahead, or "conv1.weight.unaveraged", the trained weight
+// beside the average of ema.
 enum { LS_SNAPSHOT_OTHER = -1 };
 
 typedef struct {
@@ -54,7 +54,7 @@ typedef struct {
 // Makes a snapshot with room for the state of this network and its optimizers. All values are 0.
 LS_CHECKED ls_status ls_snapshot_new(const ls_graph *graph, const ls_param_rules *rules, ls_snapshot **out);
 void ls_snapshot_free(ls_snapshot *snapshot); // NULL is allowed
-// Makes a snapshot without values, which only lists the tensors.
+// Makes a snapshot that only lists the tensors and has no memory for their values.
 LS_CHECKED ls_status ls_snapshot_list(const ls_graph *graph, const ls_param_rules *rules, ls_snapshot **out);
 // Writes tensors first..end-1 as a safetensors file with the metadata `notes`. *digest describes the file; may be NULL.
 LS_CHECKED ls_status ls_snapshot_write(const char *path, const ls_snapshot *snapshot, int first, int end,

@@ -5,7 +5,7 @@
 #include "base/status.h"
 #include "run/run_info.h"
 
-// Writes the file atomically. Names of members end with their units; accuracies are 0..1. Members that need more words:
+// Writes summary.json atomically. Members' names end with their units; accuracies are 0..1. Some members:
 //   run                  the run's identity
 //   peak_memory_bytes    {device, host}: maxima over ranks
 //   weights_hash         16 hex digits

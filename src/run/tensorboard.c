@@ -99,13 +99,13 @@ static uint32_t crc32c(const char *data, size_t bytes) {
     return ~crc;
 }
 
-// The format masks a checksum, because a CRC of data that contain CRCs would be weak.
+// Writes the checksum of the data, masked as the format demands: a CRC of data that contain CRCs would be weak.
 static void put_masked_crc(message *m, const char *data, size_t bytes) {
     const uint32_t crc = crc32c(data, bytes), masked = (crc >> 15 | crc << 17) + 0xa282ead8u;
     put(m, &masked, sizeof masked);
 }
 
-// Writes the event into the file as a record, and empties it.
+// Writes the event into the file as a record, and makes the event empty for the next one.
 static void put_record(ls_tensorboard *b) {
     const uint64_t length = b->event.count;
     char bytes[sizeof length];

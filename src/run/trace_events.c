@@ -152,7 +152,7 @@ static void write_span(writer *w, int index) {
 
 // --- events computed from several spans ----------------------------------------------------------
 
-// Returns the index of the last instruction that had ended at that time; -1: there is no such instruction.
+// Returns the index of the last instruction that had ended at time time_s; -1: no instruction had ended.
 static int last_before(const writer *w, double time_s) {
     int low = w->first[LS_SPANS_COMPUTE], high = w->first[LS_SPANS_COMPUTE + 1];
     const int begin = low;

@@ -43,7 +43,7 @@ static ls_status open_file(gathering *g) {
     return LS_SUCCESS;
 }
 
-// Does all work that can fail on a single rank.
+// Prepares what each rank does alone and may fail: rank 0 opens the file, and every rank makes its text.
 static ls_status prepare(gathering *g, const ls_trace_info *info, double zero_s) {
     const ls_comm_info *self = ls_comm_get_info(g->comm);
     size_t bytes = 0;
