@@ -4,7 +4,8 @@
 #include "base/spans.h"
 #include "train/diagnose/nonfinite_search.h"
 
-// Returns how many of the window's micro-batches this rank has. In a short last window it may have fewer, or none.
+// Returns the number of micro-batches that this rank has in the window. In a short last window it may have fewer than
+// usual, or none.
 static int rank_micro_batches(const ls_batches *b, int64_t window, int rank) {
     int count = 0;
     for (int j = rank * b->per_rank; j < (rank + 1) * b->per_rank; j++)

@@ -11,8 +11,8 @@
 #include "base/memory.h"
 #include "train/run_session.h"
 
-// Measuring takes about as long as some hundred updates, and saves a part of the time of each update. So a shorter run
-// does not measure. It uses the choices of earlier runs, and the device's rule otherwise.
+// Fewest updates of a run that measures algorithms. Measuring takes about as long as some hundred updates, and saves a
+// part of the time of each update. A shorter run uses the choices of earlier runs, and the device's rule otherwise.
 enum { WORTH_UPDATES = 1000 };
 
 static int is_worth_measuring(const ls_run_plan *plan) {
@@ -27,7 +27,8 @@ ls_status ls_run_session_open_algorithms(ls_run_session *session) {
     return ls_algorithm_cache_open(ls_cache_folder(folder, sizeof folder), "plans", &session->algorithms);
 }
 
-// Compiles the programs of whole micro-batches. Unless the cache is settled, this measures missing algorithms.
+// Compiles the programs of whole micro-batches. Unless the cache is settled, compiling measures the algorithms that it
+// lacks.
 static ls_status compile_all(const ls_run_session *session) {
     const ls_session *s = &session->compute;
     for (int p = 0; p < LS_RUN_PROGRAMS; p++) {
@@ -55,7 +56,8 @@ static ls_status pack_choices(exchange *e, const ls_run_session *session) {
     return LS_SUCCESS;
 }
 
-// Takes the choices of the lowest rank last, so that they replace the others.
+// Sends the choices of each rank to all ranks, and takes them over. The lowest rank's come last, so they replace the
+// others.
 static ls_status take_choices(exchange *e, ls_run_session *session) {
     ls_status status = LS_SUCCESS;
     for (int rank = session->plan->info.comm->world_size - 1; rank >= 0; rank--) {

@@ -88,7 +88,8 @@ static int64_t sample_at(const ls_class_weights *w, int64_t position) {
     return w->order ? (int64_t)w->order[position] : position;
 }
 
-// Returns the sum of w[n] over the micro-batch that starts at `first` in the epoch. Partners: see op_augment.h.
+// Returns the sum of the weights w[n] of the samples in a micro-batch of `count` samples, which starts at position
+// `first` of the epoch. For the partners of mixed samples see op_augment.h.
 static double micro_sum(const ls_class_weights *w, int64_t first, int count) {
     const int mixes = ls_augment_mixes(&w->augmentation);
     double sum = 0;

@@ -51,7 +51,7 @@ static uint8_t pixel_of(const float table[256], float value) {
     return (uint8_t)(pixel > 0 ? pixel < 255 ? pixel : 255 : 0);
 }
 
-// Draws one picture into a cell. values: normalised, planar, height x width.
+// Draws one picture into the cell at (row, column). values: normalised, planar, height x width.
 static void put_picture(const work *w, int row, int column, const float *values, int height, int width) {
     const ls_contact_sheet *sheet = w->sheet;
     const size_t plane = (size_t)sheet->shape.h * (size_t)sheet->shape.w;
@@ -114,7 +114,7 @@ static ls_status augment(work *w, const ls_augmentation *augmentation, const ls_
     return run_operator(w, &desc, args);
 }
 
-// *result: the pictures at the resolution `to`.
+// Resizes the augmented pictures of a column to the resolution `to` on the device. *result: the memory that holds them.
 static ls_status resize(work *w, ls_nchw to, ls_slab **result) {
     *result = w->on_device[3];
     if (to.h == w->shape.h && to.w == w->shape.w) return LS_SUCCESS;

@@ -14,9 +14,11 @@ typedef struct {
     int started;
 } ls_data_reading;
 
-// If no thread can be started, the split is opened before this returns: slower, but with the same result.
+// Starts to open the split in a thread of its own. If no thread can be started, opens it before returning: slower, but
+// with the same result.
 void ls_data_reading_start(ls_data_reading *reading, const ls_config *cfg, ls_split split);
-// Waits until the split is open. The caller owns *out. Later calls return it again. LS_DATA: the split cannot be read.
+// Waits until the split is open. The caller owns *out; later calls return the same data set. LS_DATA: the split cannot
+// be read.
 LS_CHECKED ls_status ls_data_reading_finish(ls_data_reading *reading, ls_dataset **out);
 
 #endif

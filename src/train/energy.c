@@ -48,7 +48,8 @@ ls_status ls_energy_start(ls_comm *comm, const char *root, const ls_rank_info *p
     return LS_GIVE_OR_FREE(status, e, out, ls_energy_free);
 }
 
-// *joules is NAN if a counter that was readable at the start can no longer be read.
+// Adds up the joules of the processors of all hosts. *joules is NAN if a counter that was readable at the start can no
+// longer be read.
 static ls_status read_processors(ls_energy *e, double *joules) {
     *joules = e->powercap ? ls_powercap_joules(e->powercap) : 0;
     return e->counts[HOSTS] > 0 ? ls_comm_allreduce(e->comm, joules, 1, LS_F64, LS_REDUCE_SUM) : LS_SUCCESS;
@@ -60,7 +61,7 @@ static int has_gpu(const ls_rank_info *place) {
     return place->uuid[0] || place->pci[0];
 }
 
-// Whether two ranks use the same card. MIG slices of a card have different UUIDs but the same PCI address.
+// Returns 1 if two ranks use the same card. MIG slices of a card have different UUIDs but the same PCI address.
 static int same_gpu(const ls_rank_info *a, const ls_rank_info *b) {
     if (strcmp(a->host, b->host) != 0) return 0;
     return a->pci[0] && b->pci[0] ? strcmp(a->pci, b->pci) == 0 : strcmp(a->uuid, b->uuid) == 0;

@@ -12,7 +12,8 @@
 
 typedef struct ls_energy ls_energy;
 
-// Collective, like ls_energy_read. places: of all ranks, borrowed. root: a prefix of /sys, "" except in tests.
+// Starts to count energy. Collective, and so is ls_energy_read. places: of all ranks, borrowed. root: a prefix of /sys,
+// "" except in tests.
 LS_CHECKED ls_status ls_energy_start(ls_comm *comm, const char *root, const ls_rank_info *places, ls_energy **out);
 // Returns the energy used so far. gpus: the samples of all ranks from ls_gpu_records_gather, or NULL. last: 1 at the
 // end of the run. Before that, joules are NAN until all GPUs have a sample.

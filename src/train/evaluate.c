@@ -5,7 +5,8 @@
 #include "train/picture_results.h"
 #include "train/tta.h"
 
-// Counts this rank's batches and samples. If the last window of the set is short, the lowest ranks get its samples.
+// Counts the batches and samples of the evaluated set that this rank has. If the set's last window is short, the lowest
+// ranks get its samples.
 static void count_mine(const ls_batches *b, int64_t *batches, int64_t *samples) {
     *batches = *samples = 0;
     for (int64_t window = 0; window < b->windows; window++) {

@@ -9,7 +9,8 @@
 // also evaluates by eval.tta (tta.h), and makes progress->details on rank 0. Does not change the weights.
 LS_CHECKED ls_status ls_run_evaluate(
     ls_run_session *session, ls_run_progress *progress, int in_detail, ls_train_evaluation *evaluation);
-// Does the same with the validation pictures, but never by eval.tta. The plan must have validation pictures.
+// Evaluates the validation pictures like ls_run_evaluate, but never by eval.tta, and fills in the validation fields.
+// The plan must have validation pictures. Collective.
 LS_CHECKED ls_status ls_run_validate(
     ls_run_session *session, ls_run_progress *progress, int in_detail, ls_train_evaluation *evaluation);
 

@@ -8,11 +8,14 @@
 
 typedef struct ls_gpu_records ls_gpu_records;
 
-// start, gather and sum are collective. *out is NULL on all ranks if no rank can monitor a GPU. The rest accept NULL.
+// Starts to record the state of all ranks' GPUs. Collective, as are gather and sum. *out is NULL on all ranks if no
+// rank can monitor a GPU; the functions below accept NULL.
 LS_CHECKED ls_status ls_gpu_records_start(ls_comm *comm, const ls_device_info *facts, ls_gpu_records **out);
-// *samples: the newest sample of each rank, [world_size], valid until the next call. NULL if records is NULL.
+// Gathers the newest sample of each rank's GPU into *samples, [world_size], valid until the next call. *samples is NULL
+// if `records` is NULL.
 LS_CHECKED ls_status ls_gpu_records_gather(ls_gpu_records *records, const ls_gpu_sample **samples);
-// Values since the start, over all ranks: means of utilisation and clock, maxima of the rest. samples 0: unknown.
+// Sums the samples since the start over all ranks into *all: means of utilisation and clock, maxima of the other
+// values. all->samples is 0 if nothing is known.
 LS_CHECKED ls_status ls_gpu_records_sum(ls_gpu_records *records, ls_gpu_sample *all);
 void ls_gpu_records_free(ls_gpu_records *records); // not collective
 

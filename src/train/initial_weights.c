@@ -83,8 +83,8 @@ static ls_status take_values(
     return LS_SUCCESS;
 }
 
-// Reports how the file fits. A difference in classes does not matter if model.init_rules let all tensors that have a
-// row for each class start anew.
+// Reports how the file's weights fit the network and the data. A difference in classes is not reported if
+// model.init_rules let all tensors that have a row for each class start anew.
 static void report_fit(const ls_run_plan *plan, const ls_weights_fit *fit) {
     int matters = plan->init_map->started_anew, rows = 0;
     for (int p = 0; p < plan->graph->param_count; p++) {

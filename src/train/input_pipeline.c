@@ -11,7 +11,7 @@ typedef struct {
     size_t pixels, labels, augment, index, micro, bytes;
 } slot_layout;
 
-// A micro-batch on its way to the device. It is copied from the ring's slot batch.slot to this slot of the device.
+// A slot on the device, with a micro-batch that is copied into it from the ring's slot batch.slot.
 typedef struct {
     ls_batch batch;
     int64_t number;          // number of the micro-batch
@@ -212,7 +212,8 @@ static ls_status acquire(ls_input_pipeline *f, ls_batch *batch) {
     return LS_SUCCESS;
 }
 
-// Returns the first number, from `number` on, of a micro-batch that this rank has. There must be one.
+// Returns the first number, from `number` on, of a micro-batch that has samples for this rank. There must be such a
+// number.
 static int64_t next_real(const ls_input_pipeline *f, int64_t number) {
     const ls_batches *b = &f->batches;
     while (!ls_batches_micro_samples(
@@ -221,7 +222,8 @@ static int64_t next_real(const ls_input_pipeline *f, int64_t number) {
     return number;
 }
 
-// Gives the loader the oldest held slot of the ring. The loader gets its slots back in order.
+// Gives the oldest slot of the ring that is still held back to the loader, which gets its slots back in order. Waits
+// until the slot's copy to the device is complete.
 static ls_status release_oldest(ls_input_pipeline *f) {
     device_slot *slot = &f->on_device[f->released % DEVICE_SLOTS];
     while (!slot->held || slot->number != f->released) slot = &f->on_device[++f->released % DEVICE_SLOTS];
@@ -237,8 +239,8 @@ static ls_status release_oldest(ls_input_pipeline *f) {
     return LS_SUCCESS;
 }
 
-// Copies the next micro-batch to the device. The device's slot is free after the compute queue has read the earlier
-// micro-batch in it. That micro-batch was copied long ago, so its slot of the ring goes back to the loader.
+// Copies the next micro-batch to its slot on the device, after the compute queue has read the earlier micro-batch in
+// that slot. The earlier one was copied long ago, so its slot of the ring goes back to the loader.
 static ls_status stage(ls_input_pipeline *f) {
     const ls_device_api *api = f->device->api;
     f->acquired = next_real(f, f->acquired);
@@ -294,7 +296,7 @@ const int32_t *ls_input_pipeline_labels(const ls_input_pipeline *f, const ls_bat
     return f->slots[batch->slot].labels;
 }
 
-// Whether the next micro-batch may be copied: fewer than LS_INPUT_PIPELINE_AHEAD wait on the device.
+// Returns 1 if the next micro-batch may be copied: fewer than LS_INPUT_PIPELINE_AHEAD micro-batches wait on the device.
 static int may_stage(const ls_input_pipeline *f) {
     return f->left > 0 && next_real(f, f->acquired) - next_real(f, f->taken) < LS_INPUT_PIPELINE_AHEAD;
 }

@@ -29,7 +29,8 @@ static void run_burst(const burst *b, int runs) {
     for (int i = 0; i < runs; i++) run_once(b);
 }
 
-// Measures the seconds of one run. A burst is captured as one graph if possible, so that launches cost as in training.
+// Measures the seconds that one run of the instruction takes. Runs are captured in bursts as one graph if possible, so
+// that launches cost as in training.
 static ls_status time_instruction(const burst *b, double seconds, double *out) {
     const ls_device_api *api = b->session->compute.device->api;
     ls_queue *queue = b->session->compute.queue;
@@ -68,8 +69,9 @@ static size_t bytes_of(const burst *b) {
     return ls_instruction_bytes(instruction, args);
 }
 
-// Measures the optimizer's pass without changing any weight. Gradients and learning rates are 0. The number of
-// micro-batches is 0, so statistics do not change. The update counts as applied, because adamw divides by 1 - beta^t.
+// Measures the seconds of the optimizer's pass without changing any weight. Gradients and learning rates are 0. The
+// number of micro-batches is 0, so statistics do not change. The update counts as applied, because adamw divides by 1 -
+// beta^t.
 static ls_status time_still_optimizer(const burst *b, double seconds, double *out) {
     const ls_session *s = &b->session->compute;
     ls_update *update = b->session->update;

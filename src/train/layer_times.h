@@ -6,7 +6,8 @@
 #include "train/run_session.h"
 #include "train/trainer.h"
 
-// at: position of the next update. Overwrites gradients and the optimizer's momentum, but not the weights.
+// Measures each instruction of a micro-batch and the optimizer's pass into *rows. at: position of the next update.
+// Overwrites gradients and the optimizer's momentum, but not the weights.
 LS_CHECKED ls_status ls_run_layer_times(
     ls_run_session *session, const ls_position *at, double seconds, ls_layer_time **rows, int *count);
 

@@ -7,7 +7,8 @@
 
 // --- possible micro-batches ----------------------------------------------------------------------
 
-// Ordered mode adds a fixed-point term for each micro-batch, at most `limit` in an update (op_update.h).
+// Refuses too many micro-batches in an update for ordered mode, which adds a fixed-point term for each of them
+// (op_update.h).
 static ls_status check_fixed_point(const ls_config *cfg, const ls_batches *b) {
     const int limit = 1 << LS_FIXED_RANK_BITS;
     if (!cfg->run_deterministic || b->micro_batches <= limit) return LS_SUCCESS;
@@ -17,8 +18,8 @@ static ls_status check_fixed_point(const ls_config *cfg, const ls_batches *b) {
         cfg->file, limit, b->global_batch, b->micro_batch, b->micro_batches);
 }
 
-// On a map of 1x1, batch norm has one value of a channel for each sample of the micro-batch. A single value has no
-// variance. Layers that normalise with stored statistics have no such limit.
+// Refuses a micro-batch of one sample if a batch norm works on maps of 1x1: it then has a single value of each channel,
+// which has no variance. Layers that normalise with stored statistics have no such limit.
 static ls_status check_norms(const ls_graph *g, const ls_param_rules *rules, const ls_batches *b) {
     const int last = ls_batches_window_samples(b, b->windows - 1);
     if (b->micro_batch > 1 && last % b->micro_batch != 1) return LS_SUCCESS;
@@ -40,7 +41,7 @@ static ls_status check_norms(const ls_graph *g, const ls_param_rules *rules, con
     return LS_SUCCESS;
 }
 
-// Mixup and cutmix take the partner of a sample from the same micro-batch.
+// Refuses mixup and cutmix if micro-batches have one sample, because a sample's partner comes from its micro-batch.
 static ls_status check_mixing(const ls_config *cfg, const ls_batches *b) {
     const ls_augmentation augmentation = ls_config_augmentation(cfg);
     const int option = cfg->data_mixup > 0 ? LS_OPTION_data_mixup : LS_OPTION_data_cutmix;
@@ -124,7 +125,8 @@ static size_t input_bytes(const ls_run_session *session, ls_split split) {
     return ls_input_pipeline_device_bytes(session->compute.device, &options);
 }
 
-// Sets the options of all programs for the micro-batch of plan->info.batches, and the memory for their inputs.
+// Fills in the options of all programs for the micro-batch of plan->info.batches, and the size of the memory for their
+// inputs.
 static void plan_programs(ls_run_session *session, ls_run_plan *plan) {
     const ls_batches *b = &plan->info.batches;
     const int micro_batch[2] = { b->micro_batch, tail_size(b) };
@@ -147,15 +149,17 @@ static void plan_programs(ls_run_session *session, ls_run_plan *plan) {
     if (plan->val_data) session->compute.memory.inputs += input_bytes(session, LS_SPLIT_VALIDATION);
 }
 
-// Whether the plans so far fit into this rank's device (*mine) and into all ranks' (*all). Collective.
+// Finds whether the plans so far fit into this rank's device (*mine) and into the devices of all ranks (*all).
+// Collective.
 static ls_status agree_on_fit(const ls_run_session *session, ls_status status, int32_t *mine, int32_t *all) {
     LS_TRY(ls_comm_agree(session->plan->comm, status, NULL));
     *all = *mine = ls_memory_plan_fits(&session->compute.memory);
     return ls_comm_allreduce(session->plan->comm, all, 1, LS_I32, LS_REDUCE_MIN);
 }
 
-// Plans the run, including its programs, with the micro-batch of plan->info.batches, as long as it fits. *mine,
-// *all: see agree_on_fit. Activations are measured first, because that needs no plans and is fast. Collective.
+// Plans the run, including its programs, with the micro-batch of plan->info.batches, and stops when it does not fit.
+// *mine, *all: whether it fits into this rank's device, and into all ranks' devices. Activations are measured first,
+// because that needs no plans and is fast. Collective.
 static ls_status try_micro_batch(ls_run_session *session, ls_run_plan *plan, int32_t *mine, int32_t *all) {
     plan_programs(session, plan);
     LS_TRY(agree_on_fit(session, ls_session_measure(&session->compute), mine, all));

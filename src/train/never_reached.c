@@ -8,7 +8,7 @@
 #include "train/positions.h"
 #include "train/schedule.h"
 
-// A schedule that is cut off is mentioned if more than this share of its fall is left.
+// Share of a schedule's fall: if a run ends with more than this share of the fall still to come, a line reports it.
 static const double NEAR_FULL = 0.5;
 
 typedef struct {
@@ -30,7 +30,7 @@ static const char *cause(const run_end *r, char dst[64]) {
     return dst;
 }
 
-// Reports a line: "OPTION = VALUE: " and the text.
+// Reports a line of text about an option: "OPTION = VALUE: " and the formatted text.
 static LS_PRINTF(3, 4) void say(const run_end *r, int option, const char *format, ...) {
     char line[LS_STATUS_TEXT_BYTES], text[LS_STATUS_TEXT_BYTES / 2], where[LS_STATUS_TEXT_BYTES / 4];
     va_list args;
@@ -50,7 +50,7 @@ static int misses(const run_end *r, int option, const char *what, int64_t after,
     return 1;
 }
 
-// The same for an event at the end of update number `update`, from 1: a run of `update` updates reaches it.
+// Reports the option if the run ends before update number `update` (counted from 1), at whose end `what` happens.
 static void misses_end_of(const run_end *r, int option, const char *what, int64_t update, const char *so) {
     if (update > r->updates) misses(r, option, what, update, so);
 }
@@ -179,7 +179,8 @@ static void check_periods(const run_end *r) {
 
 // --- options that only observe the run -----------------------------------------------------------
 
-// These options are compared with all of train.epochs, so that a short trial by train.max_updates does not report them.
+// Reports options that only observe the run (evaluations, checkpoints, log lines, checks) and that come due only after
+// all of train.epochs. train.max_updates does not count here, so that a short trial does not report them.
 static void check_observation(const run_end *r) {
     const ls_config *cfg = r->info->cfg;
     const struct {

@@ -6,8 +6,8 @@
 
 #include "run/run_info.h"
 
-// Calls `say` with one line of text for each such option that is set. The line names the option, when it would act, the
-// run's end and the consequence. It is valid only during the call. A resumed run is judged as a whole.
+// Calls `say` with one line of text for each option that is set but without effect. The line names the option, when it
+// would act, the run's end and the consequence. It is valid only during the call. A resumed run is judged as a whole.
 void ls_never_reached(const ls_train_info *info, void (*say)(void *context, const char *line), void *context);
 
 #endif

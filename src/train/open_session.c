@@ -17,7 +17,8 @@ void ls_run_session_begin(ls_run_session *session, const ls_run_plan *plan) {
 
 // --- device --------------------------------------------------------------------------------------
 
-// Warns if threads and cores do not match.
+// Warns if the ranks of this host have more threads than cores. Tells a single rank that is bound to a part of the
+// processors that a wider binding lets it use more.
 static void check_threads(const ls_run_plan *plan) {
     ls_cpus cpus;
     ls_cpus_detect(&cpus);

@@ -5,7 +5,8 @@
 #include "base/memory.h"
 #include "data/thumbnail.h"
 
-// A row of zeros means that another rank has the picture, or no rank. So adding the rows of all ranks gathers them.
+// The integers in the row of a picture. A row of zeros means that another rank has the picture, or no rank, so adding
+// the rows of all ranks gathers them.
 typedef struct {
     int32_t label, prediction; // counted from 1; 0: not on this rank
     int32_t place, unused;
@@ -48,7 +49,8 @@ double ls_log_sum(const double *logits, int classes, int *best) {
     return logits[*best] + log(sum);
 }
 
-// Returns the number of classes ahead of the label. A class whose logit is not a number counts as ahead.
+// Returns the number of classes that the logits place ahead of the label. A class whose logit is not a number counts as
+// ahead.
 static int place_of(const double *logits, int classes, int label) {
     const double own = logits[label];
     int place = 0;

@@ -17,18 +17,22 @@
 
 typedef struct ls_picture_results ls_picture_results;
 
-// samples: number of pictures in the set, over all ranks. Not every picture has to be added.
+// Makes room for the results of a set. samples: number of pictures in the set, over all ranks. Not every picture has to
+// be added.
 LS_CHECKED ls_status ls_picture_results_new(int64_t samples, int classes, ls_picture_results **out);
 void ls_picture_results_free(ls_picture_results *outcomes); // NULL is allowed
-// Adds a picture. index: its number in the set; each picture may be added only once and on one rank.
+// Adds the result of a picture. index: its number in the set; each picture may be added only once and on one rank.
 void ls_picture_results_add(ls_picture_results *outcomes, int64_t index, int label, const double *logits);
 // Gives all ranks the rows of all pictures. Collective; call it once.
 LS_CHECKED ls_status ls_picture_results_gather(ls_picture_results *outcomes, ls_comm *comm);
-// Mean loss and accuracy over all gathered rows, in the order of the set: the same bits for any number of ranks.
+// Returns mean loss and accuracy over all gathered rows, added in the order of the set: the same bits for any number of
+// ranks.
 void ls_picture_results_mean(const ls_picture_results *outcomes, double *loss, double *accuracy);
-// Evaluates all gathered rows, at least one. Names of classes, paths and pictures of mistakes are added later.
+// Computes the detailed evaluation from all gathered rows, of which there must be one. It still lacks the names of
+// classes, and the paths and pictures of mistakes (ls_picture_results_illustrate).
 LS_CHECKED ls_status ls_picture_results_evaluate(const ls_picture_results *outcomes, ls_evaluation **out);
-// Adds the names of the classes, and the path and the picture of each mistake. dataset: the evaluated set.
+// Adds the names of the classes, and the path and the picture of each mistake, to the evaluation. dataset: the
+// evaluated set.
 LS_CHECKED ls_status ls_picture_results_illustrate(const ls_dataset *dataset, ls_evaluation *evaluation);
 
 // Returns log(sum(exp(logits))). *best: the class with the largest logit; among equal logits the lowest class.

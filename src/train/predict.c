@@ -11,7 +11,8 @@
 #include "formats/weights_fit.h"
 #include "train/views.h"
 
-// All batches have this size, so that a picture's logits have the same bits whatever other pictures are in its batch.
+// Number of pictures in a batch. All batches have this size, so that a picture's logits have the same bits whatever
+// other pictures are in its batch.
 enum { BATCH = 8 };
 
 struct ls_predictor {
@@ -51,7 +52,7 @@ static ls_status open_session(ls_predictor *p) {
     return ls_input_pipeline_set_table(s, p->pictures);
 }
 
-// Makes the records for the loss, which also runs in an evaluation. Its sums are not used here.
+// Makes the records that the loss reads and writes, because it also runs in an evaluation. Its sums are not used here.
 static ls_status make_records(ls_predictor *p) {
     enum { ALIGN = 128 };
     const size_t state = (sizeof(ls_train_state) + ALIGN - 1) / ALIGN * ALIGN;

@@ -9,7 +9,7 @@
 
 typedef struct ls_predictor ls_predictor;
 
-// The pointers are borrowed until the predictor is freed.
+// The input of ls_predictor_new. The pointers are borrowed until the predictor is freed.
 typedef struct {
     const ls_config *cfg; // reads device.*, data.workers, data.prefetch, data.decoder, data.resize, eval.tta
     const ls_weights_info *facts;
@@ -24,7 +24,8 @@ typedef struct {
     const float *logits; // one logit for each class; valid until the next call
 } ls_prediction;
 
-// Not collective. LS_STORAGE: the file lacks weights of the network. LS_DEVICE: the device cannot be opened.
+// Opens the device and the network for predictions. Not collective. LS_STORAGE: the file lacks weights of the network.
+// LS_DEVICE: the device cannot be opened.
 LS_CHECKED ls_status ls_predictor_new(const ls_predictor_options *options, ls_predictor **out);
 void ls_predictor_free(ls_predictor *predictor); // NULL is allowed
 // Returns in one line why device.type = auto chose the CPU, or NULL if it did not.

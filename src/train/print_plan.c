@@ -3,7 +3,7 @@
 #include "formats/weights_map.h"
 #include "train/run_session.h"
 
-// Returns the training program that needs the most memory. Its instructions are printed.
+// Returns the training program that needs the most memory, whose instructions are printed.
 static const ls_program *largest(const ls_run_session *session) {
     const ls_program *most = NULL;
     for (int p = 0; p < LS_RUN_EVAL_PROGRAM; p++) {

@@ -17,7 +17,8 @@ static void warn_of_damaged(void *context, ls_status why) {
     ls_alert("%s: this checkpoint is left alone, and an older one looked for", why.text);
 }
 
-// Refuses a checkpoint of another run. With run.adopt = true, makes it a checkpoint of this run instead.
+// Checks that the checkpoint belongs to this run. Refuses a checkpoint of another run, or with run.adopt = true makes
+// it a checkpoint of this run.
 static ls_status check_owner(ls_run_plan *plan, const char *path, int64_t update) {
     ls_run_identity *run = &plan->info.run;
     cJSON *manifest = NULL;

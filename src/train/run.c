@@ -101,7 +101,8 @@ static ls_status report_energy(run_state *run) {
     return LS_SUCCESS;
 }
 
-// Shows a record, due at the same updates on all ranks, or refreshes a display, which rank 0 alone decides.
+// Gives the observers a record (at log.every updates, at an epoch's end and at the run's end, the same on all ranks),
+// or refreshes the display, which rank 0 alone decides.
 static ls_status report(run_state *run, const ls_train_state *state, int epoch_ended) {
     ls_run_progress *progress = run->progress;
     double now = ls_clock_seconds();
@@ -231,7 +232,7 @@ static ls_status between_updates(run_state *run) {
     return LS_SUCCESS;
 }
 
-// Evaluates once more, because a checkpoint holds the result of the last evaluation but not its details.
+// Evaluates a completed run once more: its checkpoint holds the result of the last evaluation but not the details.
 static ls_status evaluate_again(const run_state *run) {
     ls_run_session *session = run->session;
     ls_run_progress *progress = run->progress;

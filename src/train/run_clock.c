@@ -41,9 +41,9 @@ static void read_computed(ls_run_clock *clock, const ls_run_time *now) {
     time->enqueue = NAN;
 }
 
-// A device that runs enqueued work later computes while the host enqueues or waits for it. With sums through host
-// memory, the host also waits for gradients that are still being computed. That cannot be measured here, so `enqueue`
-// is unknown.
+// Splits the time of updates into compute, communication and enqueueing, on a device that runs enqueued work later: it
+// computes while the host enqueues or waits for it. With sums through host memory the host also waits for gradients
+// that are still being computed; that cannot be measured here, so `enqueue` is unknown.
 static void read_enqueued(ls_run_clock *clock, const ls_run_time *now, int host_sums) {
     ls_run_time *time = &clock->last;
     const double rest = fmax(0, clock->updates - time->loader_wait);

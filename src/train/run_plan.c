@@ -14,7 +14,7 @@ void ls_run_plan_begin(ls_run_plan *plan, const ls_config *cfg, ls_comm *comm, i
 
 // --- network and data ----------------------------------------------------------------------------
 
-// Waits for the training split, for a network whose file refers to the data's shape or classes.
+// Waits for the training split and returns its shape and number of classes, for a network whose file refers to them.
 static ls_status find_data(void *context, ls_chw *shape, int *classes) {
     ls_data_reading *train = context;
     ls_dataset *dataset;

@@ -14,7 +14,7 @@
 #include "train/data_reading.h"
 #include "train/schedule.h"
 
-// A stage: the epochs from `epoch` to the next stage, which use the same programs (stages.c).
+// A stage of a run: a range of epochs, from `epoch` to the next stage, which use the same programs (stages.c).
 typedef struct {
     int64_t epoch; // first epoch of the stage
     int h, w;      // resolution in pixels
@@ -44,11 +44,12 @@ typedef struct ls_run_plan {
     cJSON *parts; // the same object as info.parts; the plan owns it
 } ls_run_plan;
 
-// cfg and comm must outlive the plan.
+// Begins a plan. cfg and comm must outlive it. evaluates: 1 if the run only evaluates.
 void ls_run_plan_begin(ls_run_plan *plan, const ls_config *cfg, ls_comm *comm, int evaluates);
-// LS_USAGE: the network's file is not valid. Waits for the training data if the network's file refers to its shape.
+// Reads the network. Waits for the training data if the network's file refers to its shape. LS_USAGE: the network's
+// file is not valid.
 LS_CHECKED ls_status ls_run_plan_open_network(ls_run_plan *plan, ls_data_reading *train);
-// Waits for the data. LS_DATA: it cannot be read.
+// Waits until the data sets are open, and takes them over. LS_DATA: a data set cannot be read.
 LS_CHECKED ls_status ls_run_plan_take_data(ls_run_plan *plan, ls_data_reading *train, ls_data_reading *test);
 // Call after network, data and device are known. Makes rules, stages, batches and schedule. LS_USAGE: options conflict.
 LS_CHECKED ls_status ls_run_plan_complete(ls_run_plan *plan);
@@ -56,8 +57,8 @@ void ls_run_plan_close(ls_run_plan *plan); // a plan of {0} is allowed
 // Sets the record of the run's parts. Takes ownership of `parts`, even if it fails.
 LS_CHECKED ls_status ls_run_plan_set_parts(ls_run_plan *plan, cJSON *parts);
 
-// Implemented in stages.c. Call after the network, its rules and the shape of the data are known. LS_USAGE:
-// train.resolution has a resolution that the network cannot take.
+// Divides the run into stages. Implemented in stages.c. Call after the network, its rules and the shape of the data are
+// known. LS_USAGE: train.resolution has a resolution that the network cannot take.
 LS_CHECKED ls_status ls_run_plan_open_stages(ls_run_plan *plan);
 void ls_run_plan_close_stages(ls_run_plan *plan);
 // Returns the stage whose programs this epoch uses: the first stage with the same resolution and ended rates.
@@ -65,14 +66,16 @@ int ls_run_plan_stage_of(const ls_run_plan *plan, int64_t epoch);
 int ls_run_plan_has_stage(const ls_run_plan *plan, int stage); // whether the stage exists and has its own programs
 const ls_graph *ls_run_plan_graph_of(const ls_run_plan *plan, int stage);
 
-// Implemented in micro_batch.c. Sets info.batches from the configuration. LS_USAGE: the run cannot use them.
+// Sets info.batches, the sizes of batches and micro-batches, from the configuration. Implemented in micro_batch.c.
+// LS_USAGE: the run cannot use them.
 LS_CHECKED ls_status ls_run_plan_cut_batches(ls_run_plan *plan);
 
 // Implemented in verify_pictures.c. Reads and decodes every training picture once if the data set consists of picture
 // files, except pictures that an earlier start has packed. LS_DATA on all ranks: some pictures cannot be read. With
 // data.broken = skip, other pictures replace them instead. Collective.
 LS_CHECKED ls_status ls_run_plan_verify_pictures(ls_run_plan *plan);
-// Does the same for test and validation pictures. data.broken = skip leaves broken pictures out of the sets.
+// Reads and decodes every test and validation picture once, like ls_run_plan_verify_pictures. data.broken = skip leaves
+// broken pictures out of the sets. Collective.
 LS_CHECKED ls_status ls_run_plan_verify_test_pictures(ls_run_plan *plan);
 
 #endif

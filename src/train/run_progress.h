@@ -42,7 +42,7 @@ typedef struct {
 
 void ls_run_progress_close(ls_run_progress *progress); // {0} is allowed
 
-// Moves the position to the next window.
+// Moves the position to the next window, or from an epoch's last window to the next epoch.
 void ls_position_move_on(ls_position *position, const ls_batches *batches);
 // Ends the run at `done` if the last `patience` evaluations in a row brought no improvement. patience 0: never.
 void ls_run_progress_heed_patience(ls_run_progress *progress, int64_t patience);

@@ -18,7 +18,8 @@ static const double PATIENCE_SECONDS = 1;
 static const double SCHEDULER_MARGIN_SECONDS = 60; // time for the last checkpoint before the scheduler ends the job
 enum { AGREE_UPDATES_MAX = 1000 };
 
-// The largest of several reasons wins. 0: no reason. A signal's number is encoded together with the reason.
+// The reasons to stop a run. The largest of several reasons wins; 0: no reason. A signal's number is encoded together
+// with the reason.
 typedef enum { NO_REASON, BY_MAX_MINUTES, BY_SCHEDULER, BY_SIGNAL, BY_FOLDER } stop_reason;
 
 static int64_t encode(stop_reason reason, int signal, int rank) {
@@ -46,8 +47,8 @@ static const char *describe_reason(const ls_run_saving *saving, const ls_run_pla
 
 // --- agreeing ------------------------------------------------------------------------------------
 
-// Whether SLURM is about to end this job. A time before the start of this process belongs to another job whose variable
-// is still in the environment; it is ignored, and so is 0 or a text that is not a number.
+// Returns 1 if SLURM is about to end this job (SLURM_JOB_END_TIME). A time before the start of this process belongs to
+// another job whose variable is still in the environment; it is ignored, and so is 0 or a text that is not a number.
 static int scheduler_ends_soon(void) {
     const char *text = getenv("SLURM_JOB_END_TIME");
     if (!text || !*text) return 0;
@@ -126,7 +127,8 @@ static void warn(const listeners *l, const char *text) {
         if (l->observers[i].warning) l->observers[i].warning(l->observers[i].context, text);
 }
 
-// An event of 0 bytes is a checkpoint that was already there and has been reported.
+// Reports a written checkpoint to the observers. An event of 0 bytes is a checkpoint that was already there; it is not
+// reported again.
 static void report_checkpoint(const listeners *l, const ls_train_checkpoint *event) {
     for (int i = 0; event->bytes > 0 && i < l->count; i++)
         if (l->observers[i].checkpoint) l->observers[i].checkpoint(l->observers[i].context, event);
@@ -148,8 +150,8 @@ static ls_status report_written(ls_run_saving *saving, const listeners *l) {
     return LS_SUCCESS;
 }
 
-// Returns the memory for the next snapshot. NULL on other ranks, and if the last checkpoint is still being written.
-// Training waits a moment for that checkpoint, but not a second time for the same one.
+// Returns the memory for the next snapshot. Returns NULL on ranks other than 0, and while the last checkpoint is still
+// being written. Training waits a moment for that checkpoint, but not a second time for the same one.
 static ls_snapshot *begin_snapshot(
     ls_run_saving *saving, const ls_run_progress *progress, const listeners *l, int must) {
     if (!saving->files) return NULL;

@@ -31,7 +31,8 @@ typedef struct {
 void ls_run_saving_begin(ls_run_saving *saving); // sets up a run without a folder and without checkpoints
 // Rank 0: sets the run's folder, where the evidence of a failure is kept. LS_USAGE: the path is too long.
 LS_CHECKED ls_status ls_run_saving_set_folder(ls_run_saving *saving, const char *folder);
-// From now on the run saves into `folder` and reacts to requests to stop. Only rank 0's folder is used. Collective.
+// Turns saving on: from now on the run saves into `folder` and reacts to requests to stop. Only rank 0's folder is
+// used. Collective.
 LS_CHECKED ls_status ls_run_saving_open(
     ls_run_saving *saving, const ls_run_plan *plan, const ls_run_progress *progress, const char *folder);
 void ls_run_saving_close(ls_run_saving *saving); // waits for the checkpoint that is being written; {0} is allowed

@@ -17,8 +17,8 @@
 #include "train/trace_window.h"
 #include "train/update.h"
 
-// The programs in `compute`. Each stage has two: one for whole micro-batches and, if this rank has the short
-// micro-batch of an epoch, one for that. One more program evaluates, at the resolution of the data.
+// Indices of the programs in `compute`. Each stage has two programs: one for whole micro-batches and, if this rank has
+// the short micro-batch of an epoch, one for that. One more program evaluates, at the resolution of the data.
 enum { LS_RUN_EVAL_PROGRAM = 2 * LS_STAGE_LIMIT, LS_RUN_PROGRAMS };
 _Static_assert((int)LS_RUN_PROGRAMS <= (int)LS_SESSION_PROGRAMS, "ls_session has too few programs for a run");
 
@@ -37,36 +37,40 @@ typedef struct ls_run_session {
     ls_run_trace trace;
 } ls_run_session;
 
-// Implemented in open_session.c, up to ls_run_session_close.
+// Begins a session of the plan, which is borrowed. open_session.c implements this and the functions up to
+// ls_run_session_close.
 void ls_run_session_begin(ls_run_session *session, const ls_run_plan *plan);
-// Opens the device and fills in the plan's facts about it. status: this rank's so far; a failure fails all ranks.
-// Collective.
+// Opens the device and fills in the plan's facts about it. status: this rank's status so far; a failure of any rank
+// fails all ranks. Collective.
 LS_CHECKED ls_status ls_run_session_open_device(ls_run_session *session, ls_run_plan *plan, ls_status status);
-// Decides where each tensor lies. Allocates nothing on the device. Call after the plan is complete.
+// Decides where each tensor lies in memory. Allocates nothing on the device. Call after the plan is complete.
 LS_CHECKED ls_status ls_run_session_place(ls_run_session *session);
 // Opens the library that sums over ranks. Call before planning memory, because it takes some. Collective.
 LS_CHECKED ls_status ls_run_session_open_sums(ls_run_session *session, ls_run_plan *plan);
-// Allocates everything in the memory plan, and makes the first weights. Collective; agree on the status.
+// Allocates everything in the memory plan, and makes the first weights. Collective; the caller must let the ranks agree
+// on the status.
 LS_CHECKED ls_status ls_run_session_allocate(ls_run_session *session);
 void ls_run_session_close(ls_run_session *session); // {0} is allowed; the queue must have finished (ls_session_drain)
 
-// Implemented in micro_batch.c. Compiles programs that fit into the device of every rank. With train.micro_batch = auto
-// it may make plan->info.batches smaller for that. LS_DEVICE: the programs do not fit. Collective.
+// Compiles programs that fit into the device of every rank. With train.micro_batch = auto it may make
+// plan->info.batches smaller for that. Implemented in micro_batch.c. LS_DEVICE: the programs do not fit. Collective.
 LS_CHECKED ls_status ls_run_choose_micro_batch(ls_run_session *session, ls_run_plan *plan);
 
-// Implemented in autotune.c. Opens session->algorithms for device.autotune. Call before opening the device.
+// Opens session->algorithms, the cache of measured algorithms, for device.autotune. Call before opening the device.
+// Implemented in autotune.c.
 LS_CHECKED ls_status ls_run_session_open_algorithms(ls_run_session *session);
-// Measures algorithms of whole micro-batches; all ranks get the same. Needs session->algorithms. Collective.
+// Measures which algorithms are fastest for whole micro-batches, and gives all ranks the same choices. Needs
+// session->algorithms. Collective.
 LS_CHECKED ls_status ls_run_session_autotune(ls_run_session *session);
 
-// Return the program of an epoch for a whole micro-batch, or for a micro-batch of `samples` samples.
+// Return the training program of an epoch: for a whole micro-batch, or for a micro-batch of `samples` samples.
 const ls_program *ls_run_session_full_program(const ls_run_session *session, int64_t epoch);
 const ls_program *ls_run_session_program_for(const ls_run_session *session, int64_t epoch, int samples);
 
 ls_input_pipeline_options ls_run_session_input_options(const ls_run_session *session, ls_split split);
 // Starts to read training pictures, beginning with the window at position `at`.
 LS_CHECKED ls_status ls_run_session_start_input(ls_run_session *session, const ls_position *at);
-// Does the same unless reading has already started.
+// Starts to read training pictures, unless reading has already started, beginning with the window at position `at`.
 LS_CHECKED ls_status ls_run_session_read_ahead(ls_run_session *session, const ls_position *at);
 
 // Enqueues the evaluating program for the inputs' pictures in one view (tta.h). View 0 is the picture itself.
@@ -74,9 +78,11 @@ LS_CHECKED ls_status ls_run_session_run_view(ls_run_session *session, int view, 
 // Waits for the evaluating program, then copies the logits of its last run: (micro-batch, classes).
 LS_CHECKED ls_status ls_run_session_read_logits(ls_run_session *session, float *logits);
 
-// With average.kind = ema: whether, after `updates` updates, the average is evaluated and saved instead of the weights.
+// Returns 1 if, after `updates` updates, the average is evaluated and saved instead of the weights (average.kind =
+// ema).
 int ls_run_session_shows_average(const ls_run_session *session, int64_t updates);
-// If so, exchanges the weights with their average; a second call exchanges them back. Call between updates.
+// If ls_run_session_shows_average, exchanges the weights with their average; a second call exchanges them back. Call
+// between updates.
 void ls_run_session_swap_average(ls_run_session *session, int64_t updates);
 
 double ls_run_session_loader_wait_seconds(const ls_run_session *session);    // of this rank, since the start

@@ -41,7 +41,7 @@ ls_status ls_run_save_weights(ls_run_session *session, int64_t updates, const ch
     return ls_comm_agree(plan->comm, status, NULL);
 }
 
-// Reorders the rows that belong to classes to match the order of the data's classes.
+// Reorders the rows of the weights that belong to classes, to match the order of the data's classes.
 static ls_status arrange_rows(ls_run_session *session, const ls_weights_fit *fit) {
     const ls_run_plan *plan = session->plan;
     ls_param_store *store = session->compute.store;

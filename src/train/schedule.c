@@ -51,7 +51,8 @@ static double epoch_at(const ls_schedule *s, int64_t ticks) {
     return (samples + ls_batches_window_samples(b, window) * share) / (double)b->samples;
 }
 
-// Returns how far the update is on the way from one moment to another: 0 up to the first moment, 1 from the second on.
+// Returns how far the start of the update is on the way from one moment to another: 0 up to the first, 1 from the
+// second on.
 static double way(const ls_schedule *s, int64_t from, int64_t to, int64_t update) {
     const int64_t now = update * LS_TICKS;
     if (now >= to) return 1;
@@ -79,7 +80,7 @@ static double cosine(const ls_schedule *s, int64_t update) {
     return half_cosine(s, PI * way(s, s->warmup, s->end, update));
 }
 
-// Finds the update's period, between two restarts, in ticks, as in SGDR (Loshchilov and Hutter 2017).
+// Finds the period between two restarts (in ticks) in which the update lies, as in SGDR (Loshchilov and Hutter 2017).
 static void find_period(const ls_schedule *s, int64_t update, int64_t *from, int64_t *to) {
     const int64_t now = update * LS_TICKS, factor = s->cfg->schedule_period_factor;
     int64_t period = s->period;
@@ -159,7 +160,8 @@ int ls_schedule_rescales(const ls_schedule *s, ls_rescaling *so_far, int64_t upd
     return so_far->last == end;
 }
 
-// With lookahead, the weights become the average at the end of a run, even if the average is not due then.
+// Returns the work of the running average in this update. With lookahead, the weights become the average at the end of
+// a run, even if the average is not due then.
 ls_average_step ls_schedule_average(const ls_schedule *s, int64_t update, int64_t updates) {
     const ls_config *cfg = s->cfg;
     const int64_t start = s->average_start, done = update + 1;

@@ -23,15 +23,16 @@ typedef struct {
     int64_t average_start; // the average becomes a copy of the weights before this update
 } ls_schedule;
 
-// LS_USAGE: milestones is not a list, or the period is too short. *out is then complete except the milestones.
+// Makes the schedule of a run from its options. LS_USAGE: milestones is not a list, or the period is too short. *out is
+// then complete except the milestones.
 LS_CHECKED ls_status ls_schedule_new(const ls_config *cfg, const ls_batches *batches, ls_schedule *out);
 // Returns the factor of the learning rate in this update, 0 to 1. During schedule.warmup_epochs it rises linearly from
 // schedule.warmup_start to 1. After that it follows schedule.kind (config/schedules.def), but is at least
 // schedule.floor.
 double ls_schedule_factor(const ls_schedule *schedule, int64_t update);
-// Does the same for a group of parameters whose rate has its own end.
+// Returns the factor of the learning rate in this update for a group of parameters whose rate has its own end.
 double ls_schedule_rate_factor(const ls_schedule *schedule, const ls_rate_rule *rule, int64_t update);
-// Whether the group's rate has ended, so that it stays 0 (frozen_after, end).
+// Returns 1 if the rate of the parameter group has ended, so that it stays 0 (frozen_after, end of optimizer.groups).
 int ls_schedule_rate_over(const ls_schedule *schedule, const ls_rate_rule *rule, int64_t update);
 // Returns the moment in ticks at which the current fall of the factor ends: the end of the schedule, or the next
 // restart. -1: this kind of schedule has no such moment.
@@ -48,7 +49,7 @@ typedef struct {
     int64_t last;  // the last update up to `until` that rescales weights
     int64_t until; // the last update that was examined
 } ls_rescaling;
-// Whether this update rescales weights (optimizer.renormalise_every). Fast if updates are asked for in order.
+// Returns 1 if this update rescales weights (optimizer.renormalise_every). Fast if updates are asked for in order.
 int ls_schedule_rescales(const ls_schedule *schedule, ls_rescaling *so_far, int64_t update);
 
 #endif

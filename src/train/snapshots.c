@@ -6,7 +6,8 @@ ls_status ls_run_snapshot_new(const ls_run_plan *plan, ls_snapshot **out) {
     return ls_snapshot_new(plan->graph, plan->rules, out);
 }
 
-// Returns where a tensor lies after `updates` updates. Before ema's average starts, the weights stand for it.
+// Returns the memory that holds a tensor after `updates` updates. Before ema's average starts, the weights are used in
+// its place.
 static ls_buffer buffer_of(const ls_run_session *session, const ls_snapshot_tensor *tensor, int64_t updates) {
     const ls_param_store *a = session->compute.store;
     const int in_average = tensor->state == LS_SNAPSHOT_OTHER ? session->plan->rules->average == LS_AVERAGE_LOOKAHEAD
@@ -42,7 +43,7 @@ static ls_status sum_over_ranks(ls_comm *comm, const ls_micro_result *mine, ls_t
     return LS_SUCCESS;
 }
 
-// Returns this rank's part of restored sums. Rank 0 gets all of the sum, the other ranks get 0.
+// Returns this rank's part of sums that were restored from a snapshot: rank 0 gets all of them, the other ranks get 0.
 static ls_micro_result own_share(const ls_comm_info *comm, const ls_train_sums *sums) {
     if (comm->rank != 0) return (ls_micro_result){ 0 };
     return (ls_micro_result){ .loss_sum = sums->loss_sum, .correct = sums->correct, .count = sums->count };

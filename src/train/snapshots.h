@@ -6,8 +6,8 @@
 
 // Allocates a snapshot for this run. Free it with ls_snapshot_free.
 LS_CHECKED ls_status ls_run_snapshot_new(const ls_run_plan *plan, ls_snapshot **out);
-// Takes a snapshot. Call after all enqueued updates are completed. The tensors are this rank's own, which are equal on
-// all ranks. `snapshot` may be NULL on ranks that do not need it. Collective.
+// Copies the state of the run into a snapshot. Call after all enqueued updates are completed. The tensors are this
+// rank's own, which are equal on all ranks. `snapshot` may be NULL on ranks that do not need it. Collective.
 LS_CHECKED ls_status ls_run_snapshot(ls_run_session *session, const ls_run_progress *progress, ls_snapshot *snapshot);
 // Copies one of this rank's tensors after `updates` updates to tensor->values. The next queue sync returns errors.
 void ls_run_export_tensor(ls_run_session *session, int64_t updates, const ls_snapshot_tensor *tensor);

@@ -10,7 +10,8 @@ static int ended_rates(const ls_param_rules *rules, int64_t epoch) {
     return count;
 }
 
-// Whether resolution and ended rates are the same; the later stage then uses the earlier stage's programs.
+// Returns 1 if two stages have the same resolution and the same ended rates: the later stage then uses the earlier
+// stage's programs.
 static int has_same_programs(const ls_stage *a, const ls_stage *b) {
     return a->h == b->h && a->w == b->w && a->ended == b->ended;
 }

@@ -42,8 +42,8 @@ static uint64_t hash_more_algorithms(uint64_t hash, const ls_program *program) {
     return both[0];
 }
 
-// Returns a hash of the algorithms that this rank uses. Different algorithms round differently. A difference between
-// ranks is reported but is not an error, because processors may differ. Short micro-batches are left out: not every
+// Returns a hash of the algorithms that this rank uses, because different algorithms round differently. A difference
+// between ranks is reported but is not an error: processors may differ. Short micro-batches are left out: not every
 // rank has one.
 static uint64_t hash_algorithms(const ls_run_session *session) {
     if (session->plan->evaluates) return hash_more_algorithms(0, session->compute.program[LS_RUN_EVAL_PROGRAM]);
@@ -68,8 +68,8 @@ static ls_status add_data(const ls_run_plan *plan, const ls_run_session *session
     return LS_SUCCESS;
 }
 
-// Adds the algorithms of a program to the known ones and returns the sum of the new hashes. Each algorithm counts once,
-// because their number and order depend on the number of ranks.
+// Adds the algorithms of a program to the list `known` and returns the sum of the hashes that were new. Each algorithm
+// counts once, because the number and order of uses depend on the number of ranks.
 static uint64_t add_algorithms(const ls_program *program, uint64_t *known, int *count, int most) {
     uint64_t sum = 0;
     for (int i = 0; i < program->count; i++) {

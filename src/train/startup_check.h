@@ -7,13 +7,13 @@
 
 #include "train/run_session.h"
 
-// Compares the program's version and the options.
+// Compares the program's version and the options of all ranks.
 LS_CHECKED ls_status ls_startup_check_programs(ls_run_plan *plan);
-// Compares the devices and their libraries. Call after the device is opened.
+// Compares the devices of all ranks and their libraries. Call after the device is opened.
 LS_CHECKED ls_status ls_startup_check_devices(ls_run_plan *plan, const ls_run_session *session);
-// Compares the data and the initial weights. Also sets plan->info.arithmetic.
+// Compares the data and the initial weights of all ranks. Also sets plan->info.arithmetic.
 LS_CHECKED ls_status ls_startup_check_state(ls_run_plan *plan, const ls_run_session *session);
-// Compares the data again, after the training pictures are verified.
+// Compares the data of all ranks again, after the training pictures are verified.
 LS_CHECKED ls_status ls_startup_check_data(ls_run_plan *plan);
 
 #endif

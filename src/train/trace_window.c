@@ -68,7 +68,7 @@ static void begin(ls_run_session *session) {
     session->trace.start_s = ls_clock_seconds();
 }
 
-// Ends the trace. Compares the clocks of the ranks now, because the end of the run may be hours away.
+// Ends the trace, and compares the clocks of the ranks now, because the end of the run may be hours away.
 static ls_status end(ls_run_session *session) {
     ls_trace_info *facts = &session->trace.info;
     facts->comm_exposed_s += ls_run_session_comm_counts(session).exposed_seconds;

@@ -14,7 +14,7 @@
 
 // --- opening -------------------------------------------------------------------------------------
 
-// Opens everything that comes before device memory. Data is read meanwhile; its errors are reported last.
+// Opens everything that comes before device memory. The data sets are read meanwhile; their errors are reported last.
 static ls_status prepare(ls_trainer *t) {
     ls_run_plan *plan = &t->plan;
     ls_data_reading train, test;

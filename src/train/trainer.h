@@ -15,7 +15,7 @@
 
 typedef struct ls_trainer ls_trainer;
 
-// cfg and comm must outlive the trainer.
+// Opens a trainer: data, network, device and programs. cfg and comm must outlive it.
 LS_CHECKED ls_status ls_trainer_new(const ls_config *cfg, ls_comm *comm, ls_trainer **out);
 // Opens a trainer that only loads weights and evaluates. It accepts configurations that only training would refuse,
 // such as a train.global_batch that the ranks cannot share.
@@ -49,7 +49,8 @@ LS_CHECKED ls_status ls_trainer_updates(ls_trainer *trainer, int64_t updates, do
 // Evaluates the whole test split. in_detail: also evaluates by eval.tta (tta.h), and makes ls_trainer_details. Fills in
 // the test fields of *evaluation, which begins as {0}.
 LS_CHECKED ls_status ls_trainer_evaluate(ls_trainer *trainer, int in_detail, ls_train_evaluation *evaluation);
-// Does the same with the validation pictures, but never by eval.tta. ls_train_info.val_data must not be NULL.
+// Evaluates the validation pictures like ls_trainer_evaluate, but never by eval.tta. ls_train_info.val_data must not be
+// NULL.
 LS_CHECKED ls_status ls_trainer_validate(ls_trainer *trainer, int in_detail, ls_train_evaluation *evaluation);
 // Rank 0 writes weights.safetensors: parameters and statistics under their names, in canonical layout, in fp32.
 LS_CHECKED ls_status ls_trainer_save_weights(ls_trainer *trainer, const char *path);
@@ -73,9 +74,9 @@ LS_CHECKED ls_status ls_trainer_layer_times(ls_trainer *trainer, double seconds,
 // --- facts; all of this rank, and borrowed; not collective ---
 const ls_train_info *ls_trainer_get_info(const ls_trainer *trainer);
 void ls_trainer_print_plan(const ls_trainer *trainer, FILE *file); // for --dry-run: network, groups, programs, memory
-// Rank 0: the last detailed evaluation, by test-time augmentation if that is on. NULL: no such evaluation.
+// Rank 0: returns the last detailed evaluation, by test-time augmentation if that is on. NULL: no such evaluation.
 const ls_evaluation *ls_trainer_details(const ls_trainer *trainer);
-// Returns the report of why the run ended with LS_NUMERIC; NULL: it did not.
+// Returns the report of the failure if the run ended with LS_NUMERIC, else NULL.
 const struct ls_nonfinite *ls_trainer_nonfinite(const ls_trainer *trainer);
 ls_device *ls_trainer_device(const ls_trainer *trainer);
 double ls_trainer_loader_wait_seconds(const ls_trainer *trainer); // since ls_trainer_new

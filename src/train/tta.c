@@ -99,7 +99,8 @@ static candidate candidate_of(const ls_tta *tta, int64_t kept) {
     return (candidate){ confidence >= 0 ? confidence : 0, tta->samples[kept] };
 }
 
-// Gathers all ranks' candidates, in order. Each picture belongs to one rank; the others add 0 to its confidence.
+// Gathers the candidates of all ranks (pictures and the confidence of their predictions) into `all`, sorted. Each
+// picture belongs to one rank; the other ranks add 0 to its confidence.
 static ls_status gather_candidates(const ls_tta *tta, double *confidence, candidate *all) {
     const int64_t samples = tta->session->plan->info.test_data->count;
     for (int64_t i = 0; i < tta->count; i++) confidence[tta->samples[i]] = candidate_of(tta, i).confidence;
@@ -109,7 +110,8 @@ static ls_status gather_candidates(const ls_tta *tta, double *confidence, candid
     return LS_SUCCESS;
 }
 
-// *last: the last of the `wanted` pictures that are evaluated in all views, in the order of all ranks' candidates.
+// Finds the last of the `wanted` pictures that are evaluated in all views, in the sorted order of all ranks'
+// candidates.
 static ls_status find_last(const ls_tta *tta, int64_t wanted, candidate *last) {
     const size_t samples = (size_t)tta->session->plan->info.test_data->count;
     double *confidence = NULL;
@@ -141,7 +143,8 @@ static ls_status choose_pictures(ls_tta *tta, int64_t *wanted) {
 
 // --- evaluating them -----------------------------------------------------------------------------
 
-// Adds the last view's weighted logits to the batch's pictures. first: index in `chosen` of the first picture.
+// Adds the last view's logits, times its weight, to the logits of the batch's pictures. first: index in `chosen` of the
+// first picture.
 static void add_view(ls_tta *tta, const ls_batch *batch, int64_t first, double weight) {
     const int classes = classes_of(tta);
     for (int i = 0; i < batch->count * classes; i++)

@@ -17,12 +17,12 @@
 
 typedef struct ls_tta ls_tta; // the state of one evaluation: this rank's pictures and their logits
 
-// Makes session->views and counts them as control memory. Does nothing if eval.tta is off.
+// Makes session->views on the device and counts their memory as control memory. Does nothing if eval.tta is off.
 LS_CHECKED ls_status ls_tta_upload_views(ls_run_session *session);
-// samples: number of pictures that this rank will keep.
+// Begins a test-time augmentation. samples: number of pictures whose logits this rank will keep.
 LS_CHECKED ls_status ls_tta_new(ls_run_session *session, int64_t samples, ls_tta **out);
 void ls_tta_free(ls_tta *tta); // NULL is allowed
-// Keeps the logits of a picture in view 0. index: the picture's number in the test split.
+// Keeps the logits that a picture has in view 0. index: the picture's number in the test split.
 void ls_tta_keep(ls_tta *tta, int64_t index, int label, const double *logits);
 // Call after all of this rank's pictures are kept. Chooses and evaluates the pictures for all views, and adds all of
 // this rank's pictures to outcomes. *evaluated: number of pictures evaluated in all views, over all ranks. Collective.

@@ -126,7 +126,7 @@ static int control_widens(const ls_update *u) {
     return u->step_control->desc.attr.step_control.storage != LS_F32;
 }
 
-// Whether this micro-batch handles each bucket separately, as soon as the bucket is complete.
+// Returns 1 if this micro-batch handles each bucket of gradients separately, as soon as the bucket is complete.
 static int goes_by_buckets(const ls_update *u) {
     return u->ordered || ((u->reducer || u->store->wire) && u->micros_left <= 1);
 }
@@ -186,7 +186,7 @@ static void run_step_control(ls_update *u) {
     ls_plan_run(u->step_control, args, workspace_of(u), u->queue);
 }
 
-// Runs the work that follows the reduction of the gradient.
+// Enqueues the optimizer's step and the other work that follows the reduction of the gradient.
 static void step(void *context) {
     ls_update *u = context;
     if (u->ordered) {
@@ -207,7 +207,7 @@ static void step(void *context) {
     ls_work_clock_end_part(&u->clock, LS_OP_KIND_OPTIMIZER, u->queue);
 }
 
-// Finishes the sums over ranks. In ordered mode, all ranks learn whether a gradient exceeded fixed point.
+// Finishes the sums of gradients over ranks. In ordered mode, all ranks learn whether a gradient exceeded fixed point.
 static ls_status reduce(ls_update *u) {
     ls_buffer flag = { u->state.slab, u->state.offset + offsetof(ls_train_state, bad_gradient), sizeof(int32_t) };
     return ls_reducer_wait(u->reducer, u->ordered ? flag : (ls_buffer){ 0 });
@@ -270,9 +270,9 @@ static void enqueue_micro(void *context) {
     if (u->micros_left == 1 && on_queue(u)) finish_on_queue(u);
 }
 
-// Whether this micro-batch may be captured. A collective must be captured by all ranks or by none, and in a short
-// window the ranks have different work. With sums through host memory, ranks exchange data during the last micro-batch,
-// and during every micro-batch with synchronised batch norm.
+// Returns 1 if this micro-batch may be captured as a graph. A collective must be captured by all ranks or by none, and
+// in a short window the ranks have different work. With sums through host memory, ranks exchange data during the last
+// micro-batch, and during every micro-batch with synchronised batch norm.
 static int may_capture(const ls_update *u) {
     if (!u->reducer) return 1;
     return on_queue(u) ? u->whole : u->micros_left > 1 && !u->meets_in_pass;
@@ -302,8 +302,8 @@ ls_status ls_update_join(ls_update *u, const ls_program *program) {
     return u->status;
 }
 
-// Does the work that the last micro-batch could not do. A rank without a micro-batch in this window contributes zeros.
-// With sums through host memory, the host takes part in the sums.
+// Does the work of an update that its last micro-batch could not do. A rank without a micro-batch in this window
+// contributes zeros. With sums through host memory, the host takes part in the sums.
 static ls_status finish(ls_update *u) {
     if (on_queue(u) && u->micros_done > 0) return LS_SUCCESS;
     buckets_complete(u, -1);

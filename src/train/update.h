@@ -26,8 +26,8 @@ enum { LS_GRADIENT_FRACTION_BITS = 40, LS_STATISTIC_FRACTION_BITS = 36 };
 
 typedef struct ls_update ls_update;
 
-// Borrows store, comm, collective and queue. collective NULL: sums go through comm. depth: how many updates may be
-// enqueued and not yet completed, at most LS_UPDATE_DEPTH_MAX. With fp16 storage the loss is scaled.
+// Makes an update. Borrows store, comm, collective and queue. collective NULL: sums go through comm. depth: how many
+// updates may be enqueued and not yet completed, at most LS_UPDATE_DEPTH_MAX. With fp16 storage the loss is scaled.
 LS_CHECKED ls_status ls_update_new(const ls_config *cfg, ls_param_store *store, ls_comm *comm,
     ls_collective *collective, ls_queue *queue, int depth, ls_update **out);
 void ls_update_trace(ls_update *update, ls_timeline *timeline); // shows the update's work on the timeline; borrowed
@@ -35,7 +35,7 @@ void ls_update_free(ls_update *update);                         // NULL is allow
 const ls_optimizer *ls_update_optimizer(const ls_update *update);
 void ls_update_run_optimizer(const ls_update *update);  // runs the optimizer's steps alone, between updates
 size_t ls_update_device_bytes(const ls_update *update); // bytes of records and workspace on the device
-// Sets the buffers that programs read: state, result.
+// Sets the update's buffers (state, result) in the inputs of programs.
 void ls_update_inputs(const ls_update *update, ls_program_inputs *inputs);
 
 typedef struct {
@@ -53,21 +53,23 @@ typedef struct {
     int renormalise;     // see ls_update_input.renormalise
 } ls_sliding_window;
 
-// Calls of an update: begin, micro for each micro-batch of this rank, join for each further step, end.
+// Begins an update of this window. The further calls of an update are: micro for each micro-batch of this rank, join
+// for each step in which it has no micro-batch, end.
 void ls_update_begin(ls_update *update, const ls_sliding_window *window);
 LS_CHECKED ls_status ls_update_micro(ls_update *update, const ls_program *program, const ls_program_inputs *inputs);
 // Takes one step in which this rank has no micro-batch. The rank only takes part in the sums of batch norm's statistics
 // inside the program. program: any training program of this rank.
 LS_CHECKED ls_status ls_update_join(ls_update *update, const ls_program *program);
 LS_CHECKED ls_status ls_update_end(ls_update *update);
-// Waits for the oldest update that is not completed. state: the state after it (skip, grad_norm, loss_scale). result:
-// sums over this rank's micro-batches of that update.
+// Waits for the oldest update that is not completed. state: the training state after that update (skip, grad_norm,
+// loss_scale). result: sums over this rank's micro-batches of that update.
 LS_CHECKED ls_status ls_update_complete(ls_update *update, ls_train_state *state, ls_micro_result *result);
 
-// An evaluation takes place between updates, when all are completed. It consists of these calls: evaluate_begin, then
-// evaluate for each micro-batch, then take_result, which returns the sums over the micro-batches.
+// Begins an evaluation, between updates, when all updates are completed. Then call evaluate for each micro-batch, and
+// last take_result, which returns the sums over the micro-batches.
 void ls_update_evaluate_begin(ls_update *update);
-// view: a number that identifies all inputs except the micro-batch; equal inputs must always have the same number.
+// Evaluates a micro-batch. view: a number that identifies all inputs except the micro-batch; equal inputs must always
+// have the same number.
 LS_CHECKED ls_status ls_update_evaluate(
     ls_update *update, const ls_program *program, const ls_program_inputs *inputs, int view);
 LS_CHECKED ls_status ls_update_take_result(ls_update *update, ls_micro_result *result);
@@ -79,7 +81,8 @@ ls_reducer_counts ls_update_comm_counts(const ls_update *update);
 const double *ls_update_kind_seconds(const ls_update *update);
 // Exchanges weights and statistics with their average. Call between updates, because it overwrites the gradients.
 void ls_update_swap_average(ls_update *update);
-// Read and write the optimizer's counters and the loss scale. Call when all updates are completed. Both wait.
+// Read and write the optimizer's counters and the loss scale. Call when all updates are completed. Both functions wait
+// for the device.
 LS_CHECKED ls_status ls_update_read_state(ls_update *update, ls_train_state *state);
 LS_CHECKED ls_status ls_update_write_state(ls_update *update, const ls_train_state *state);
 

@@ -31,8 +31,8 @@ static ls_status new_control_memory(ls_update *u) {
     return LS_SUCCESS;
 }
 
-// Gives each bucket a sum. The statistics lie directly after the last trained bucket and are complete soon after it. If
-// both have the same type, one sum covers both.
+// Decides which buckets are summed together. Each bucket has its own sum, except that one sum covers the last trained
+// bucket and the statistics, if both have the same type: they lie side by side and are complete at about the same time.
 static void number_sums(ls_update *u) {
     const int last = u->trained_buckets - 1,
               joined = last >= 0 && u->bucket_count > u->trained_buckets && !u->store->wire;
@@ -109,8 +109,9 @@ static int reduces(const ls_update *u) {
     return ls_comm_get_info(u->comm)->world_size > 1 || u->collective;
 }
 
-// Step control reads the whole gradient at once, so its result does not depend on the division into buckets. If no work
-// lies between the last backward pass and step control, step control also adds that pass's 16-bit gradients.
+// Plans step control, which reads the whole gradient at once, so that its result does not depend on the division into
+// buckets. If no work lies between the last backward pass and step control, step control also adds that pass's 16-bit
+// gradients.
 static ls_status plan_step_control(ls_update *u, const ls_config *cfg) {
     const ls_param_store *store = u->store;
     const int widens = store->rounded && !store->wire && !u->ordered && !reduces(u);
@@ -149,8 +150,8 @@ static ls_status plan_average(ls_update *u) {
     return a->copy ? new_plan(u, &cast, &u->cast_weights) : LS_SUCCESS;
 }
 
-// Returns the memory that ranks sum: fixed point in ordered mode, otherwise gradients in bf16 or fp32. Statistics are
-// never in bf16. index: a bucket that has its own sum; the previous bucket may be part of it.
+// Returns the memory that ranks sum for a bucket: fixed point in ordered mode, otherwise gradients in bf16 or fp32.
+// Statistics are never in bf16. index: a bucket that has its own sum; the previous bucket may be part of it.
 static ls_bucket summed(const ls_update *u, int index) {
     const ls_planned_bucket *b = &u->buckets[index];
     const ls_range *from = index > 0 && b[-1].sum < 0 ? &b[-1].range : &b->range;
@@ -194,7 +195,7 @@ static ls_status start_state(ls_update *u, const ls_config *cfg) {
     return ls_update_write_state(u, &(ls_train_state){ .loss_scale = scale, .bad_element = -1 });
 }
 
-// Makes the parts that a rank makes without the other ranks.
+// Makes the parts of an update that a rank makes without the other ranks.
 static ls_status prepare(ls_update *u, const ls_config *cfg) {
     cut_buckets(u, ls_buckets_bytes(cfg, u->collective != NULL));
     LS_TRY(new_control_memory(u));

@@ -46,7 +46,8 @@ static int sees_the_same(const sight *a, const sight *b) {
     return a->host == b->host && a->files == b->files;
 }
 
-// Finds this rank's group and its place in the group. Groups are numbered in the order of their lowest ranks.
+// Finds the group of ranks that see the same files on the same host as this rank, and this rank's place in it. Groups
+// are numbered in the order of their lowest ranks.
 static void find_group(verification *v, const sight *all, int ranks, int rank) {
     for (int r = 0; r < ranks; r++) {
         int lowest = 0;
@@ -68,7 +69,7 @@ static ls_status group_ranks(verification *v) {
     return status;
 }
 
-// Packs the pictures: one rank of each group creates the file. Unpacked pictures are decoded in every epoch.
+// Opens the packed file of pictures; one rank of each group creates it. Pictures without it are decoded in every epoch.
 static ls_status pack(verification *v) {
     char folder[LS_TEXT_BYTES];
     const int creates = v->share == 0;
@@ -81,7 +82,7 @@ static ls_status pack(verification *v) {
     return LS_SUCCESS;
 }
 
-// Divides the work. If nothing is packed, the groups share the decoding.
+// Divides the reading of pictures among the ranks of a group. If nothing is packed, the groups share the decoding.
 static ls_verify_options share_out(verification *v) {
     const int packs = strcmp(v->plan->cfg->data_cache, "off") != 0, workers = (int)v->plan->cfg->data_workers;
     return (ls_verify_options){ .share = v->share,
@@ -103,8 +104,8 @@ static ls_status read_pictures(verification *v) {
     return ls_verify_read(v->dataset, &v->options, v->broken, &v->read);
 }
 
-// Combines the contents that the groups have read; each group has read all its files. If all groups agree, each rank
-// gets the contents that the first group found. Otherwise the comparison of ranks ends the run.
+// Combines the hashes of file contents that the groups have read; each group has read all its files. If all groups
+// agree, each rank gets the hashes that the first group found. Otherwise the comparison of ranks ends the run.
 static ls_status share_contents(verification *v) {
     const ls_comm_info *comm = v->plan->info.comm;
     const int64_t count = ls_dataset_get_info(v->dataset)->count;
@@ -119,7 +120,7 @@ static ls_status share_contents(verification *v) {
     return LS_SUCCESS;
 }
 
-// Rank 0: names broken pictures, by reading them once more.
+// Rank 0: names broken pictures in messages, by reading them once more.
 static void name_broken(const verification *v) {
     const ls_dataset_info *facts = ls_dataset_get_info(v->dataset);
     uint8_t *pixels = malloc((size_t)ls_chw_count(facts->shape));
@@ -190,7 +191,7 @@ static ls_status verify_training(ls_run_plan *plan, int64_t *broken) {
     return status;
 }
 
-// Verifies a set for evaluations. With data.broken = skip, its broken pictures are left out.
+// Verifies a set for evaluations (test or validation). With data.broken = skip, its broken pictures are left out.
 static ls_status verify_evaluated(
     ls_run_plan *plan, ls_dataset *dataset, const char *split, int64_t *broken, int64_t *all) {
     if (!dataset || !ls_dataset_may_break(dataset)) return LS_SUCCESS;

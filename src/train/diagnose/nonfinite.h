@@ -41,7 +41,7 @@ typedef struct ls_nonfinite {
     char trouble[512];          // why the folder could not be written; "": no failure
 } ls_nonfinite;
 
-// Returns the cause, derived from the first bad tensor.
+// Returns the cause of a failure, derived from the first bad tensor.
 ls_nonfinite_cause ls_nonfinite_find_cause(const ls_tensor_stats *first);
 // Fails with LS_NUMERIC and one message: the report and advice. cfg: for names and values of options.
 LS_CHECKED ls_status ls_nonfinite_failure(const ls_nonfinite *report, const ls_config *cfg);

@@ -69,7 +69,7 @@ void ls_norm_sums_free(ls_norm_sums *sums) {
 
 // --- writing -------------------------------------------------------------------------------------
 
-// The batch as the loader gave it. It is read again, because it depends only on the samples.
+// A batch as the loader delivered it. It is read from the data set again, because it depends only on the samples.
 typedef struct {
     uint8_t *pixels;
     int32_t *labels;

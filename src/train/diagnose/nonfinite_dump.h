@@ -24,7 +24,7 @@
 #include "formats/safetensors.h"
 #include "train/run_session.h"
 
-// Results of synchronised batch norm's sums over ranks, in program order. Canonical: 2C sums and the count.
+// Results of synchronised batch norm's sums over ranks, in program order. Each is canonical: 2C sums and the count.
 typedef struct {
     int count, capacity;
     struct ls_norm_sum {
@@ -33,10 +33,11 @@ typedef struct {
     } * list;
 } ls_norm_sums;
 
-// Appends the sums in `buffer`, which lies on the device.
+// Appends the sums in `buffer`, which lies on the device, to the list.
 LS_CHECKED ls_status ls_norm_sums_keep(
     ls_norm_sums *sums, ls_device *device, ls_queue *queue, ls_buffer buffer, int64_t count, int channels);
-// Copies sum number `index` to where the program reads it. LS_STORAGE: it is missing or its channels differ.
+// Copies sum number `index` of the list to the memory from which the program reads it. LS_STORAGE: the sum is missing
+// or its channels differ.
 LS_CHECKED ls_status ls_norm_sums_put(const ls_norm_sums *sums, int index, ls_device *device, ls_queue *queue,
     ls_buffer buffer, int64_t count, int channels);
 void ls_norm_sums_free(ls_norm_sums *sums);
@@ -46,7 +47,7 @@ void ls_norm_sums_free(ls_norm_sums *sums);
 LS_CHECKED ls_status ls_nonfinite_write(const ls_run_session *session, const char *run, ls_nonfinite *report,
     const int64_t *samples, const ls_norm_sums *sums);
 
-// The micro-batch read from such a folder.
+// The micro-batch that was read from a folder nonfinite-update-N.
 typedef struct {
     ls_graph *graph;
     ls_safetensors *weights, *batch; // the pointers below point into these files, unless they are owned
@@ -64,7 +65,7 @@ typedef struct {
     char layer[LS_TENSOR_STATS_NAME_BYTES], tensor[LS_TENSOR_STATS_NAME_BYTES];
 } ls_nonfinite_batch;
 
-// Reads a folder. LS_STORAGE: a file is missing or damaged, or does not match the other files.
+// Reads a folder nonfinite-update-N. LS_STORAGE: a file is missing or damaged, or does not match the other files.
 LS_CHECKED ls_status ls_nonfinite_read(const char *folder, ls_nonfinite_batch *out);
 void ls_nonfinite_batch_free(ls_nonfinite_batch *batch);
 

@@ -89,8 +89,8 @@ static ls_status run_step(search *s, int step, ls_tensor_stats *first) {
 
 // --- all micro-batches ---------------------------------------------------------------------------
 
-// Agrees on the first bad tensor: the earliest instruction on any rank counts, then the lowest rank. *found: whether
-// there is a bad tensor; the same on all ranks.
+// Lets all ranks agree on the first bad tensor: the earliest instruction on any rank counts, then the lowest rank.
+// *found: whether there is a bad tensor; the same on all ranks.
 static ls_status agree_on_first(search *s, int step, ls_tensor_stats *first, int *found) {
     const ls_comm_info *comm = s->session->plan->info.comm;
     int64_t none = INT64_MAX, key = none;
@@ -208,7 +208,8 @@ static void name_samples(search *s, const int64_t *samples) {
     }
 }
 
-// *out: numbers of the micro-batch's samples in the data set, from seed, epoch and position. The caller frees it.
+// Lists the numbers that the micro-batch's samples have in the data set, from seed, epoch and position. The caller
+// frees *out.
 static ls_status list_samples(const search *s, int64_t **out) {
     const ls_run_plan *plan = s->session->plan;
     const ls_nonfinite *r = s->report;
@@ -224,7 +225,7 @@ static ls_status list_samples(const search *s, int64_t **out) {
     return LS_SUCCESS;
 }
 
-// Rank 0 writes the evidence of any rank, because it has the same data set, weights and sums over ranks.
+// Writes the folder with the evidence. Rank 0 does so for any rank, because it has the same data set, weights and sums.
 static ls_status keep_evidence(search *s) {
     int64_t *samples = NULL;
     ls_status status = list_samples(s, &samples);
@@ -251,8 +252,8 @@ static ls_status investigate(search *s, const ls_train_state *state) {
     return LS_SUCCESS;
 }
 
-// Fails with the information in the reduced gradient, because the search failed. The parameter store begins with the
-// network's last layer, so the highest element that is not finite belongs to the first bad layer.
+// Fails with LS_NUMERIC and the information in the reduced gradient, because the search failed. The parameter store
+// begins with the network's last layer, so the highest element that is not finite belongs to the first bad layer.
 static ls_status fail_without_place(
     const ls_run_session *session, const ls_nonfinite *r, int64_t element, ls_status why) {
     const ls_param_store *a = session->compute.store;

@@ -73,7 +73,8 @@ static ls_status upload_batch(replay *r) {
     return LS_SUCCESS;
 }
 
-// Checks that this configuration could have drawn the augmentation of each sample. Operators rely on that.
+// Checks that this configuration could have drawn the augmentation of each sample in the batch, because operators rely
+// on that.
 static ls_status check_augmentation(const replay *r) {
     const ls_augmentation augmentation = ls_config_augmentation(r->cfg), *a = &augmentation;
     const ls_chw picture = r->batch.graph->input;

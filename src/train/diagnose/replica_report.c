@@ -45,7 +45,8 @@ static void show_count(uint64_t value, char text[LS_RANK_GROUPS_VALUE_BYTES]) {
     snprintf(text, LS_RANK_GROUPS_VALUE_BYTES, "%" PRId64, (int64_t)value);
 }
 
-// The words of all ranks. They are the same on all ranks, so all ranks draw the same conclusions.
+// The words (counters and hashes of tensors) of all ranks. They are the same on all ranks, so all ranks draw the same
+// conclusions.
 typedef struct {
     ls_run_session *session;
     const ls_run_progress *progress;
@@ -70,7 +71,8 @@ static int differs(const evidence *e, int word) {
     return ls_rank_groups_size(column, e->ranks, column[0]) < e->ranks;
 }
 
-// Orders tensors by the network's layers. After each tensor come the tensors that the optimizer keeps for it.
+// Returns 1 if tensor a comes before tensor b in the report: by the network's layers; after each tensor come the
+// tensors that the optimizer keeps for it.
 static int is_before(const ls_snapshot_tensor *a, const ls_snapshot_tensor *b) {
     return a->param != b->param ? a->param < b->param : a->state < b->state;
 }

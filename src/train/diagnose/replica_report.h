@@ -7,7 +7,7 @@
 #include "train/run_saving.h"
 #include "train/run_session.h"
 
-// Compared in addition to tensors; one word for each.
+// The counters of an update that are compared in addition to tensors; one word for each.
 typedef enum {
     LS_REPLICA_LOSS_SCALE,
     LS_REPLICA_APPLIED,

@@ -8,7 +8,8 @@
 #include "train/diagnose/replica_report.h"
 #include "train/snapshots.h"
 
-// Memory for the largest tensor is enough, because tensors are copied and hashed one after another.
+// The state of the comparison of ranks. Memory for the largest tensor is enough, because tensors are copied and hashed
+// one after another.
 struct ls_replicas {
     ls_snapshot *list; // the list of tensors, without values
     float *values;     // values of one tensor

@@ -19,7 +19,8 @@
 
 typedef struct ls_replicas ls_replicas;
 
-// Call after allocating the session. *out is NULL with one rank or dist.check_replicas = 0. Collective.
+// Starts the comparison of ranks. Call after allocating the session. *out is NULL with one rank or dist.check_replicas
+// = 0. Collective.
 LS_CHECKED ls_status ls_replicas_new(const ls_run_session *session, ls_replicas **out);
 void ls_replicas_free(ls_replicas *replicas); // NULL is allowed
 
@@ -30,7 +31,8 @@ int ls_replicas_due(const ls_run_session *session, const ls_run_progress *progre
 // LS_NUMERIC on all ranks: the replicas differ, and evidence is in the run's folder. Collective.
 LS_CHECKED ls_status ls_replicas_check(
     ls_run_session *session, const ls_run_progress *progress, const ls_run_saving *saving);
-// All ranks have received the same state, with `updates` updates done; this counts as a comparison. NULL is allowed.
+// Notes that all ranks have received the same state, with `updates` updates done; this counts as a comparison. NULL is
+// allowed.
 void ls_replicas_equal(ls_replicas *replicas, int64_t updates);
 
 ls_replica_checks ls_replicas_checks(const ls_replicas *replicas); // NULL is allowed

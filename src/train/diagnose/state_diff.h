@@ -32,9 +32,10 @@ typedef struct {
     cJSON *own;         // facts that this struct owns
 } ls_state;
 
-// Both borrow names and values. Release the result with ls_state_free.
+// Returns the state in a snapshot. It borrows names and values. Release it with ls_state_free.
 ls_state ls_state_of_snapshot(const ls_snapshot *snapshot);
-// optimizer and manifest belong to the same checkpoint as the weights. Both NULL: the state has weights only.
+// Returns the state in files: weights, and the optimizer's tensors and manifest of the same checkpoint (both NULL: the
+// state has weights only). It borrows names and values. Release it with ls_state_free.
 ls_state ls_state_of_files(const ls_safetensors *weights, const ls_safetensors *optimizer, const cJSON *manifest);
 void ls_state_free(ls_state *state); // {0} is allowed
 

@@ -37,7 +37,7 @@ static double clock_of(const ls_straggler_info *f, int rank) {
     return f->gpus && f->gpus[rank].samples ? f->gpus[rank].clock_mhz : NAN;
 }
 
-// Returns the mean of a figure over the ranks with this mark for which it is known.
+// Returns the mean of a figure over the ranks with is_slow == mark for which the figure is known.
 static double mean_of(const ls_straggler_info *f, const uint64_t *is_slow, uint64_t mark, figure *figure_of) {
     double sum = 0;
     int count = 0;
@@ -166,7 +166,7 @@ static double find_since(ls_stragglers *s, const ls_rank_time *then, double then
     return ls_stragglers_find(&s->facts, s->is_slow);
 }
 
-// Ends an interval. Returns a warning or NULL.
+// Ends an interval of comparison. Returns the text of a warning that is due, or NULL.
 static const char *find_straggler(ls_stragglers *s) {
     size_t bytes = (size_t)s->facts.ranks * sizeof *s->is_slow;
     double share = find_since(s, s->last, s->last_s);

@@ -13,7 +13,7 @@
 #include "dist/comm.h"
 #include "run/run_info.h"
 
-// A part of the training time. All arrays are [ranks].
+// A part of the training time, with the times and facts of all ranks. All arrays are [ranks].
 typedef struct {
     int ranks;
     double seconds;
@@ -22,21 +22,23 @@ typedef struct {
     const ls_gpu_sample *gpus; // NULL: nothing is known about GPUs
 } ls_straggler_info;
 
-// is_slow[r] becomes 1 for the ranks that come last. Returns the fraction of the time that the other ranks wait for
-// them on average. Returns 0 if no rank is late, or if more than half of all ranks are.
+// Finds the ranks that come last, and sets is_slow[r] = 1 for each. Returns the fraction of the time that the other
+// ranks wait for them on average; 0 if no rank is late, or if more than half of all ranks are.
 double ls_stragglers_find(const ls_straggler_info *facts, uint64_t *is_slow);
-// Writes a description into dst and returns dst: "rank 3 (host b, cpus 4-7) arrives last: the others wait 0.18 s of
-// every second for it; its loader waits 0.15 s: slow data".
+// Writes a description of the late ranks into dst and returns dst: "rank 3 (host b, cpus 4-7) arrives last: the others
+// wait 0.18 s of every second for it; its loader waits 0.15 s: slow data".
 char *ls_stragglers_text(
     const ls_straggler_info *facts, const uint64_t *is_slow, double share, char dst[LS_STRAGGLERS_TEXT_BYTES]);
 
 typedef struct ls_stragglers ls_stragglers;
 
-// Collective. *out is NULL with one rank; the functions below accept NULL and then do nothing.
+// Starts to look for late ranks. Collective. *out is NULL with one rank; the functions below accept NULL and then do
+// nothing.
 LS_CHECKED ls_status ls_stragglers_new(ls_comm *comm, const ls_rank_info *places, ls_stragglers **out);
 void ls_stragglers_free(ls_stragglers *stragglers); // NULL is allowed
-// Call with every record. *times: the times of all ranks since the start, NULL with one rank. seconds: training time so
-// far. *warning: on rank 0 the text of a warning that is due, otherwise NULL. Collective.
+// Exchanges the times of all ranks and looks for late ranks. Call with every record. *times: the times of all ranks
+// since the start, NULL with one rank. seconds: training time so far. *warning: on rank 0 the text of a warning that is
+// due, otherwise NULL. Collective.
 LS_CHECKED ls_status ls_stragglers_report(ls_stragglers *stragglers, const ls_rank_time *mine, double seconds,
     const ls_gpu_sample *gpus, const ls_rank_time **times, const char **warning);
 // Call after the last record. Returns the description of the ranks that were late over the whole run; *share: the

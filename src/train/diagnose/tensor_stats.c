@@ -358,7 +358,7 @@ static ls_status measure_outputs(inspector *in, int number, const ls_buffer *arg
     return LS_SUCCESS;
 }
 
-// Ordered mode: finds elements that TO_FIXED_POINT (op_update.h) would refuse.
+// In ordered mode, finds elements of a gradient or statistic that TO_FIXED_POINT (op_update.h) would refuse.
 static void measure_fixed(inspector *in, int p) {
     const ls_param_store *store = in->o->program->store;
     const ls_param *param = &store->graph->params[p];

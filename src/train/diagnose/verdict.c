@@ -11,7 +11,7 @@ static const double BUSY_SHARE = 0.5;    // of the time; a host that enqueues fo
 
 // --- the resource that the run waited for --------------------------------------------------------
 
-// Shares of the time, on the slowest rank.
+// How the slowest rank spent its time: each member is a share of the time.
 typedef struct {
     const ls_verdict_facts *facts;
     int rank, is_gpu, lacks_cores; // lacks_cores: the rank has more threads than cores
@@ -127,8 +127,8 @@ static void suggest_more_threads(const rank_shares *s, ls_verdict *v, ls_text_ro
     if (!s->is_gpu && f->cfg->device_threads > 0 && f->room.threads > f->threads) suggest_all_cores(s, v, out);
 }
 
-// Suggests one more loader thread for each idle core, as far as there are slots. Each thread fills one slot. If
-// training reads from host memory, it holds one more slot.
+// Suggests data.workers: one more loader thread for each idle core, as far as there are slots. Each thread fills one
+// slot. If training reads from host memory, it holds one more slot.
 static void suggest_workers(const rank_shares *s, ls_verdict *v, ls_text_room *out) {
     const ls_verdict_facts *f = s->facts;
     const double now = (double)f->cfg->data_workers, slots = (double)(f->cfg->data_prefetch - !s->is_gpu);

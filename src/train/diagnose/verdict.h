@@ -31,8 +31,8 @@ typedef struct {
     double each_seconds;
 } ls_verdict_facts;
 
-// verdict.text is "" if the run is too short: less than a second after its first update, or fewer than
-// LS_VERDICT_UPDATES_MIN updates.
+// Fewest updates of a run with a verdict. verdict.text is "" if the run has fewer, or less than a second after its
+// first update.
 enum { LS_VERDICT_UPDATES_MIN = 10 };
 ls_verdict ls_verdict_find(const ls_verdict_facts *facts);
 // Writes "compute 61 % (convolution 40, norm 12, ...), loader 2 %, evaluation 5 %, other 1 %" into dst; returns dst.
