@@ -64,9 +64,9 @@ typedef struct {
 
 // Runs the whole program on one micro-batch, with gradients that start from zero, and examines its tensors. It does not
 // stop at the first bad tensor, because ranks meet in sums. *first: the first bad tensor that is not inert; its `first`
-// is -1 if there is none. *harmed: whether the loss or the gradient of a weight was bad. If not, the bad tensor had no
-// effect (for example, a relu turned -inf into 0). Afterwards, the parameter store has the gradients of this
-// micro-batch. LS_DEVICE: there is not enough memory, or the device failed.
+// is -1 if every tensor is good. *harmed: whether the loss or the gradient of a weight was bad. Otherwise the bad
+// tensor did no harm (for example, a relu turned -inf into 0). Afterwards, the parameter store has the gradients of
+// this micro-batch. LS_DEVICE: there is not enough memory, or the device failed.
 LS_CHECKED ls_status ls_tensor_stats_run(const ls_tensor_stats_list *inspection, ls_tensor_stats *first, int *harmed);
 
 #endif
