@@ -21,7 +21,7 @@ static void print_value(const cJSON *item) {
         fputs(cJSON_IsNull(item) ? "not finite" : "?", stdout);
 }
 
-// Prints a section of the manifest: "cursor      epoch 1, window 1, update 6, samples 251".
+// Prints a section of the manifest as a line, such as "cursor      epoch 1, window 1, update 6, samples 251".
 static void print_section(const cJSON *manifest, const char *name) {
     const cJSON *item;
     int count = 0;
@@ -129,7 +129,7 @@ static void print_tensors(const cJSON *manifest, const char *name, const ls_safe
     }
 }
 
-// Prints one checkpoint; if it is damaged, the parts that can be read.
+// Prints everything about one checkpoint; of a damaged one the reason and the parts that can be read.
 static ls_status show_one(const char *path) {
     cJSON *manifest = NULL;
     ls_train_counters counters;

@@ -11,7 +11,7 @@
 #include "tools/bench/report.h"
 #include "command/commands.h"
 
-// Checks the folder of the report before minutes of measuring, not after.
+// Rank 0: makes the folder of the report and checks that it is writable, before minutes of measuring.
 static ls_status check_folder(const char *folder, int rank) {
     if (rank != 0) return LS_SUCCESS;
     LS_TRY(ls_make_folders(folder));

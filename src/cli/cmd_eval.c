@@ -97,7 +97,7 @@ static ls_status print_folder(const ls_args *args, ls_config *cfg, const char *f
     return status;
 }
 
-// All ranks call it; rank 0 alone evaluates.
+// Evaluates the weights on a folder of pictures. All ranks call it; rank 0 alone evaluates.
 static ls_status evaluate_folder(const ls_args *args, ls_comm *comm, const char *folder) {
     ls_config cfg;
     LS_TRY(ls_command_agree(comm, ls_command_configure(args, comm, &cfg)));

@@ -34,7 +34,8 @@ static ls_status write_stdout(const ls_args *args, ls_metrics_reader *reader) {
     return ls_command_flush(stdout);
 }
 
-// Reports the lines that were left out. A last line without a newline is no error, because the run may be writing it.
+// Fails with LS_STORAGE if lines of metrics.jsonl were damaged and left out. Only warns of a last line without a
+// newline, because the run may be writing it.
 static ls_status check_lines(const ls_metrics_reader *reader) {
     const ls_metrics_state *state = ls_metrics_reader_state(reader);
     const char *path = ls_metrics_reader_path(reader);

@@ -121,7 +121,7 @@ static ls_status prepare_task(const ls_sweep_plan *plan, int run, int *lock) {
     return ls_sweep_folder_open(plan, LS_SWEEP_TOGETHER, lock);
 }
 
-// Collective. Trains one run by its command line.
+// Trains one run of the sweep from the words of its command line. Collective.
 static ls_status train_words(char **words, ls_comm *comm) {
     int count = 0;
     ls_args args;

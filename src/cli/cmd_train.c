@@ -32,7 +32,8 @@ static ls_status open_folder(const ls_args *args, ls_trainer *trainer, run_files
     return ls_run_folder_file(&files->folder, "checkpoints", files->checkpoints, sizeof files->checkpoints);
 }
 
-// Opens the run's files. Called when nothing can be refused any more: before, nothing is written into the folder.
+// Opens the run's files on rank 0. Call it when nothing can be refused any more, because nothing may be written into
+// the folder before.
 static ls_status begin(const ls_train_info *info, run_files *files) {
     char path[LS_TEXT_BYTES];
     if (info->comm->rank != 0) return LS_SUCCESS;
@@ -149,7 +150,7 @@ static ls_status close_files(
     return ls_run_folder_check(&files->folder);
 }
 
-// Called after the last update: writes the weights and the results.
+// Writes the weights and the results after the last update.
 static ls_status finish(ls_comm *comm, ls_trainer *trainer, run_files *files, ls_train_summary *summary) {
     const ls_train_info *info = ls_trainer_get_info(trainer);
     LS_TRY(ls_command_agree(comm, ls_comm_broadcast(comm, files->folder.path, sizeof files->folder.path, 0)));

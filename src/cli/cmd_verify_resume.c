@@ -31,7 +31,7 @@ static int is_first(const verification *v) {
     return ls_comm_get_info(v->comm)->rank == 0;
 }
 
-// Collective. Copies the state of the training into *out on rank 0.
+// Copies the state of the training into *out on rank 0. Collective.
 static ls_status take(const verification *v, ls_trainer *trainer, ls_snapshot **out) {
     ls_status status = is_first(v) ? ls_trainer_snapshot_new(trainer, out) : LS_SUCCESS;
     LS_TRY(ls_command_agree(v->comm, status));
@@ -84,7 +84,7 @@ static ls_status with_new_trainer(verification *v,
     return status;
 }
 
-// Describes the first tensor that differs, or if all tensors agree the first counter that differs.
+// The first tensor that differs between two states, as text, or if all tensors agree the first counter that differs.
 typedef struct {
     int is_tensor;
     char text[LS_STATUS_TEXT_BYTES / 2]; // "": nothing differs
@@ -107,7 +107,8 @@ static first_difference find_first(const ls_snapshot *a, const ls_snapshot *b) {
     return first;
 }
 
-// Rank 0: reports the outcome. first: the first difference between the resumed and the uninterrupted run.
+// Rank 0: prints the outcome, and fails if the states differ. first: the first difference between the resumed and the
+// uninterrupted run.
 static ls_status report(const verification *v, const first_difference *first) {
     long long k = (long long)v->updates;
     if (!first->text[0]) {

@@ -23,7 +23,7 @@ static uint64_t hash_from(const char *text) {
     return text ? strtoull(text, NULL, 16) : 0;
 }
 
-// Returns the recorded identity of the data set, or 0 if it is not recorded.
+// Returns the identity of the data set that the folder of the weights records, or 0 if it is not recorded.
 static uint64_t find_recorded(const char *weights, int validation) {
     cJSON *summary = read_beside(weights, "summary.json"), *manifest = read_beside(weights, "manifest.json");
     const cJSON *set = ls_json_get(manifest, validation ? "validation_data" : "test_data");

@@ -20,8 +20,8 @@ static int trains(const ls_args *args) {
     return args->command == LS_COMMAND_TRAIN && !args->dry_run && !args->print_config;
 }
 
-// Whether the command continues when nobody reads its output any more, because it works for files or other ranks.
-// `train` that only prints (--dry-run, --print-config) does not.
+// Returns 1 if the command continues when nobody reads its output any more, because it works for files or other ranks.
+// `train` that only prints (--dry-run, --print-config) does not continue.
 static int keeps_on(const ls_args *args) {
     return ls_command_at(args->command)->keeps_on && (args->command != LS_COMMAND_TRAIN || trains(args));
 }

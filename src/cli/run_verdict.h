@@ -13,12 +13,12 @@ typedef struct {
     ls_verdict verdict;
 } ls_run_verdict;
 
-// path: the run's folder. LS_STORAGE: the folder does not exist, cannot be read, or has no record with times; LS_USAGE:
-// this version does not accept its config.ini.
+// Reads the verdict on a run from its files. path: the run's folder. LS_STORAGE: the folder does not exist, cannot be
+// read, or has no record with times; LS_USAGE: this version does not accept its config.ini.
 LS_CHECKED ls_status ls_run_verdict_read(const char *path, ls_run_verdict **out);
 void ls_run_verdict_free(ls_run_verdict *run); // NULL is allowed
-// Takes the facts from the last part's start event, its last train event and the summary's `time` (NULL: no summary).
-// Returns 0 if a number that the verdict needs is missing or impossible.
+// Fills in the facts for the verdict from the last part's start event, its last train event and the summary's `time`
+// (NULL: no summary). Returns 0 if a number that the verdict needs is missing or impossible.
 int ls_run_verdict_take(ls_run_verdict *run, const cJSON *start, const cJSON *train, const cJSON *time);
 
 #endif

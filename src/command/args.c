@@ -14,7 +14,7 @@
 
 enum { NAME_BYTES = 64, NEAREST_MAX = 128 };
 
-// Writes the command and its words, "train bench CONFIG.ini", into dst. Returns dst.
+// Writes the command line's usage, "train bench CONFIG.ini" (the command and its words), into dst. Returns dst.
 static char *usage(ls_command command, char *dst, size_t bytes) {
     char text[LS_COMMAND_TEXT_BYTES];
     const char *words = ls_command_at(command)->usage;
@@ -113,7 +113,8 @@ static void put_file(ls_args *args, const char *word, int argc) {
     args->files[args->file_count++] = word;
 }
 
-// Replaces the command by `help`: about the option's topic, or without a topic (--help) about the command itself.
+// Turns the command line into a `help` command: about the option's topic, or without a topic (--help) about the
+// command.
 static ls_status put_topic(const ls_command_option *option, ls_args *args, int argc) {
     const char *topic = option->text[0] ? option->text : args->command ? ls_command_at(args->command)->word : NULL;
     args->command = LS_COMMAND_HELP;
@@ -178,7 +179,8 @@ static char *hint_argument(const char *name, ls_command command, char *dst) {
     return dst;
 }
 
-// value: the value that the user gave to the option, or the word after it; NULL: neither.
+// Fails with LS_USAGE and suggests the option that the user may have meant. value: the value that the user gave to the
+// unknown option, or the word after it; NULL: the user gave no value.
 static ls_status unknown_option(const char *name, const char *value, ls_command command) {
     const char *known[NEAREST_MAX];
     int count = 0;
@@ -229,8 +231,8 @@ static ls_status parse_option(int argc, char *const *argv, int *at, ls_args *arg
 
 // ---- words ----
 
-// Whether the word names a configuration: it has a dot or a slash, or a configuration of that name exists. Any other
-// word is taken for a command, perhaps misspelt.
+// Returns 1 if the word names a configuration: it has a dot or a slash, or a configuration of that name exists. Any
+// other word is taken for a command, perhaps misspelt.
 static int is_configuration(const char *word) {
     char path[LS_TEXT_BYTES];
     return strpbrk(word, "./") || ls_named_nearby(LS_SHIPPED_CONFIGURATION, "", word, path, sizeof path) ||

@@ -11,7 +11,8 @@ typedef enum {
     LS_COMMAND_COUNT
 } ls_command;
 
-// The values follow the order of the words: verify|show in the usage of ckpt, strong|weak|both of --scaling.
+// Actions of `train ckpt` and kinds of --scaling, in the order of their words in the usage: verify|show,
+// strong|weak|both.
 typedef enum { LS_CKPT_VERIFY, LS_CKPT_SHOW } ls_ckpt_action;
 typedef enum { LS_SCALING_STRONG, LS_SCALING_WEAK, LS_SCALING_BOTH } ls_scaling;
 
@@ -59,7 +60,8 @@ typedef struct {
     const char *files_from;       // predict: file with names of pictures, "-": standard input; NULL: not set
 } ls_args;
 
-// LS_USAGE: an unknown option (the message suggests the nearest one), a missing argument or a wrong number of files.
+// Parses the command line into args. LS_USAGE: an unknown option (the message suggests the nearest one), a missing
+// argument or a wrong number of files.
 LS_CHECKED ls_status ls_args_parse(int argc, char *const *argv, ls_args *args);
 void ls_args_free(ls_args *args); // also after ls_args_parse has failed
 

@@ -59,9 +59,9 @@ typedef struct {
 
 int ls_command_option_count(void);
 const ls_command_option *ls_command_option_at(int index);
-// Whether the option belongs to the command.
+// Returns 1 if the option belongs to the command.
 int ls_command_takes(ls_command command, const ls_command_option *option);
-// Whether the command requires the option: the usage of the command names it.
+// Returns 1 if the command requires the option: the usage of the command names it.
 int ls_command_needs(ls_command command, const ls_command_option *option);
 
 // Returns the index of `word` in `list`, whose words are separated by the character `cut`, or -1.

@@ -15,24 +15,25 @@
 
 // Steps that commands share.
 
-// Collective. Returns the same status on all ranks: the failure of the lowest failing rank, which alone prints it. Ends
-// the job, and does not return, if an exchange between the ranks has failed (ls_comm_broken).
+// Lets the ranks agree on a status. Collective. Returns the same status on all ranks: the failure of the lowest failing
+// rank, which alone prints it. Ends the job, and does not return, if an exchange between the ranks has failed
+// (ls_comm_broken).
 LS_CHECKED ls_status ls_command_agree(ls_comm *comm, ls_status mine);
 // Flushes stdout (`file`). LS_STORAGE: the text could not be written; a full disk or a closed pipe shows only here.
 LS_CHECKED ls_status ls_command_flush(FILE *file);
 // Fills cfg with the defaults, the configuration file (if one is named) and each --set in order, and checks it. The
 // ranks have not agreed on the outcome yet: pass it to ls_command_agree.
 LS_CHECKED ls_status ls_command_configure(const ls_args *args, ls_comm *comm, ls_config *cfg);
-// Called by one rank: reads the weights file that args->weights names, and *info about the pictures, classes and
-// network of the weights. If the file does not say something, the configuration of --config does. A value given by hand
-// that differs from the file's is refused (formats/weights_fit.h). The caller frees *file and *info.
+// Reads the weights file that args->weights names, and its facts about pictures, classes and network (*info). Called by
+// one rank. Facts that the file lacks come from the configuration of --config. A value given by hand that differs from
+// the file's is refused (formats/weights_fit.h). The caller frees *file and *info.
 LS_CHECKED ls_status ls_command_weights(
     const ls_args *args, ls_config *cfg, ls_safetensors **file, ls_weights_info **info);
-// Collective, for evaluation: options of the pictures (size, mean, std, ...) that cfg leaves open get the values that
-// the weights file says. args->weights or model.init names the file; rank 0 reads it.
+// Sets the options of the pictures (size, mean, std, ...) that cfg leaves open to the values in the weights file, for
+// evaluation. args->weights or model.init names the file; rank 0 reads it. Collective.
 LS_CHECKED ls_status ls_command_adopt(const ls_args *args, ls_comm *comm, ls_config *cfg);
-// Collective, for failures in the middle of training, when the other ranks may be waiting for this one. All ranks learn
-// of LS_NUMERIC, LS_STOPPED and LS_STORAGE (a checkpoint could not be written): these are agreed, as by
+// Agrees on failures in the middle of training, when the other ranks may be waiting for this one. Collective. All ranks
+// learn of LS_NUMERIC, LS_STOPPED and LS_STORAGE (a checkpoint could not be written): these are agreed, as by
 // ls_command_agree, and so is a failure that the ranks have agreed on before. After any other failure in a job of
 // several ranks, this rank prints the message and ends the job.
 LS_CHECKED ls_status ls_command_agree_or_abort(ls_comm *comm, ls_status mine);

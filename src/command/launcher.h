@@ -5,8 +5,8 @@
 
 int ls_launcher_is_parent(void); // whether the parent process is mpirun or mpiexec
 enum { LS_LAUNCHER_BYTES = 4096 };
-// Writes the command line of that mpirun into dst (LS_LAUNCHER_BYTES), each word with its terminating 0. Returns the
-// number of bytes, or 0 if the command line is unknown or too long.
+// Writes the command line of the mpirun that is this process's parent into dst (LS_LAUNCHER_BYTES), each word with its
+// terminating 0. Returns the number of bytes, or 0 if the command line is unknown or too long.
 int ls_launcher_command(char *dst);
 
 #endif

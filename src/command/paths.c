@@ -46,7 +46,8 @@ static const char *const *field(const ls_args *args, const ls_usage_word *word) 
     return (const char *const *)(const void *)((const char *)args + word->offset);
 }
 
-// Collects one path for each word of the usage, checks their order and each path, then the rest of args->files.
+// Checks the paths of the command line: collects one path for each word of the usage, checks their order and each path,
+// then the rest of args->files.
 ls_status ls_paths_check(const ls_args *args) {
     ls_usage_word words[WORDS_MAX];
     named paths[WORDS_MAX];

@@ -16,8 +16,8 @@ enum { BAR_COLUMNS_MAX = 40, BAR_COLUMNS_MIN = 5, COLUMNS_UNKNOWN = 60 };
 
 // ---- the terminal ----
 
-// Whether mpirun changes the output of its ranks: writes it to files or puts a tag before each line. Open MPI passes
-// these options of mpirun to the ranks in their environment.
+// Returns 1 if mpirun changes the output of its ranks: writes it to files or puts a tag before each line. Open MPI
+// passes these options of mpirun to the ranks in their environment.
 static int launcher_changes_lines(void) {
     static const char *const variables[] = { "OMPI_MCA_orte_output_filename", "OMPI_MCA_orte_tag_output",
         "OMPI_MCA_orte_timestamp_output", "OMPI_MCA_orte_xml_output" };
@@ -44,8 +44,8 @@ static int stderr_is_terminal(const ls_comm_info *comm, const char *launcher) {
     return strcmp(comm->backend, "self") == 0 && isatty(STDERR_FILENO);
 }
 
-// Asks for the width at each redraw, because the user may resize the terminal. Under a launcher our stderr is a pipe,
-// so the launcher's stderr is asked.
+// Returns the width of the terminal. It is asked for at each redraw, because the user may resize the terminal. Under a
+// launcher our stderr is a pipe, so the launcher's stderr is asked.
 static int terminal_columns(const ls_progress_style *style) {
     struct winsize size = { 0 };
     int fd = style->launcher[0] ? open(style->launcher, O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC) : STDERR_FILENO;
@@ -57,7 +57,7 @@ static int terminal_columns(const ls_progress_style *style) {
     return value > 0 ? value : COLUMNS_UNKNOWN;
 }
 
-// Whether a shell has put this job into the background. Such a job must not draw on the terminal.
+// Returns 1 if a shell has put this job into the background, where it must not draw on the terminal.
 static int in_background(const ls_progress_style *style) {
     const pid_t foreground = style->launcher[0] ? -1 : tcgetpgrp(STDERR_FILENO);
     return foreground > 0 && foreground != getpgrp();
@@ -203,8 +203,8 @@ static int columns_of(const char *text) {
 
 // ---- display ----
 
-// Call before a line is written. Reads the terminal's width and tells base/log.h how many additional lines the bar
-// takes up: a terminal that has become narrower than the bar breaks it into several lines.
+// Reads the terminal's width before a line is written, and tells base/log.h how many additional lines the bar takes up:
+// a terminal that has become narrower than the bar breaks it into several lines.
 static void look_at_width(ls_progress *progress) {
     if (progress->style.display != LS_DISPLAY_BAR) return;
     progress->style.width = terminal_columns(&progress->style);

@@ -37,9 +37,11 @@ void ls_progress_end(ls_progress *progress); // removes the bar
 
 // Returns how many additional lines a bar of `columns` columns takes up after the terminal became `width` columns wide.
 int ls_progress_broken(int columns, int width);
-// These write their text without a newline into dst (LS_PROGRESS_TEXT_BYTES) and return dst. Public for tests.
+// Writes the plain line of a run's progress, without a newline, into dst (LS_PROGRESS_TEXT_BYTES). Returns dst. Public
+// for tests, like the functions below.
 char *ls_progress_line(char *dst, const ls_progress *progress, const ls_train_progress *p);
-// The line has at most style.width - 1 columns. In a narrow terminal fields, bar and epoch are left out.
+// Writes the progress bar, at most style.width - 1 columns wide, into dst. Returns dst. In a narrow terminal fields,
+// bar and epoch are left out.
 char *ls_progress_bar(char *dst, const ls_progress *progress, const ls_train_progress *p);
 char *ls_progress_evaluation(char *dst, const ls_progress *progress, const ls_train_evaluation *e);
 char *ls_progress_duration(char *dst, size_t bytes, double seconds); // "0:07", "12:34", "1:02:03"; "-" if not finite

@@ -72,7 +72,7 @@ static void report_data(const ls_train_info *info) {
     if (info->train_data->decoder[0]) ls_info("data      JPEG decoded by %s", info->train_data->decoder);
 }
 
-// Whether all ranks compute on the CPU of the same host: then the one line about the device describes all of them.
+// Returns 1 if all ranks compute on the CPU of the same host: then one line about the device describes all of them.
 static int ranks_are_alike(const ls_train_info *info) {
     for (int rank = 1; rank < info->comm->world_size; rank++)
         if (strcmp(info->places[rank].host, info->places[0].host) != 0 ||

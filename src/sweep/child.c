@@ -14,7 +14,7 @@
 
 static const char program[] = "/proc/self/exe"; // this program, even if another file has its name by now
 
-// Runs in the new process. Signals stay blocked until the parent's handlers, which would lose them, are removed.
+// Becomes the program in the new process. Signals stay blocked until the parent's handlers, which would lose them, go.
 static _Noreturn void become(const ls_child *child, int log, pid_t parent, const sigset_t *mask) {
     ls_signals_ignore();
     prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -14,11 +14,11 @@ typedef struct {
     const char *gpus;        // the child's CUDA_VISIBLE_DEVICES; NULL: the same as this process
 } ls_child;
 
-// Call it from the main thread, because the kernel kills a child when the thread that started it ends. LS_STORAGE: the
-// log cannot be written. LS_DEVICE: the system refuses a new process.
+// Starts the child. Call it from the main thread, because the kernel kills a child when the thread that started it
+// ends. LS_STORAGE: the log cannot be written. LS_DEVICE: the system refuses a new process.
 LS_CHECKED ls_status ls_child_start(const ls_child *child, pid_t *pid);
-// Returns whether the child has ended, without waiting. If so, *signal is the signal that killed it, or 0 after an exit
-// with *exit_code.
+// Returns 1 if the child has ended; does not wait. *signal: the signal that killed it, or 0 after an exit with
+// *exit_code.
 int ls_child_ended(pid_t pid, int *exit_code, int *signal);
 
 #endif

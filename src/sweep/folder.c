@@ -25,7 +25,7 @@ ls_status ls_sweep_folder_file(const ls_sweep_plan *plan, const char *name, char
 
 // --- the lock ------------------------------------------------------------------------------------
 
-// A file system without locks is accepted: then two sweeps in one folder are not noticed.
+// Locks the sweep's folder. On a file system without locks it succeeds: then two sweeps in one folder are not noticed.
 static ls_status take_lock(const ls_sweep_plan *plan, ls_sweep_lock kind, int *lock) {
     const double start = ls_clock_seconds();
     *lock = open(plan->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -89,7 +89,7 @@ static ls_status check_network(const ls_sweep_plan *plan, int run, const cJSON *
         plan->folder, cfg.model_file);
 }
 
-// Appends the plan's runs that `runs` lacks, and adds their number to *added. networks: a hash for each setting.
+// Appends those runs of the plan that `runs` lacks, and adds their number to *added. networks: a hash for each setting.
 static ls_status add_runs(const ls_sweep_plan *plan, const uint64_t *networks, cJSON *runs, int *added) {
     for (int run = 0; run < plan->runs; run++) {
         cJSON *row = describe_run(plan, run, networks[ls_sweep_setting(plan, run)]);
@@ -118,7 +118,7 @@ static cJSON *new_record(const ls_sweep_plan *plan) {
     return tree;
 }
 
-// Refuses other swept options: they are part of the runs' names, so one folder would mix two kinds of names.
+// Refuses a sweep.json with other swept options: they are part of the runs' names, and one folder would mix the names.
 static ls_status check_options(const ls_sweep_plan *plan, const char *path, const cJSON *tree) {
     const char *kind = ls_json_get_text(tree, "format");
     const cJSON *options = ls_json_get(tree, "options");

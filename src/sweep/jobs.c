@@ -126,7 +126,7 @@ static int complete_runs(const work *w) {
     return count;
 }
 
-// For tests, the environment variable LOCKSTEP_SYS_ROOT names a folder that is used in place of /.
+// Returns the kernel's count of out-of-memory kills. LOCKSTEP_SYS_ROOT names a folder to use in place of /, for tests.
 static int64_t count_oom_kills(void) {
     const char *root = getenv("LOCKSTEP_SYS_ROOT");
     return ls_cpus_oom_kills(root ? root : "");
@@ -208,7 +208,7 @@ static void note_failure(work *w, const slot *s, int exit_code, int signal) {
     w->failure = (ls_status){ code_of(exit_code, signal), w->failure_text };
 }
 
-// Prints the warnings of the first complete run from its log. Most warnings would be the same for all runs.
+// Prints the warnings in the log of the first run that completes, because most would be the same for all runs.
 static void relay_warnings(const slot *s, const char *name) {
     enum { BEGINNING_BYTES = 16384 };
     static const char begins[] = "warning: ";

@@ -133,7 +133,7 @@ static ls_status read_sets(const ls_args *args, ls_sweep_plan *plan) {
     return LS_SUCCESS;
 }
 
-// Moves the swept options to the front, without other changes of their order, and gives them labels.
+// Moves the swept options to the front of the axes, without other changes of their order, and gives them labels.
 static ls_status order_axes(ls_sweep_plan *plan) {
     for (int i = 0; i < plan->axis_count; i++) {
         const ls_sweep_axis axis = plan->axes[i];

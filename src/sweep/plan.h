@@ -33,8 +33,8 @@ typedef struct {
     char folder[LS_SWEEP_FOLDER_BYTES];
 } ls_sweep_plan;
 
-// LS_USAGE: a key is unknown, given twice, or set by the sweep itself (run.seed); a value is empty, wrong or given
-// twice; a combination is impossible; no run would read a swept option; the seeds are malformed; too many runs.
+// Makes the plan of a sweep. LS_USAGE: a key is unknown, given twice, or set by the sweep itself (run.seed); a value is
+// empty, wrong or given twice; a combination is impossible; no run reads a swept option; bad seeds; too many runs.
 LS_CHECKED ls_status ls_sweep_plan_new(const ls_args *args, ls_sweep_plan *out);
 void ls_sweep_plan_free(ls_sweep_plan *plan);
 

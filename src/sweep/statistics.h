@@ -21,14 +21,14 @@ typedef struct {
 
 ls_statistics ls_statistics_of(const double *values, int count);
 
-// A paired test, two-sided: whether the mean of the differences a[i] - b[i] is 0. t and p are NAN for fewer than two
-// pairs. If all differences are 0, p is 1. If all are equal but not 0, p is 0 and t is infinite.
+// Result of a two-sided paired test: whether the mean of differences a[i] - b[i] is 0. t and p are NAN for fewer than
+// two pairs. If all differences are 0, p is 1. If all are equal but not 0, p is 0 and t is infinite.
 typedef struct {
     ls_statistics difference;
     double t, p;
 } ls_paired_test;
 
-// differences[i] = a[i] - b[i]
+// Tests whether the mean of the differences, differences[i] = a[i] - b[i], is 0.
 ls_paired_test ls_paired_test_of(const double *differences, int count);
 
 // Corrects the p values of several tests in place, by Holm's step-down method: p[i] becomes the smallest level at which

@@ -41,7 +41,7 @@ static void choose_measure(ls_sweep_table *t) {
     t->measure = (ls_sweep_measure)measure;
 }
 
-// Fills in the row of a setting. values: working memory for one number per seed.
+// Computes the means of a setting's complete runs into *row. values: working memory for one number per seed.
 static void sum_up(const ls_sweep_table *t, int setting, double *values, ls_sweep_row *row) {
     int count = 0;
     for (int run = setting; run < t->plan->runs; run += t->plan->settings) {
@@ -58,7 +58,7 @@ static void sum_up(const ls_sweep_table *t, int setting, double *values, ls_swee
     row->images_per_second /= count;
 }
 
-// Tests the difference setting a - setting b over the seeds that both have completed. values: as in sum_up.
+// Tests the difference of settings a and b over the seeds that both have completed. values: room for a number per seed.
 static ls_paired_test compare(const ls_sweep_table *t, int a, int b, double *values) {
     int count = 0;
     for (int first = 0; first < t->plan->runs; first += t->plan->settings)
@@ -112,7 +112,7 @@ static int tests_made(const ls_sweep_table *t) {
     return count;
 }
 
-// Appends "p = 0.012" or "p < 0.0001".
+// Appends a p value as text: "p = 0.012" or "p < 0.0001".
 static void put_p(ls_text_room *room, double p) {
     if (p < 1e-4)
         ls_text_put(room, "p < 0.0001");

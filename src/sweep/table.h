@@ -35,7 +35,7 @@ typedef struct {
     int comparison_count; // number of pairs of settings; 0: there are too many settings to compare
 } ls_sweep_table;
 
-// plan and results are borrowed. The caller frees the table with ls_sweep_table_free.
+// Makes the table of a sweep. plan and results are borrowed. The caller frees the table with ls_sweep_table_free.
 ls_sweep_table ls_sweep_table_new(const ls_sweep_plan *plan, const ls_sweep_result *results);
 void ls_sweep_table_free(ls_sweep_table *table);
 LS_CHECKED ls_status ls_sweep_table_print(const ls_sweep_table *table, FILE *file);
@@ -44,7 +44,7 @@ LS_CHECKED ls_status ls_sweep_table_print(const ls_sweep_table *table, FILE *fil
 enum { LS_SWEEP_TEXT_BYTES = 1024 };
 char *ls_sweep_comparison_text(
     const ls_sweep_table *table, const ls_sweep_comparison *comparison, char dst[LS_SWEEP_TEXT_BYTES]);
-// Writes the three files into the sweep's folder.
+// Writes runs.csv, settings.csv and results.json into the sweep's folder.
 LS_CHECKED ls_status ls_sweep_table_write(const ls_sweep_table *table);
 
 #endif

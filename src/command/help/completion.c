@@ -101,7 +101,7 @@ static void offer_value(const offers *o, const ls_command_option *option) {
     }
 }
 
-// Completes `train help`: at place 0 it offers commands and topics, at place 1 the words that `topic` takes.
+// Offers the words of `train help`: at place 0 commands and topics, at place 1 the words that `topic` takes.
 static void offer_topics(const offers *o, const char *topic, int place) {
     int count;
     const ls_help_topic *topics = ls_help_topics(&count);
