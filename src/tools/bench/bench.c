@@ -46,7 +46,7 @@ static ls_status look_at_places(ls_bench *bench) {
     return ls_comm_allgather(bench->comm, &mine, bench->place, sizeof mine);
 }
 
-// Makes one communicator for each number of ranks.
+// Makes one communicator for each number of ranks that the plan's arrangements have.
 static ls_status make_subsets(ls_bench *bench) {
     LS_TRY(ls_comm_self(&bench->self));
     bench->subset[bench->world_size] = bench->comm;
@@ -115,7 +115,8 @@ void ls_bench_close(ls_bench *bench) {
     ls_bench_plan_free(&bench->plan);
 }
 
-// Opens a trainer of this rank's share alone. GPU ranks need no such trainer: neighbours do not slow a GPU down.
+// Opens a trainer of this rank's share of an arrangement, without the other ranks. GPU ranks need no such trainer:
+// neighbours do not slow a GPU down.
 static ls_status open_alone(ls_bench *bench, ls_bench_arrangement *a, const ls_train_info *info) {
     if (info->comm->world_size == 1 || info->memory->own_memory) return LS_SUCCESS;
     a->alone_cfg = *info->cfg;
@@ -133,7 +134,7 @@ static ls_status open_arrangement(ls_bench *bench, int index) {
     return ls_bench_peak_new(ls_trainer_device(a->trainer), ls_config_storage(info->cfg), &a->peak);
 }
 
-// Returns the bytes that this rank holds, in device memory or host memory.
+// Returns the bytes that an arrangement's trainers hold on this rank, in device memory or host memory.
 static size_t bytes_of(const ls_bench_arrangement *a) {
     return (a->trainer ? ls_trainer_device_bytes(a->trainer) : 0) + (a->alone ? ls_trainer_device_bytes(a->alone) : 0);
 }
@@ -183,7 +184,7 @@ static ls_status time_updates(ls_trainer *trainer, ls_comm *comm, int64_t update
 }
 
 // Decides how many updates fill a measurement: doubles their number until they take long enough to be timed. All ranks
-// see the same seconds, so they decide the same.
+// see the same seconds, so they decide the same number.
 static ls_status find_length(ls_bench_arrangement *a, double seconds) {
     double took = 0;
     int64_t updates = 1;
@@ -223,7 +224,8 @@ static void take_facts(const ls_bench *bench, int index, ls_bench_result *r) {
     count_units(bench, info, r);
 }
 
-// Does the first updates of a newly opened arrangement. opened: seconds that opening took on this rank.
+// Does the first updates of a newly opened arrangement and decides how many updates a measurement has. opened: seconds
+// that opening took on this rank.
 static ls_status warm_up(ls_bench *bench, int index, double opened) {
     ls_bench_arrangement *a = &bench->arrangement[index];
     ls_bench_result *r = &bench->result[index];
@@ -240,7 +242,8 @@ static ls_status warm_up(ls_bench *bench, int index, double opened) {
     return a->alone ? ls_trainer_updates(a->alone, 1, NULL) : LS_SUCCESS;
 }
 
-// Adds sign times the seconds so far to the counters: waiting for the loader, exposed communication, all communication.
+// Adds the trainer's seconds so far, times `sign`, to three counters: waiting for the loader, exposed communication,
+// all communication.
 static void read_counters(const ls_trainer *trainer, double sign, double counters[3]) {
     counters[0] += sign * ls_trainer_loader_wait_seconds(trainer);
     ls_reducer_counts sums = ls_trainer_comm_counts(trainer);
@@ -248,8 +251,8 @@ static void read_counters(const ls_trainer *trainer, double sign, double counter
     counters[2] += sign * sums.busy_seconds;
 }
 
-// Measures an arrangement once. One update precedes the measurement, unless the measurement itself is a single update.
-// It refills the caches, which the previous arrangement used, and the ring of batches.
+// Measures an arrangement once. Before that it does one update, which refills the caches that the previous arrangement
+// used and the ring of batches, unless the measurement itself is a single update.
 static ls_status measure(const ls_bench *bench, const ls_bench_arrangement *a, ls_bench_sample *s) {
     const int ranks = ls_comm_get_info(a->comm)->world_size;
     double unused, counters[3] = { 0 };
@@ -309,7 +312,8 @@ static ls_status look_at_memory(ls_bench *bench, int index) {
     return LS_SUCCESS;
 }
 
-// Opens an arrangement beside the open ones. If the device's memory cannot hold them together, closes the others first.
+// Opens an arrangement beside the open arrangements. If the device's memory cannot hold them together, closes the
+// others first.
 static ls_status open_or_make_room(ls_bench *bench, int index, double *opened) {
     ls_status status = open_and_settle(bench, index, opened);
     if (status.code != LS_DEVICE || close_all(bench) == 0) return status;

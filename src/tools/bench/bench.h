@@ -41,9 +41,9 @@ typedef struct {
     int rounds;   // finished rounds
 } ls_bench;
 
-// Makes the plan, collects where the ranks run, and makes a communicator for each smaller number of ranks. It sets
-// request.world_size and request.gpu itself. All ranks call all functions of this file. All ranks get the same status,
-// and one of them has printed its message (commands.h).
+// Opens a benchmark: makes the plan, collects where the ranks run, and makes a communicator for each smaller number of
+// ranks. It sets request.world_size and request.gpu itself. All ranks call all functions of this file. All ranks get
+// the same status, and one of them has printed its message (commands.h).
 LS_CHECKED ls_status ls_bench_open(
     ls_bench *bench, ls_bench_request request, ls_comm *comm, double seconds, int repeats);
 void ls_bench_close(ls_bench *bench);

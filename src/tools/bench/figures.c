@@ -65,8 +65,8 @@ static double median_rate(const ls_bench_result *r) {
     return r->failure[0] ? NAN : spread_of(r, offsetof(ls_bench_sample, images_per_second)).median;
 }
 
-// Compares the updates without communication with the full updates. Both were measured in the same rounds, under the
-// same load of the machine.
+// Compares the time of updates without communication with the time of full updates. Both were measured in the same
+// rounds, under the same load of the machine.
 static void add_alone(const ls_bench_result *r, ls_bench_figures *f) {
     f->alone_s = f->comm_cost = NAN;
     double alone = sum_of(r, offsetof(ls_bench_sample, alone_s));

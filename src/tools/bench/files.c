@@ -129,7 +129,7 @@ static cJSON *json_of(const ls_bench *bench, const ls_config *cfg) {
     return tree;
 }
 
-// Frees tree.
+// Writes bench.html with the benchmark's JSON `tree`, and frees the tree.
 static ls_status write_page(const char *path, const char *folder, cJSON *tree) {
     cJSON *data = ls_page_data();
     cJSON *one = ls_json_append(ls_json_add_array(data, "benches"), cJSON_CreateObject());

@@ -118,7 +118,8 @@ static int compare_reals(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-// Measures updates and the matrix product in turns. On a machine whose speed changes, only their ratio is reliable.
+// Measures the rate of updates and of a matrix product in turns. On a machine whose speed changes, only their ratio is
+// reliable.
 static ls_status measure_updates(layers *l, ls_trainer *trainer, ls_bench_peak *peak) {
     double seconds[STEP_ROUNDS];
     l->flops = 0;

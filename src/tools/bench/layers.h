@@ -6,7 +6,8 @@
 #include "config/config.h"
 #include "dist/comm.h"
 
-// Prints the table, and writes layers.json into the folder unless it is NULL. LS_USAGE with more than one rank.
+// Measures the layers, prints the table, and writes layers.json into the folder unless it is NULL. LS_USAGE: there is
+// more than one rank.
 LS_CHECKED ls_status ls_bench_layers(const ls_config *cfg, ls_comm *comm, double seconds, const char *folder);
 
 #endif

@@ -25,9 +25,9 @@ static ls_status new_buffer(ls_bench_peak *peak, int which, size_t bytes, const 
     return LS_SUCCESS;
 }
 
-// Fills source and weight with random numbers in [-1, 1): on a GPU, ones and zeros take less power and run faster than
-// the numbers of real training. There is no import function for 16-bit weights. On a GPU a square weight has the layout
-// of an activation, so the import of activations is used.
+// Fills source and weight of the matrix product with random numbers in [-1, 1): on a GPU, ones and zeros take less
+// power and run faster than the numbers of real training. There is no import function for 16-bit weights. On a GPU a
+// square weight has the layout of an activation, so the import of activations is used.
 static ls_status fill(ls_bench_peak *peak, ls_nchw shape, const ls_param_shape *weight, ls_dtype storage) {
     const ls_device_api *api = peak->device->api;
     int64_t count = ls_nchw_count(shape);
@@ -64,7 +64,7 @@ static ls_status plan(ls_bench_peak *peak, ls_dtype storage, int size) {
     return fill(peak, shape, &weight, storage);
 }
 
-// Runs a plan for about `seconds`. *rate: runs per second.
+// Runs a plan again and again for about `seconds`. *rate: runs per second.
 static ls_status rate_of(ls_bench_peak *peak, const ls_plan *plan, const ls_buffer *args, ls_buffer workspace,
     double seconds, double *rate) {
     const ls_device_api *api = peak->device->api;
@@ -93,7 +93,8 @@ static void drop_plan(ls_bench_peak *peak) {
     peak->workspace = (ls_buffer){ 0 };
 }
 
-// Plans the largest matrix product that is not too slow. The plain loops of ref and an emulated GPU get a small one.
+// Plans the largest matrix product that does not take too long. The plain loops of ref and an emulated GPU get a small
+// one.
 static ls_status choose_size(ls_bench_peak *peak, ls_dtype storage) {
     const ls_device_api *api = peak->device->api;
     const int largest = api->memory ? SIZE_GPU : SIZE;

@@ -4,7 +4,7 @@
 #include <string.h>
 #include "system/cpus.h"
 
-// Names the machine by the kernel's boot id, or by the host if the id cannot be read.
+// Writes the machine's identity into *place: the kernel's boot id, or the host's name if the id cannot be read.
 static void name_machine(ls_bench_place *place) {
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
     if (!file || fscanf(file, "%63s", place->machine) != 1)

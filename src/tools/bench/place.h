@@ -19,7 +19,8 @@ void ls_bench_place_look(const char *host, ls_bench_place *place); // finds out 
 // they have more threads than cores on any machine.
 double ls_bench_place_cores(const ls_bench_place *places, int ranks, int threads, int *shared);
 int ls_bench_place_hosts(const ls_bench_place *places, int ranks); // the number of different hosts
-// Returns the number of different GPUs. A GPU without a UUID counts as different from all others.
+// Returns the number of different GPUs of the first `ranks` ranks. A GPU without a UUID counts as different from all
+// others.
 int ls_bench_place_gpus(const ls_rank_info *places, int ranks);
 // Returns the host memory that is available without swapping; 0: unknown.
 size_t ls_bench_place_free_bytes(void);

@@ -161,7 +161,8 @@ static ls_status set_value(const axis *a, int pick, ls_config *cfg) {
     return ls_failed(status) && a->sweep ? ls_fail(status.code, "--sweep %s: %s", a->sweep, status.text) : status;
 }
 
-// Checks the options and that the batch can be divided among the ranks: better now than after minutes of measuring.
+// Checks that an arrangement's options are valid and that its batch can be divided among the ranks, before minutes of
+// measuring.
 static ls_status check_case(const ls_bench_case *row) {
     ls_batches unused;
     ls_status status = ls_config_check(&row->cfg);

@@ -35,10 +35,11 @@ typedef struct {
     const char *gpu; // word of device.type for the GPU that every rank could use; NULL: no such GPU
 } ls_bench_request;
 
-// Without a sweep of ranks, the plan has one rank and all ranks. Without a sweep of device.type, it has the configured
-// device; for auto, the CPU and request->gpu (then fp16 becomes fp32 on the CPU, which has no fp16). Cases are ordered
-// by device, swept values, scaling, ranks. LS_USAGE with the sweep or arrangement in the text: unknown key, value out
-// of range, too many ranks or arrangements, a batch that cannot be divided among the ranks.
+// Makes the plan of a benchmark. Without a sweep of ranks, it has one rank and all ranks. Without a sweep of
+// device.type, it has the configured device; for auto, the CPU and request->gpu (then fp16 becomes fp32 on the CPU,
+// which has no fp16). Cases are ordered by device, swept values, scaling, ranks. LS_USAGE with the sweep or arrangement
+// in the text: unknown key, value out of range, too many ranks or arrangements, a batch that cannot be divided among
+// the ranks.
 LS_CHECKED ls_status ls_bench_plan_new(const ls_bench_request *request, ls_bench_plan *out);
 void ls_bench_plan_free(ls_bench_plan *plan);
 

@@ -40,7 +40,8 @@ static void end(comparison *c, const char *text) {
     if (c->decides) c->computed_different += c->counting;
 }
 
-// counts: 0 for a difference that is possible between two sides with the same computation.
+// Adds a difference of two values to the section. counts: 1 if it shows that the computations differ; 0 if it is
+// possible between two sides with the same computation.
 static void add_difference(
     comparison *c, int counts, const char *what, const char *a, const char *b, const char *note) {
     cJSON *difference = ls_json_append(c->differences, cJSON_CreateObject());
@@ -223,8 +224,8 @@ static void compare_evaluations(comparison *c) {
     compare_events(c, LS_EVENT_EVAL, "evaluation", names, (int)(sizeof names / sizeof names[0]));
 }
 
-// A loss is the mean since the previous event. It covers the same updates in both runs if the previous events have the
-// same update.
+// Returns 1 if the losses of two events cover the same updates. A loss is the mean since the previous event, so the
+// previous events must have the same update.
 static int same_window(const ls_event_list *lists[2], const int at[2]) {
     if (at[0] == 0 || at[1] == 0) return at[0] == at[1];
     return ls_event_update(lists[0]->event[at[0] - 1]) == ls_event_update(lists[1]->event[at[1] - 1]);

@@ -36,13 +36,13 @@ typedef struct {
 } ls_side;
 
 int64_t ls_event_update(const cJSON *event); // the event's update; -1: the event names no update
-// Reads a side, whose kind it finds out. The state of a checkpoint or a weights file is then open; the state of a run
-// is not. LS_STORAGE: the path is not a run, checkpoint or weights file, or a file cannot be read.
+// Reads a side and finds out its kind. The state of a checkpoint or a weights file is then open; the state of a run is
+// not. LS_STORAGE: the path is not a run, checkpoint or weights file, or a file cannot be read.
 LS_CHECKED ls_status ls_side_read(const char *path, ls_side **out);
 void ls_side_free(ls_side *side); // NULL is allowed
 
-// For runs. Each function closes the open state and opens another one. If the state does not exist, no state is open
-// afterwards and the function succeeds; a damaged checkpoint counts as missing.
+// Closes the open state of a run, and opens the checkpoint of this update. If it does not exist, no state is open
+// afterwards and the function succeeds; a damaged checkpoint counts as missing. So do the two functions below.
 LS_CHECKED ls_status ls_side_open_checkpoint(ls_side *side, int64_t update);
 LS_CHECKED ls_status ls_side_open_newest(ls_side *side);
 LS_CHECKED ls_status ls_side_open_weights(ls_side *side); // weights.safetensors in the run's folder

@@ -109,7 +109,7 @@ void ls_facts_read_version(const char *text, char *name, size_t bytes) {
     }
 }
 
-// Whether the launcher at `path` is in the list already, perhaps under another name.
+// Returns 1 if the launcher at `path` is in the list of launchers already, perhaps under another name.
 static int is_known(const ls_facts *facts, int count, const char *path) {
     int same = 0;
     for (int i = 0; i < count && !same; i++)
@@ -276,8 +276,8 @@ typedef struct {
     int count;
 } loaded;
 
-// Notes a loaded library, if it is in the table. is_versioned: the end of the file's name (libdnnl.so.2.6) is the
-// version of the library; for other libraries it is only the version of the interface.
+// Adds a loaded library to the facts, if it is in the table. is_versioned: the end of the file's name (libdnnl.so.2.6)
+// is the version of the library; for other libraries it is only the version of the interface.
 static int take_loaded(struct dl_phdr_info *info, size_t bytes, void *context) {
     static const struct {
         const char *file, *name;

@@ -23,9 +23,10 @@ typedef struct {
 } ls_devices;
 
 void ls_devices_look(ls_devices *devices);
-// Finds the device that device.type = auto takes: really opens it, as a run of one rank would, and closes it.
+// Finds the device that device.type = auto takes, and fills in chosen, info and why. Opens the device, as a run of one
+// rank would, and closes it.
 void ls_devices_try(ls_devices *devices);
-// Sets chosen, info and why as ls_devices_try does, but from a device that is open already; NULL: no device can be
+// Fills in chosen, info and why like ls_devices_try, but from a device that is open already; NULL: no device can be
 // opened. why: the reason of ls_device_open, or NULL.
 void ls_devices_take(ls_devices *devices, const ls_device *device, const char *why);
 void ls_devices_print(const ls_devices *devices, FILE *file);

@@ -10,7 +10,7 @@
 // Collects this rank's facts. Call it before the communicator starts: it runs other programs, and some MPIs do not
 // allow that later.
 void ls_doctor_look(const ls_args *args);
-// Call it if the communicator could not start. Prints the report of this process alone, and returns the failure.
+// Prints the report of this process alone, and returns `failure`. Call it if the communicator could not start.
 ls_status ls_doctor_alone(const ls_args *args, ls_status failure);
 
 typedef struct {
@@ -26,7 +26,8 @@ typedef struct {
 void ls_doctor_print_facts(const ls_doctor_report *report, FILE *file); // all but the self-test
 void ls_doctor_print_test(const ls_test *test, FILE *file);
 void ls_doctor_json(const ls_doctor_report *report, cJSON *tree);
-// Returns the number of problems and failed tests. *first: the text of the first one, or NULL; first may be NULL.
+// Returns the number of problems and failed tests in the report. *first: the text of the first one, or NULL; `first`
+// may be NULL.
 int ls_doctor_to_mend(const ls_doctor_report *report, const char **first);
 
 #endif

@@ -88,14 +88,15 @@ typedef struct {
 // Collects the facts of this rank. Call it before MPI starts: it runs programs to read their versions. devices: filled
 // in by ls_devices_look. folder: where runs would be written; NULL: the current folder.
 void ls_facts_collect(const ls_devices *devices, const char *folder, ls_facts *facts);
-// Call it after the communicator has started. Adds rank, host and number of threads, which depends on the other ranks
-// of the host.
+// Adds rank, host and number of threads to the facts, after the communicator has started: the number of threads depends
+// on the other ranks of the host.
 void ls_facts_of_rank(const ls_comm_info *info, ls_devices *devices, ls_facts *facts);
-// Add members to a JSON object, in the order in which they are printed: the facts; the launchers in PATH.
+// Add members to a JSON object, in the order in which they are printed: ls_facts_json the facts,
+// ls_facts_launchers_json the launchers in PATH.
 void ls_facts_json(const ls_facts *facts, cJSON *rank);
 void ls_facts_launchers_json(const ls_facts *facts, cJSON *object);
-// Calls `take` for each member of such an object, with its name and value in words: "memory", "23.5 GiB". path: where a
-// library or launcher is; "" for other members.
+// Calls `take` for each member of an object that ls_facts_json has filled, with its name and value in words: "memory",
+// "23.5 GiB". path: where a library or launcher is; "" for other members.
 typedef void (*ls_facts_take)(void *context, const char *name, const char *value, const char *path);
 void ls_facts_each(const cJSON *object, ls_facts_take take, void *context);
 // Finds the MPI and its version in the text that a launcher prints: "mpirun (Open MPI) 4.1.4" gives "Open MPI 4.1.4".

@@ -10,7 +10,7 @@
 #include "dist/rank_groups.h"
 
 static const int64_t MiB = 1 << 20, GiB = 1 << 30;
-// Open MPI 4.1 needs this much of /dev/shm for each rank.
+// Bytes of /dev/shm that Open MPI 4.1 needs for each rank.
 static const int64_t shm_a_rank = 4 << 20;
 
 // The input and output of a rule, which adds findings about the rank or host of `f`.
@@ -220,8 +220,8 @@ static void look_at_gpus(look *l) {
 
 // --- MPI -----------------------------------------------------------------------------------------
 
-// Whether MPI and launcher ("Open MPI v4.1.4", "Open MPI 4.1.4") are of one family and the first `parts` numbers of
-// their versions are the same.
+// Returns 1 if an MPI and a launcher ("Open MPI v4.1.4", "Open MPI 4.1.4") are of one family and the first `parts`
+// numbers of their versions are the same.
 static int fits(const char *mpi, const char *launcher, int parts) {
     size_t family = strcspn(launcher, "0123456789");
     if (!family || launcher[0] == 0) return 0;
@@ -244,7 +244,7 @@ int ls_facts_fitting_launcher(const ls_facts *f) {
     return -1;
 }
 
-// Whether a failure's text has a table. It has one if the ranks were started as different programs.
+// Returns 1 if a failure's text has a table: then the ranks were started as different programs.
 static int is_table(const char *text) {
     return strchr(text, '\n') != NULL;
 }

@@ -61,7 +61,7 @@ static ls_status update_on(ls_test_bed *bed, int type, ls_trainer **trainer, ls_
     return agreed(bed, ls_trainer_snapshot(*trainer, *state));
 }
 
-// Compares the state after the update with the expected one. *largest: the largest error over all tensors, as a share
+// Compares the state after the update with the expected state. *largest: the largest error over all tensors, as a share
 // of the largest value in the tensor.
 static ls_status check_update(const char *device, const ls_snapshot *is, const ls_snapshot *expected, double *largest) {
     *largest = 0;
@@ -117,7 +117,7 @@ static ls_status try_update(ls_test_bed *bed, ls_test *out) {
 
 enum { SUM_BYTES = 1 << 20, SUM_COUNT = SUM_BYTES / 4, REPEATS = 20 };
 
-// Returns a whole number, so that sums in fp32 are exact in any order.
+// Returns the value that a rank adds at place i: a whole number, so that sums in fp32 are exact in any order.
 static float addend(int rank, int i) {
     return (float)((rank + 1) * (i % 3 + 1));
 }
@@ -138,7 +138,7 @@ static ls_status sum_and_check(ls_comm *comm, float *data) {
     return LS_SUCCESS;
 }
 
-// Measures the time of a sum on the slowest rank.
+// Measures the time of a sum over ranks, on the slowest rank, and writes it into *out.
 static ls_status time_sums(ls_comm *comm, float *data, ls_test *out) {
     const ls_comm_info *info = ls_comm_get_info(comm);
     const double n = info->world_size, since = ls_clock_seconds();
@@ -156,7 +156,7 @@ static ls_status time_sums(ls_comm *comm, float *data, ls_test *out) {
     return LS_SUCCESS;
 }
 
-// Tests sums through MPI. The update test tries the library that sums gradients on GPUs.
+// Tests sums over ranks through MPI. The update test tries the library that sums gradients on GPUs.
 static ls_status try_allreduce(ls_test_bed *bed, ls_test *out) {
     if (ls_comm_get_info(bed->comm)->world_size == 1) {
         out->result = LS_TEST_SKIPPED;

@@ -14,7 +14,7 @@
 #include "run/run_identity.h"
 
 enum { PATH_BYTES = 2 * LS_TEXT_BYTES };
-// A series of one run has at most ROWS_MAX rows. Many runs share ROWS_OF_ALL rows, but each may have ROWS_MIN.
+// Rows of a series in the report: a run has at most ROWS_MAX. Many runs share ROWS_OF_ALL, but each may have ROWS_MIN.
 enum { ROWS_MAX = 2000, ROWS_MIN = 200, ROWS_OF_ALL = 24000 };
 
 // --- finding the folders -------------------------------------------------------------------------
@@ -36,8 +36,8 @@ static int is_option(const char *section, const char *key) {
     return 0;
 }
 
-// Whether the file is a configuration: an INI file whose first entry is one of the program's options. A run that ended
-// early may have no other file.
+// Returns 1 if the file is a configuration: an INI file whose first entry is one of the program's options. A run that
+// ended early may have no other file.
 static int is_configuration(const char *path) {
     ls_ini *ini = NULL;
     if (ls_failed(ls_ini_read(path, &ini))) return 0;

@@ -28,8 +28,8 @@ cJSON *ls_page_data(void) {
     return data;
 }
 
-// Writes the JSON with every '<' escaped: in a script element "</script" would end it, and "<!--" would change how it
-// is parsed. A '<' occurs only inside JSON strings, so the escape does not change the data.
+// Writes JSON into the page with every '<' escaped: in a script element "</script" would end it, and "<!--" would
+// change how it is parsed. A '<' occurs only inside JSON strings, so the escape does not change the data.
 static void put_json(ls_atomic_file *file, const char *text) {
     while (*text) {
         size_t length = strcspn(text, "<");
@@ -41,7 +41,7 @@ static void put_json(ls_atomic_file *file, const char *text) {
     }
 }
 
-// Writes the template and replaces each mark in it by the text that the mark names.
+// Writes the page: copies the template and replaces each mark in it by the text that the mark names.
 static void put_page(ls_atomic_file *file, const char *json) {
     static const struct {
         const char *mark;

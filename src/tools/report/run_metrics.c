@@ -6,7 +6,8 @@
 #include "tools/report/series.h"
 #include "run/metrics_reader.h"
 
-// Limits: warnings that are kept, and as many other events; bytes of a text in an event; changed options of an event.
+// Limits of a report's events: warnings that are kept, and as many other events; bytes of a text in an event; changed
+// options of an event.
 enum { EVENTS_MAX = 500, TEXT_BYTES_MAX = 4096, CHANGES_MAX = 200 };
 
 // Columns of the series, by their names in metrics.jsonl. "time_spent.seconds" is member seconds of object time_spent.
@@ -46,7 +47,8 @@ static double number_of(const cJSON *event, const char *name) {
     return cJSON_IsNumber(item) ? item->valuedouble : NAN;
 }
 
-// Returns the seconds of training until the event, from its time of day: not every event has the training time.
+// Returns the seconds of training at the time of the event, computed from its time of day: not every event has the
+// training time.
 static double seconds_of(const collector *c, const ls_metrics_line *line) {
     return line->part ? c->seconds_before + fmax(0, line->time - c->started) : NAN;
 }
@@ -65,13 +67,13 @@ static void on_train(collector *c, const ls_metrics_line *line) {
     c->spent = cJSON_Duplicate(ls_json_get(line->json, "time_spent"), 1);
 }
 
-// Adds the last record of a part to the epochs, unless it ended an epoch and is there already.
+// Adds the last train record of a part to the series of epochs, unless it ended an epoch and is there already.
 static void end_part(collector *c) {
     if (!isnan(c->last[UPDATE]) && !c->last_ends_epoch) ls_series_add(c->epochs, c->last);
     c->last[UPDATE] = NAN;
 }
 
-// Adds an evaluation or checkpoint, whose `seconds` is its duration: it becomes the last column, `took`.
+// Adds an evaluation or checkpoint to its series. Its `seconds` is its duration, which becomes the last column, `took`.
 static void on_taking(
     const collector *c, const ls_metrics_line *line, ls_series *series, const char *const *columns, int count) {
     double values[LS_SERIES_COLUMNS_MAX];
@@ -169,7 +171,7 @@ static void open_series(collector *c, int rows) {
     c->checkpoints = ls_series_new(checkpoint_columns, COUNT(checkpoint_columns), rows);
 }
 
-// Adds the members to object, which takes ownership of start and events.
+// Adds all collected members to object, which takes ownership of start and events.
 static void put(collector *c, int64_t damaged, cJSON *object) {
     if (c->start) ls_json_add_item(object, "start", c->start);
     if (c->spent) ls_json_add_item(object, "time_spent", ls_json_copy(c->spent));

@@ -11,12 +11,13 @@ enum { LS_SERIES_COLUMNS_MAX = 32 };
 
 typedef struct ls_series ls_series;
 
-// names: [columns], borrowed. The first column is the position, which grows from row to row. rows: the most rows that
-// ls_series_json returns, at least 4.
+// Makes a series. names: [columns], borrowed. The first column is the position, which grows from row to row. rows: the
+// most rows that ls_series_json returns, at least 4.
 ls_series *ls_series_new(const char *const *names, int columns, int rows);
 void ls_series_free(ls_series *series);                      // NULL is allowed
 void ls_series_add(ls_series *series, const double *values); // values: [columns]; NAN: unknown
-// Returns an object: name -> array, for each column that has any value. Numbers have ten digits; null: unknown.
+// Returns the series as an object: name -> array, for each column that has any value. Numbers have ten digits; null:
+// unknown.
 cJSON *ls_series_json(const ls_series *series);
 
 #endif
