@@ -26,7 +26,7 @@ static double unit(uint32_t word) {
 
 // --- shift and mirror ----------------------------------------------------------------------------
 
-// Whether the sample is mirrored, as half of all samples are.
+// Returns 1 if the sample is to be mirrored; half of all samples are, by chance.
 static int is_mirrored(const draw *d) {
     if (d->options->flip == LS_FLIP_NEVER) return 0;
     draw in = *d;

@@ -16,7 +16,7 @@
 
 enum { LS_MAX_CHANNELS = 16, LS_MAX_SIDE = 65535, LS_FILE_PATH_BYTES = 4096 };
 
-// A row of config/datasets.def.
+// A kind of data set: a row of the table config/datasets.def.
 typedef struct {
     const char *name;
     ls_status (*open)(const ls_config *cfg, ls_dataset *dataset);

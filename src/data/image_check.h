@@ -30,7 +30,7 @@ typedef struct {
 // known by its name. LS_DATA: the file is broken, or of a kind that cannot be read (WebP, HEIC, TIFF...). The message
 // names the path, the fault or the kind, and a remedy.
 LS_CHECKED ls_status ls_image_check(const char *path, const uint8_t *bytes, size_t count, ls_image_notes *notes);
-// Whether the name has the ending of a picture, in small or capital letters: one of LS_IMAGE_ENDINGS, or of a kind
+// Returns 1 if the name has the ending of a picture, in small or capital letters: one of LS_IMAGE_ENDINGS, or of a kind
 // that cannot be read. Such a file counts as a picture, so that an error names it and it is not left out silently.
 int ls_image_is_named(const char *name);
 

@@ -5,7 +5,7 @@
 
 enum { WEIGHT_BITS = 22 }; // with 8 bits of pixel and a sign it fits in 32 bits
 
-// For each destination pixel along one axis: the source pixels that make it, and their weights.
+// A filter along one axis: for each destination pixel, the source pixels that make it, and their weights.
 typedef struct {
     int taps;           // most weights that a destination pixel has
     int *first, *count; // source pixels of each destination pixel

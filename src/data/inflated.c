@@ -20,7 +20,7 @@ enum { PAGE = 4096, MADE_BYTES = LS_INFLATED_PATH_BYTES + 8 };
 
 static const double LOOK_S = 2e-3; // pause between two looks for the file that another process makes
 
-// The file's first page. Numbers are in the machine's byte order; on a machine with the other order the hash is wrong.
+// The header, a kept file's first page. Numbers have this machine's byte order; in the other order the hash is wrong.
 typedef struct {
     char mark[32];
     uint64_t stamp, count, content; // content: the caller's hash

@@ -19,7 +19,7 @@
 
 enum { PAGE = 4096, PATH_BYTES = 2048, NAME_BYTES = sizeof "packed-0123456789abcdef-0123456789abcdef" };
 
-// The file's first page. Numbers are in the machine's byte order; on a machine with the other order the hash is wrong.
+// The header, a packed file's first page. Numbers have this machine's byte order; in the other the hash is wrong.
 typedef struct {
     char mark[32];
     uint64_t kind, list; // the hashes in the file's name

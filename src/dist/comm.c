@@ -10,12 +10,12 @@
 #include "dist/comm_backend.h"
 #include "dist/launcher.h"
 
-// Open MPI's launcher forks the ranks of a host from its main thread if there are few, else from helper threads
-// (odls_base_cutoff). The end of a helper thread would then count as the parent's death.
+// With fewer ranks on a host than this, Open MPI's launcher forks them from its main thread, else from helper threads
+// (odls_base_cutoff), whose end would count as the parent's death.
 enum { FORKED_BY_MAIN_THREAD = 32 };
 enum { SAID_S = 15 }; // time for the watchdog to end the job after its message
 
-// Makes this rank die with its launcher: an orphan would go on alone, or occupy its device.
+// Makes this rank die with its launcher, unless its host has many ranks: an orphan would go on, or keep its device.
 static void die_with_launcher(const ls_launcher *launcher) {
     if (launcher->local_size >= FORKED_BY_MAIN_THREAD) return;
     pid_t parent = getppid();

@@ -34,8 +34,8 @@ const char *ls_mpi_explain(int rc) {
     return text;
 }
 
-// Gives the core away between two polls. Without `napping`, a nap takes at most a twentieth of the time already waited,
-// so it delays the end by no more than that.
+// Gives the core away between two polls of a wait. Without `napping`, a nap takes at most a twentieth of the time
+// already waited, so it delays the end of the wait by no more than that.
 static void pause_since(double start_s, int napping) {
     double waited_s = ls_clock_seconds() - start_s, nap_s = waited_s / 20;
     if (napping || nap_s > nap_max_s) nap_s = nap_max_s;
@@ -55,7 +55,7 @@ static ls_status complete(MPI_Request *request, int napping) {
     }
 }
 
-// Sums in pieces, so that one piece is on its way between hosts while the next is summed inside them.
+// Sums data by hosts in pieces, so that one piece is on its way between hosts while the next is summed inside them.
 static ls_status sum_by_hosts(ls_comm_mpi *mpi, char *data, int64_t count, ls_dtype dtype) {
     if (!mpi->pieces) LS_TRY(ls_mpi_channel_new(&mpi->base, PIECES, &mpi->pieces));
     int64_t each = PIECE_BYTES / (int64_t)ls_dtype_bytes(dtype), pieces = (count + each - 1) / each, started = 0;

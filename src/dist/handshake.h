@@ -5,7 +5,7 @@
 
 #include "base/status.h"
 
-// Every version of the program begins with this record, so its size and the places of its fields must not change.
+// The record that each rank sends first. All versions of the program begin with it, so size and places must not change.
 enum { LS_HANDSHAKE_TEXT = 96 };
 typedef struct {                     // a text ends with 0; a longer one is cut and ends with a hash
     char magic[8];                   // "lockstep"

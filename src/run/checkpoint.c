@@ -16,7 +16,7 @@ enum { PATH_BYTES = 2 * LS_TEXT_BYTES };
 
 static const char weights_name[] = "weights.safetensors", state_name[] = "state.safetensors";
 static const char manifest_name[] = "manifest.json";
-// ls_checkpoint_remove removes these files in this order.
+// The files of a checkpoint, in the order in which ls_checkpoint_remove removes them.
 static const char *const file_names[] = { manifest_name, weights_name, state_name };
 enum { FILES = sizeof file_names / sizeof file_names[0] };
 

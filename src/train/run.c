@@ -22,7 +22,7 @@ static double mean(double sum, int64_t count) {
     return count ? sum / (double)count : 0;
 }
 
-// A run in progress.
+// The state of a run in progress: session, position, observers and records.
 typedef struct {
     ls_run_session *session;
     ls_run_progress *progress;

@@ -56,9 +56,9 @@ void ls_reducer_trace(ls_reducer *reducer, ls_timeline *timeline);
 int ls_reducer_on_queue(const ls_reducer *reducer);
 // Starts to sum this bucket when the compute queue has done its present work. Call it once per bucket and update.
 void ls_reducer_launch(ls_reducer *reducer, int bucket);
-// Makes later work in the queue find all buckets of this update summed, and in `flag` (int32; {0}: no flag) the largest
-// flag of all ranks. The flag must be complete no later than the last bucket. Through host memory the call returns when
-// that is so, and its waiting time counts as exposed.
+// Makes later work in the queue wait until all buckets of this update are summed and `flag` (int32; {0}: no flag) has
+// the largest flag of all ranks. The flag must be complete no later than the last bucket. Through host memory the call
+// itself waits for that, and its waiting time counts as exposed.
 LS_CHECKED ls_status ls_reducer_wait(ls_reducer *reducer, ls_buffer flag);
 // Sums LS_F64 values over ranks in the middle of a pass, before the next instruction: for synchronised batch norm.
 LS_CHECKED ls_status ls_reducer_sum_now(ls_reducer *reducer, ls_buffer sums, int64_t count);

@@ -14,14 +14,14 @@ LS_CHECKED ls_status ls_staging_new(const ls_reducer_options *options, ls_stagin
 void ls_staging_free(ls_staging *staging);                    // NULL is allowed
 void *ls_staging_data(const ls_staging *staging, int bucket); // the bucket's place in pinned memory
 
-// For the caller's thread:
+// Functions for the caller's thread:
 void ls_staging_send(ls_staging *staging, int bucket); // copies a bucket out, after earlier work in the compute queue
 void ls_staging_join(ls_staging *staging);             // makes later work in the compute queue wait for the copies back
 // Copy a few bytes from the device to the host, or back, and wait for the compute queue.
 LS_CHECKED ls_status ls_staging_fetch(ls_staging *staging, ls_buffer from, void *host, size_t bytes);
 LS_CHECKED ls_status ls_staging_store(ls_staging *staging, const void *host, ls_buffer to, size_t bytes);
 
-// For the thread that sums:
+// Functions for the thread that sums:
 int ls_staging_arrived(ls_staging *staging, int bucket);                // whether a bucket is in pinned memory
 LS_CHECKED ls_status ls_staging_await(ls_staging *staging, int bucket); // waits until it is there
 void ls_staging_return(ls_staging *staging, int bucket);                // copies a summed bucket back

@@ -38,7 +38,7 @@ typedef struct { // a library or program
     int32_t of_gpu, for_several;     // it is for GPUs; it is needed only for several GPUs
 } ls_facts_library;
 
-// A text that is too long is cut. A text is "" if it is unknown or does not apply.
+// The facts of a rank and its host. A text that is too long is cut. A text is "" if it is unknown or does not apply.
 typedef struct {
     // the rank
     int32_t rank, local_size, host_index;

@@ -5,8 +5,8 @@
 
 #include "tools/doctor/facts.h"
 
-// A note: a run works here, but the text names a cost or a condition. A problem: a run would fail, or leave resources
-// idle.
+// The severity of a finding. A note: a run works here, but the text names a cost or a condition. A problem: a run would
+// fail, or leave resources idle.
 typedef enum { LS_FINDING_NOTE, LS_FINDING_PROBLEM } ls_severity;
 
 enum { LS_FINDINGS_MAX = 64, LS_FINDING_TEXT_BYTES = 1024 };
