@@ -20,8 +20,8 @@ static ls_status agreed(const ls_test_bed *bed, ls_status mine) {
 
 // --- update --------------------------------------------------------------------------------------
 
-// The network of the update test. The convolution before the batch norm has no bias, because the true gradient of such a
-// bias is 0: only rounding errors would be compared.
+// The network of the update test. The convolution before the batch norm has no bias, because the true gradient of such
+// a bias is 0: only rounding errors would be compared.
 static const char network[] = "[network]\ninput = 3x16x16\n"
                               "[conv1]\nlayer = conv2d\nout_channels = 24\nkernel = 3\npadding = 1\nbias = false\n"
                               "[norm1]\nlayer = batchnorm2d\n[relu1]\nlayer = relu\n"
