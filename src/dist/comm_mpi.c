@@ -342,7 +342,8 @@ static ls_status refuse(const ls_launcher *launcher) {
     return ls_launcher_refuse(launcher, ls_comm_mpi_library(), start);
 }
 
-// Called if the process ends while MPI starts, to say so: that happens under the launcher of another MPI.
+// The launcher while MPI starts, else NULL. Under the launcher of another MPI, the start may end the process;
+// ended_by_start then reports that.
 static _Atomic(const ls_launcher *) starting;
 static void ended_by_start(int exit_code, void *context) {
     (void)context;
