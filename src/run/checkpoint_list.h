@@ -10,7 +10,7 @@ typedef struct {  // owns the paths
     int one; // 1: the path itself is a checkpoint
 } ls_checkpoint_list;
 
-// Sets *is to 1 if `path` is a checkpoint: it has a checkpoint's name, or a manifest (a damaged one may lack it).
+// Sets *is to 1 if `path` is a checkpoint: by its name or its manifest, which a damaged checkpoint may lack.
 LS_CHECKED ls_status ls_checkpoint_is(const char *path, int *is);
 // Lists the checkpoints that `path` names. LS_STORAGE: the path is not a checkpoint and contains none.
 LS_CHECKED ls_status ls_checkpoint_list_find(const char *path, ls_checkpoint_list *out);

@@ -488,7 +488,7 @@ static void compare_decoder(const cJSON *manifest, const ls_train_info *info, cJ
     if (before && strcmp(before, now) != 0) add_change(changed, "the decoder of pictures", before, now);
 }
 
-// Adds a change of the micro-batch to `changed`. With run.deterministic it affects the bits of the result.
+// With run.deterministic, adds a change of the micro-batch to `changed`, because it affects the bits of the result.
 static void compare_micro_batch(const cJSON *manifest, const ls_train_info *info, cJSON *changed) {
     int64_t micro = 0;
     ls_json_whole(member(manifest, "batches", "micro_batch"), INT32_MAX, &micro);
