@@ -346,7 +346,7 @@ static ls_status take_part(const char *root, const char *name, layout *found, ls
     return LS_SUCCESS;
 }
 
-// Fails if a class folder is named like a split (such as "test") and contains folders, because it cannot be a class.
+// Fails if a folder named like a split ("test") contains folders and the other split is missing: it is not a class.
 static ls_status check_one_tree(const char *root, const layout *found) {
     for (int split = 0; split < SPLITS; split++) {
         char part[PATH_BYTES], path[PATH_BYTES], **names;

@@ -29,7 +29,7 @@ static ls_status plan_given(int global_batch, int micro_batch, int world_size) {
         share);
 }
 
-// Derives the micro-batch for run.deterministic. It must not depend on world_size: other numbers of ranks would differ.
+// Derives the micro-batch for run.deterministic. It must not depend on world_size, or runs on more ranks would differ.
 static ls_status derive_deterministic(int global_batch, int world_size, int *micro_batch) {
     int quarter = global_batch % 4 == 0;
     *micro_batch = largest_divisor(quarter ? global_batch / 4 : global_batch, LS_MICRO_BATCH_DERIVED_MAX);
