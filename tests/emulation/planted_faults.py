@@ -355,7 +355,7 @@ FAULTS = [
     Fault("head: rows of threads are combined before they are there", f"{KERNELS}/head.cu",
           "    __syncthreads();\n    int rows = mine.rows", "    int rows = mine.rows", (OPERATORS,)),
     Fault("head: the product begins before all is pooled", f"{KERNELS}/head.cu",
-          "    __syncthreads();\n}\n\n// Each warp computes some", "}\n\n// Each warp computes some", (OPERATORS,)),
+          "    __syncthreads();\n}\n\n// Computes the sample's logits", "}\n\n// Computes the sample's logits", (OPERATORS,)),
     Fault("head: the loss begins before all logits are there", f"{KERNELS}/head.cu",
           "    __syncthreads();\n}\n\n// Run by the first warp", "}\n\n// Run by the first warp", (OPERATORS,)),
     Fault("head: the map's gradient begins before the logits' is there", f"{KERNELS}/head.cu",
