@@ -123,7 +123,7 @@ static int compare_names(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-// Writes the name in `folder` that is nearest to `name` into dst.
+// Writes the name in `folder` that is nearest to `name` into dst. Returns 0 if no name is near enough or fits into dst.
 static int nearest_name(const char *folder, const char *name, char *dst, size_t bytes) {
     const char *names[NAMES_MAX];
     int count = 0;

@@ -31,8 +31,9 @@
 const char *ls_winograd_name(ls_winograd_variant variant); // "winograd f(4,3)"; for F(1,1) "own product"
 // Whether this variant can compute the operator on blocked tensors.
 int ls_winograd_can(const ls_conv_attr *attr, ls_op op, ls_winograd_variant variant);
-// The share of direct convolution's multiplications that the variant needs for results of this map (backward data: for
-// a gradient of this map), with whole tiles.
+// The variant's multiplications divided by those of direct convolution. map: size of the convolution's output (dst), in
+// backward data too, where grad_dst has this size. A tile that lies only partly on the map counts as a whole tile.
+// F(1,1): the share of the filter's taps that meet a pixel; map is not used.
 double ls_winograd_share(const ls_conv_attr *attr, ls_nchw map, ls_winograd_variant variant);
 // Number of tiles in one direction, each of `tile` outputs in a row. Each phase of the dilation has whole tiles.
 int ls_winograd_tiles(int outputs, int tile, int dilation);

@@ -35,7 +35,8 @@ size_t ls_ref_optimizer_workspace(const ls_op_desc *desc);
 // Writes elements 0..count-1 of an array in storage type as doubles.
 void ls_ref_doubles(const void *array, ls_dtype storage, int64_t count, double *out);
 
-// op_update.c: copies this update's window and clears the result: UPDATE_BEGIN without zeroing the sums.
+// In op_update.c. Does UPDATE_BEGIN (device/op_update.h) without zeroing SUMS: copies this update's ls_update_input
+// from record state.record of WINDOWS to WINDOW, and zeroes RESULT.
 void ls_ref_take_window(const ls_buffer *args);
 // grad[i] += rounded[i], then rounded[i] = 0.
 void ls_ref_add_rounded(void *rounded, ls_dtype storage, int64_t count, float *grad);
