@@ -31,7 +31,7 @@ readonly threaded='base.pool base.spans data.loader dist.ranks dist.watch.flight
 readonly unsanitized='device.cuda.gpu_check'
 # Minutes of each stage from a fresh clone on two free cores (AMD EPYC, Debian 12, gcc 12, no ccache), rounded up generously: each stage
 # prints what it took. MB in the repository's folder, measured there.
-declare -rA minutes=([test]=9 [cuda]=1 [asan]=13 [tsan]=1 [lint]=1) megabytes=([test]=130 [cuda]=0 [asan]=750 [tsan]=100 [lint]=0)
+declare -rA minutes=([test]=15 [cuda]=3 [asan]=25 [tsan]=4 [lint]=2) megabytes=([test]=130 [cuda]=0 [asan]=750 [tsan]=100 [lint]=0)
 readonly cuda_minutes=3 cuda_megabytes=1900 # loading the toolkit, at 10 MB/s
 passed=0 failed=0 skipped=0
 started=$SECONDS
