@@ -56,7 +56,7 @@ LS_CHECKED ls_status ls_sync_folder_of(const char *path);
 // they are unknown: the folder does not exist, or the file system reports no blocks at all (some FUSE and network file
 // systems, a tmpfs without a limit).
 int ls_path_room(const char *folder, uint64_t *unused, uint64_t *all);
-// Checks that the folder has room for files of `bytes` bytes in total, the largest of which has `largest` bytes.
+// Checks that the folder has room for files of `bytes` bytes in total. The largest file has `largest` bytes.
 // LS_STORAGE: "PATH: WHAT 12 MiB, but only 3 MiB are free..." (what: "a checkpoint needs"). Quotas are not checked. If
 // the room is unknown, the check passes.
 LS_CHECKED ls_status ls_check_room(

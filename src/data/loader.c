@@ -268,7 +268,7 @@ void ls_loader_free(ls_loader *loader) {
     free(loader);
 }
 
-// Waits until batch `ticket` is filled, or returns the failure because of which it will never be filled.
+// Waits until batch `ticket` is filled. Returns the failure of the loader if the batch will never be filled.
 static ls_status wait_for(ls_loader *loader, uint64_t ticket) {
     ls_status status = LS_SUCCESS;
     double began = ls_clock_seconds();

@@ -134,7 +134,7 @@ static named_class *sort_classes(const ls_weights_info *info) {
     return sorted;
 }
 
-// A list of names as text, of which only the first few are shown.
+// A list of names as text. Only the first few names are shown.
 typedef struct {
     ls_text_room room;
     int count;

@@ -2,7 +2,7 @@
 #   $train        the program; the current folder is a new empty one with tiny.ini and net.ini in it, removed at the end
 #   refused WHAT RC TEXT COMMAND  COMMAND fails with RC, its output has exactly one error line, which contains TEXT
 # shellcheck source=tests/support/mpi.sh
-. tests/support/mpi.sh
+. tests/support/mpi.sh || exit 1
 train=$1/train
 case $train in /*) ;; *) train=$PWD/$train ;; esac
 here=$(mktemp -d)

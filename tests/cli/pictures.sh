@@ -1,6 +1,6 @@
 # pictures.sh - for this folder's scripts that train on pictures: common.sh, sourced as that, and what follows. PNG files are made
 # without any other program than gzip; net3.ini, in the current folder, takes 3x12x12 to two classes.
-. "$(dirname "${BASH_SOURCE[0]}")/common.sh" "$1"
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh" "$1" || exit 1
 export XDG_CACHE_HOME=$here/cache # not the user's
 
 # put_png FILE WIDTH HEIGHT BYTE...: a gray picture, its rows from the top.

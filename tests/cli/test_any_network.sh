@@ -1,7 +1,7 @@
 # The networks that bench/any_network.py draws: a seed's files are the same every time and for every Python, and `train` accepts them,
 # as all that docs/layers.md allows. Whether they compute what PyTorch does: `any_network.py check`.
 root=$PWD
-. "$(dirname "$0")/common.sh" "$1"
+. "$(dirname "$0")/common.sh" "$1" || exit 1
 command -v python3 >/dev/null || {
     echo "skipped: no python3"
     exit 77

@@ -1,6 +1,6 @@
 # `train bench`: the tables and files, alone and on 2 and 4 ranks; sweeps and scaling; refusals; failures of one arrangement.
 tests=$(cd "$(dirname "$0")" && pwd)
-. "$tests/common.sh" "$1"
+. "$tests/common.sh" "$1" || exit 1
 
 column() { # FOLDER NAME: this field of all arrangements that have it, one after the other
     sed -n "/\tnull,/d; s/^\t\t\t\"$2\":\t\"\{0,1\}\([^\",]*\)\"\{0,1\},\{0,1\}$/\1/p" "$1/bench.json" | tr '\n' "${3:- }"

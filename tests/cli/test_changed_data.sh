@@ -3,7 +3,7 @@
 # notice it, though names, sizes and times of the files are the same.
 set -u
 # shellcheck source=tests/cli/common.sh
-. "$(dirname "$0")/common.sh" "$1"
+. "$(dirname "$0")/common.sh" "$1" || exit 1
 export XDG_CACHE_HOME=$here/cache # not the user's
 
 # make FORMAT SPLIT SEED: that split of a small set in the folder FORMAT.

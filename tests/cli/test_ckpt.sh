@@ -2,7 +2,7 @@
 # train ckpt verify, show; train verify-resume.
 set -u
 # shellcheck source=tests/cli/common.sh
-. "$(dirname "$0")/common.sh" "$1"
+. "$(dirname "$0")/common.sh" "$1" || exit 1
 
 # says WHAT TEXT OUTPUT
 says() {

@@ -2,7 +2,7 @@
 # train compare: what differs first between runs, checkpoints and weights files, in any mix, and the exit code.
 set -u
 # shellcheck source=tests/cli/common.sh
-. "$(dirname "$0")/common.sh" "$1"
+. "$(dirname "$0")/common.sh" "$1" || exit 1
 
 # says WHAT TEXT OUTPUT
 says() {

@@ -1,13 +1,13 @@
 # Completion (scripts/completion), exercised by the shells themselves, and the man page (cmake/man_page.sh), checked by its readers.
 root=$PWD
-. "$(dirname "$0")/common.sh" "$1"
+. "$(dirname "$0")/common.sh" "$1" || exit 1
 mkdir bin pictures runs
 ln -s "$train" bin/lockstep-train
 export PATH=$here/bin:$PATH
 touch a.ini weights.safetensors boot.png notes.txt
 
 # shellcheck source=scripts/completion/lockstep-train.bash
-. "$root/scripts/completion/lockstep-train.bash"
+. "$root/scripts/completion/lockstep-train.bash" || exit 1
 if command -v shellcheck >/dev/null; then
     shellcheck -s bash -e SC2207 "$root/scripts/completion/lockstep-train.bash" || failures=$((failures + 1))
 fi

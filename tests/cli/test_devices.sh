@@ -1,7 +1,7 @@
 # What a run says on machines whose driver, card or libraries do not serve: `device.type = cuda` ends with exit code 4 and one line,
 # `auto` trains on the cpu and says the same line. And `train devices`. By fake libraries (support/fake_cuda.c) in LD_LIBRARY_PATH.
 root=$(cd "$(dirname "$0")/../.." && pwd)
-. "$(dirname "$0")/common.sh" "$1"
+. "$(dirname "$0")/common.sh" "$1" || exit 1
 
 unset LOCKSTEP_CUDA_PLUGIN CUDA_VISIBLE_DEVICES
 mkdir bin fake

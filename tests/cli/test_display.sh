@@ -1,6 +1,6 @@
 # Progress: a bar on a terminal, lines elsewhere, also under mpirun, whose ranks always see a terminal.
 tests=$(cd "$(dirname "$0")/.." && pwd)
-. "$(dirname "$0")/common.sh" "$1"
+. "$(dirname "$0")/common.sh" "$1" || exit 1
 if ! command -v script >/dev/null; then
     echo "skipped: no script command (Debian: bsdutils) to make a terminal with"
     exit 77

@@ -1,6 +1,6 @@
 # `train doctor`: alone, on 2 and 3 ranks, on emulated GPUs, under a launcher of another MPI; every part of its self-test broken once. What
 # it says of machines that this one is not: test_doctor_findings.c.
-. "$(dirname "$0")/common.sh" "$1"
+. "$(dirname "$0")/common.sh" "$1" || exit 1
 
 bin=$(dirname "$train")
 python=$(command -v python3)

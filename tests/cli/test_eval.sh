@@ -4,7 +4,7 @@
 set -u
 check_py=$PWD/tests/cli/check_evaluation.py
 # shellcheck source=tests/cli/pictures.sh
-. "$(dirname "$0")/pictures.sh" "$1"
+. "$(dirname "$0")/pictures.sh" "$1" || exit 1
 python=${PYTHON:-python3}
 command -v "$python" >/dev/null || {
     echo "skipped: no $python"

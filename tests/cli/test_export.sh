@@ -1,6 +1,6 @@
 # `train export`: from a weights file alone to an ONNX file, and what is refused. What is in the file: tests/formats/test_onnx.c; what
 # other programs compute with it: tests/real_readers.
-. "$(dirname "$0")/common.sh" "$1"
+. "$(dirname "$0")/common.sh" "$1" || exit 1
 
 "$train" tiny.ini --quiet --set train.max_updates=1 --run-dir run
 check "training: exit" $? 0

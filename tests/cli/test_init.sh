@@ -1,6 +1,6 @@
 # model.init: a run that starts from given weights. The same weights as the file's, on one rank and two; other names, types and
 # classes by model.init_rules; what is reported and recorded of it; a run that goes on without the file; and what is refused.
-. "$(dirname "$0")/common.sh" "$1"
+. "$(dirname "$0")/common.sh" "$1" || exit 1
 
 # convert.py IN OUT DTYPE BEFORE [NAME...]: a file of other names and type, as another program writes it, without those named.
 cat >convert.py <<'END_PY'

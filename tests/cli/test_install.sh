@@ -4,7 +4,7 @@
 set -uo pipefail
 build=$(realpath "$1/..")
 # shellcheck source=tests/cli/common.sh
-. tests/cli/common.sh
+. tests/cli/common.sh || exit 1
 [ -f "$build/generated/lockstep-train.1" ] || {
     echo "skipped: this build installs nothing (sanitizers)"
     exit 77

@@ -1,6 +1,6 @@
 # Ctrl-C in a terminal: once it stops the run with a checkpoint and says the command that goes on, which does; twice it ends at once.
 tests=$(cd "$(dirname "$0")/.." && pwd)
-. "$(dirname "$0")/common.sh" "$1"
+. "$(dirname "$0")/common.sh" "$1" || exit 1
 if ! command -v python3 >/dev/null; then
     echo "skipped: no python3 to make a terminal with"
     exit 77

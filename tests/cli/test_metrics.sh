@@ -1,6 +1,6 @@
 # `train metrics`: CSV of a whole run, of a run in two parts with work done again, and of files that are cut off, damaged or hostile. The
 # values are metrics.jsonl's.
-. "$(dirname "$0")/common.sh" "$1"
+. "$(dirname "$0")/common.sh" "$1" || exit 1
 command -v python3 >/dev/null || { echo "skipped: no python3"; exit 77; }
 
 "$train" tiny.ini --quiet --run-dir one --set data.validation_fraction=0.2 --set log.every=1 || exit 1

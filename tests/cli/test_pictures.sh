@@ -1,6 +1,6 @@
 # Folders of pictures, some of which cannot be read: all are tried before the first update, shared out over ranks; refused, or gone on
 # without, the same on any number of ranks; packed for the next start; and a picture that breaks while training costs nothing but itself.
-. "$(dirname "$0")/pictures.sh" "$1"
+. "$(dirname "$0")/pictures.sh" "$1" || exit 1
 
 cat >folder.ini <<'END'
 [data]

@@ -1,6 +1,6 @@
 # `train predict`: from a weights file alone, a line a picture, the same as `train eval` says of the same pictures; and what is
 # refused. Pictures are made here, without any other program than gzip.
-. "$(dirname "$0")/pictures.sh" "$1"
+. "$(dirname "$0")/pictures.sh" "$1" || exit 1
 
 sed 's/3x12x12/data/; s/out_features = 2/out_features = classes/' net3.ini >following.ini
 cat >folder.ini <<'END'

@@ -1,7 +1,7 @@
 # CIFAR-10's records, and PNG files written from them: the same pixels, so that the same seed gives the same losses, augmented and
 # shuffled, and the same weights, from either; decoded, packed and from the packed file. Records are made here, or are the first ones of
 # the real data_batch_1.bin where LOCKSTEP_CIFAR10 names its folder.
-. "$(dirname "$0")/common.sh" "$1"
+. "$(dirname "$0")/common.sh" "$1" || exit 1
 command -v python3 >/dev/null || { echo "skipped: no python3"; exit 77; }
 export XDG_CACHE_HOME=$here/cache # not the user's
 

@@ -1,5 +1,5 @@
 # What must be refused at start: one message from one rank, the documented exit code, nothing created. Alone and on two ranks.
-. "$(dirname "$0")/common.sh" "$1"
+. "$(dirname "$0")/common.sh" "$1" || exit 1
 
 alone() { "$train" "$@"; }
 two() { ranks 2 60 "$train" "$@"; }

@@ -2,7 +2,7 @@
 # what it refuses. Argument: the folder of the built programs.
 set -u
 # shellcheck source=tests/cli/common.sh
-. tests/cli/common.sh
+. tests/cli/common.sh || exit 1
 bin=$(dirname "$train")
 tests=$OLDPWD/tests/cli
 

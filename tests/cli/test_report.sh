@@ -1,7 +1,7 @@
 # `train report`: the page beside the files of its runs; files that are missing, cut off, damaged, hostile or long; refusals; in a
 # browser, where there is one.
 tests=$(cd "$(dirname "$0")" && pwd)
-. "$tests/common.sh" "$1"
+. "$tests/common.sh" "$1" || exit 1
 
 report() { "$train" report --quiet "$@"; }
 true_to() { # WHAT PAGE FOLDER...: the page's data is that of the folders' files, and it stands by itself

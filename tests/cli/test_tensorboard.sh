@@ -2,7 +2,7 @@
 # finite, and one whose disk is full for a while. Checked by plain Python (check_tensorboard.py); by TensorBoard itself:
 # tests/real_readers/test_tensorboard.sh.
 checker=$PWD/tests/cli/check_tensorboard.py
-. "$(dirname "$0")/common.sh" "$1"
+. "$(dirname "$0")/common.sh" "$1" || exit 1
 command -v python3 >/dev/null || { echo "skipped: no python3"; exit 77; }
 
 options="--quiet --set log.tensorboard=true --set log.every=1"

@@ -1,6 +1,6 @@
 # `train --trace`: the file is complete and true to the run, for devices, ranks and modes; weights are the same bits without it.
 report=$(cd "$(dirname "$0")/../.." && pwd)/scripts/trace_report.py
-. "$(dirname "$0")/common.sh" "$1"
+. "$(dirname "$0")/common.sh" "$1" || exit 1
 checker=$(dirname "$train")/test_run_trace_file
 export LOCKSTEP_CUDA_PLUGIN=${train%/*}/emulated/lockstep_cuda.so
 have_cuda=1

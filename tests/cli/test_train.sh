@@ -1,6 +1,6 @@
 # A run from configuration to summary, alone and on two ranks: the files of the run folder and what they say; evaluation of its
 # weights; repetition from its own configuration; what prints only.
-. "$(dirname "$0")/common.sh" "$1"
+. "$(dirname "$0")/common.sh" "$1" || exit 1
 
 summary_fields="status device precision world_size threads_per_rank dataset model parameters seed epochs updates samples_seen
 global_batch micro_batch accumulation_steps train_loss test_accuracy test_samples train_images_per_second wall_seconds

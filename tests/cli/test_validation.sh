@@ -2,7 +2,7 @@
 # it, ranks, train eval, and what is refused. Argument: the folder of the built programs.
 set -u
 # shellcheck source=tests/cli/common.sh
-. tests/cli/common.sh
+. tests/cli/common.sh || exit 1
 
 validate="--set device.type=cpu --set run.deterministic=true --set data.validation_fraction=0.2 --set data.drop_last=true --set train.micro_batch=8 --set optimizer.lr=0.3"
 evals() { grep '"event":"eval"' "$1/metrics.jsonl"; }

@@ -1,6 +1,6 @@
 # Where a run's time goes, and what it waits for: the parts add up to the whole in every record. A slow loader and too many threads
 # are recognised, and the suggested setting helps: on one rank and on several, at the end and on request.
-. "$(dirname "$0")/pictures.sh" "$1"
+. "$(dirname "$0")/pictures.sh" "$1" || exit 1
 
 numbers() { grep -oE "$1" | grep -oE '[0-9.e-]+$'; } # the last number of each match
 # Do the parts of each time add up to its seconds, to some rounded microseconds? Prints how many do not, and how many there are.

@@ -1,6 +1,6 @@
 # What a weights file says of itself beside a configuration and its data: a table of commands against what can differ. A cell is
 # right (the numbers are those of the weights' own configuration), refused with an exit code and a message, or said in a line.
-. "$(dirname "$0")/common.sh" "$1"
+. "$(dirname "$0")/common.sh" "$1" || exit 1
 export XDG_CACHE_HOME=$here/cache # not the user's
 
 # pictures FOLDER CLASS...: 12 each, of 9 x 7 gray pixels; a slope whose direction is the class's number.

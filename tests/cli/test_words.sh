@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Wrong paths and other programs' words: one line that helps, and the documented exit code. Shipped files are found by their names.
 # shellcheck source=tests/cli/common.sh
-. "$(dirname "$0")/common.sh" "$1"
+. "$(dirname "$0")/common.sh" "$1" || exit 1
 
 "$train" tiny.ini --run-dir runs/first --quiet --set train.epochs=1
 check "a run" $? 0

@@ -1,5 +1,5 @@
 # Hosts and groups of ranks, on 1 to 4 ranks of this machine that are told to be several hosts.
-. "$(dirname "$0")/../support/mpi.sh"
+. "$(dirname "$0")/../support/mpi.sh" || exit 1
 program=$1/test_dist_comm_groups
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

@@ -1,6 +1,6 @@
 # Which GPU each rank takes, on emulated ones: all visible, one visible each, shared; and what is refused, with one message on all
 # ranks before anything is trained. Argument: the folder of the built programs.
-. "$(dirname "$0")/../support/mpi.sh"
+. "$(dirname "$0")/../support/mpi.sh" || exit 1
 train=$1/train
 export LOCKSTEP_CUDA_PLUGIN=$1/emulated/lockstep_cuda.so
 if [ ! -e "$LOCKSTEP_CUDA_PLUGIN" ]; then

@@ -4,7 +4,7 @@
 set -u
 bin=$(cd "$1" && pwd)
 # shellcheck source=tests/support/hosts.sh
-. tests/support/hosts.sh
+. tests/support/hosts.sh || exit 1
 hosts_or_skip
 work=$(mktemp -d)
 trap 'hosts_down; rm -rf "$work"' EXIT

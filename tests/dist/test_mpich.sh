@@ -7,7 +7,7 @@ if [ ! -x "$bin/train_mpich" ]; then
   exit 77
 fi
 # shellcheck source=tests/support/mpi.sh
-. tests/support/mpi.sh
+. tests/support/mpi.sh || exit 1
 HYDRA=$(command -v mpirun.mpich || command -v mpiexec.hydra) || {
   echo "skipped: no mpirun of MPICH (Debian, Ubuntu: apt-get install mpich)"
   exit 77

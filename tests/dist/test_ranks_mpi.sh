@@ -1,5 +1,5 @@
 # Collectives, sums, agreement and fingerprints on 1 to 4 ranks.
-. "$(dirname "$0")/../support/mpi.sh"
+. "$(dirname "$0")/../support/mpi.sh" || exit 1
 program=$1/test_dist_ranks
 
 for n in 1 2 3 4; do

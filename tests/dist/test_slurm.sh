@@ -2,7 +2,7 @@
 # tests/fault/test_slurm_stop.sh). Argument: the folder of the built programs.
 set -u
 # shellcheck source=tests/support/slurm.sh
-. "$(dirname "$0")/../support/slurm.sh"
+. "$(dirname "$0")/../support/slurm.sh" || exit 1
 
 cp "$jobs/../../tests/support/small_net.ini" net.ini
 sed 's/^epochs = .*/epochs = 5/' "$jobs/../../tests/support/tiny.ini" - >run.ini <<'EOF'

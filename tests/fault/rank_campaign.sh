@@ -34,7 +34,7 @@ while [ $# -gt 1 ]; do
     shift 2
 done
 # shellcheck source=tests/support/mpi.sh
-. "$here/../support/mpi.sh"
+. "$here/../support/mpi.sh" || exit 1
 if [ "$device" = cuda ]; then
     export LOCKSTEP_CUDA_PLUGIN=$bin/emulated/lockstep_cuda.so
     if [ ! -e "$LOCKSTEP_CUDA_PLUGIN" ]; then

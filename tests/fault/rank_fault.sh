@@ -1,5 +1,5 @@
 # rank_fault.sh - for test_rank_dies.sh and test_rank_silent.sh: runs one fault on 3 ranks and checks how the job ends.
-. "$(dirname "$0")/../support/mpi.sh"
+. "$(dirname "$0")/../support/mpi.sh" || exit 1
 program=$1/test_dist_ranks
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

@@ -3,7 +3,7 @@
 set -u
 bin=$(cd "$1" && pwd)
 # shellcheck source=tests/support/mpi.sh
-. tests/support/mpi.sh
+. tests/support/mpi.sh || exit 1
 
 # Conditions are made and deadlines computed in one place; the wall clock is read in one place, for dates.
 found=$(grep -rnE 'pthread_cond_init|PTHREAD_COND_INITIALIZER|CLOCK_REALTIME|pthread_mutex_timedlock|(sem|mq)_timed|\bgettimeofday\(|\btime\(NULL\)|system_clock' \

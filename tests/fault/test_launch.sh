@@ -4,7 +4,7 @@ set -u
 bin=$(cd "$1" && pwd)
 launch=$(cd "$(dirname "$0")/../../scripts" && pwd)/launch.sh
 # shellcheck source=tests/fault/common.sh
-. "$(dirname "$0")/common.sh"
+. "$(dirname "$0")/common.sh" || exit 1
 trap 'rm -rf "$work"' EXIT
 export MPIRUN LOCKSTEP_RESTART_PAUSE=0
 [ -z "$mpi_root" ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1

@@ -3,7 +3,7 @@ set -u
 bin=$(cd "$1" && pwd)
 launch=$(cd "$(dirname "$0")/../../scripts" && pwd)/launch.sh
 # shellcheck source=tests/support/mpi.sh
-. "$(dirname "$0")/../support/mpi.sh"
+. "$(dirname "$0")/../support/mpi.sh" || exit 1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1

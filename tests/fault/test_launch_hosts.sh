@@ -4,10 +4,10 @@ set -u
 bin=$(cd "$1" && pwd)
 launch=$(cd "$(dirname "$0")/../../scripts" && pwd)/launch.sh
 # shellcheck source=tests/support/hosts.sh
-. "$(dirname "$0")/../support/hosts.sh"
+. "$(dirname "$0")/../support/hosts.sh" || exit 1
 hosts_or_skip
 # shellcheck source=tests/fault/common.sh
-. "$(dirname "$0")/common.sh"
+. "$(dirname "$0")/common.sh" || exit 1
 trap 'hosts_down; rm -rf "$work"' EXIT
 export MPIRUN LOCKSTEP_RESTART_PAUSE=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 hosts_up 3

@@ -1,6 +1,6 @@
 # A rank that dies or fails, and a launcher that dies or is stopped: the job ends without a timeout, with one message and the
 # documented exit code, and no process stays.
-. "$(dirname "$0")/rank_fault.sh"
+. "$(dirname "$0")/rank_fault.sh" || exit 1
 
 gone="is gone: its process was killed or crashed, or it left the run; when last heard, it was in \"training\" of update 17"
 #     what                                   kind   rank wait      timeout rc errors pattern

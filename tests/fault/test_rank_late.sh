@@ -1,6 +1,6 @@
 # A rank that is alive and makes the others wait: the job ends with one line that names it, a table and exit code 5; where nobody
 # waits, computing may last.
-. "$(dirname "$0")/rank_fault.sh"
+. "$(dirname "$0")/rank_fault.sh" || exit 1
 
 late="is alive but has not joined"
 has="it has been in \"training\" of update 17 for"

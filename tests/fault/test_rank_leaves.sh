@@ -1,6 +1,6 @@
 # A rank that ends its process in the middle of the run: the job ends without a timeout, with one message and the rank's exit code (1 for
 # 0), and no process stays.
-. "$(dirname "$0")/rank_fault.sh"
+. "$(dirname "$0")/rank_fault.sh" || exit 1
 
 gone="is gone: its process was killed or crashed, or it left the run; when last heard, it was in \"training\" of update 17"
 left="called exit() in \"training\", while the other ranks go on; it ends the job"

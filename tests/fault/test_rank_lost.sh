@@ -3,7 +3,7 @@
 set -u
 bin=$(cd "$1" && pwd)
 # shellcheck source=tests/support/mpi.sh
-. tests/support/mpi.sh
+. tests/support/mpi.sh || exit 1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

@@ -1,6 +1,6 @@
 # A rank that is heard no more: the job ends with one line that names it, a table and exit code 5; a job that is stopped as a whole
 # and goes on is left alone.
-. "$(dirname "$0")/rank_fault.sh"
+. "$(dirname "$0")/rank_fault.sh" || exit 1
 
 silent="has been silent for * s: stopped, dead, or its host or network is gone; when last heard, it was in \"training\" of update 17"
 #     what                                   kind  rank wait      timeout rc errors pattern

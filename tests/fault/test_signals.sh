@@ -4,7 +4,7 @@
 set -u
 bin=$(cd "$1" && pwd)
 # shellcheck source=tests/fault/common.sh
-. "$(dirname "$0")/common.sh"
+. "$(dirname "$0")/common.sh" || exit 1
 trap 'rm -rf "$work"' EXIT
 
 # begin NAME RANKS [OPTION]...: in the background, to be gone on with; pid is the process's or mpirun's. (A shell's children in the

@@ -3,9 +3,9 @@
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
 # shellcheck source=tests/support/slurm.sh
-. "$root/tests/support/slurm.sh"
+. "$root/tests/support/slurm.sh" || exit 1
 # shellcheck source=tests/fault/common.sh
-. "$root/tests/fault/common.sh"
+. "$root/tests/fault/common.sh" || exit 1
 export TRAIN=$work/bin/train
 
 # A step: HOW CODE COMMAND...: COMMAND when it has saved something; its exit code.

@@ -4,7 +4,7 @@
 set -u
 bin=$(cd "$1" && pwd)
 # shellcheck source=tests/support/mpi.sh
-. tests/support/mpi.sh
+. tests/support/mpi.sh || exit 1
 if ! command -v cc >/dev/null; then
     echo "skipped: no C compiler, to build tests/support/disk.c"
     exit 77

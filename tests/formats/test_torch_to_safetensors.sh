@@ -6,7 +6,7 @@ python=${PYTHON:-python3}
     exit 77
 }
 root=$PWD
-. tests/cli/common.sh "$1"
+. tests/cli/common.sh "$1" || exit 1
 convert() { "$python" "$root/scripts/torch_to_safetensors.py" "$@"; }
 
 "$python" - <<'END_PY'

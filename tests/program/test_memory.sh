@@ -1,5 +1,5 @@
 # Memory on a GPU that has little, and recomputation on one: the emulated CUDA device, with a limit of its memory.
-. "$(dirname "$0")/../support/mpi.sh"
+. "$(dirname "$0")/../support/mpi.sh" || exit 1
 train=$1/train
 case $train in /*) ;; *) train=$PWD/$train ;; esac
 export LOCKSTEP_CUDA_PLUGIN=${train%/*}/emulated/lockstep_cuda.so

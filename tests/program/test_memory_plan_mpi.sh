@@ -1,5 +1,5 @@
 # train.micro_batch = auto on several ranks, one of which has less memory: all take the micro-batch that fits there, and rank 0 says so.
-. "$(dirname "$0")/../support/mpi.sh"
+. "$(dirname "$0")/../support/mpi.sh" || exit 1
 program=$1/test_program_memory_plan
 
 for short in 0 1; do

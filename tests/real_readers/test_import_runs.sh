@@ -1,7 +1,7 @@
 # scripts/import_runs.py: what Weights & Biases and MLflow have of a run, offline, read by the packages themselves. PYTHON (default:
 # python3) has wandb or mlflow; what is missing is skipped.
 script=$PWD/scripts/import_runs.py reader=$PWD/tests/real_readers/read_imports.py
-. tests/cli/common.sh "$1"
+. tests/cli/common.sh "$1" || exit 1
 python=${PYTHON:-python3}
 "$python" -c 'import json' 2>/dev/null || { echo "skipped: no $python"; exit 77; }
 missing=

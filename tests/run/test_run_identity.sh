@@ -3,7 +3,7 @@
 # Argument: the folder of the built programs.
 set -u
 # shellcheck source=tests/train/resume_runs.sh
-. tests/train/resume_runs.sh "$1"
+. tests/train/resume_runs.sh "$1" || exit 1
 cpu=(--set device.type=cpu --set device.threads=1)
 content() { (cd "$1" && find . -exec stat -c '%n %F' {} + && find . -type f -exec cksum {} + && find . -type l -exec readlink {} +) | sort; }
 id() { grep -oE '"run":[[:space:]]*"[0-9a-f]{32}"' "$1" | head -n 1 | grep -oE '[0-9a-f]{32}'; }

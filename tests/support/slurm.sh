@@ -21,7 +21,7 @@ if [ -z "${LOCKSTEP_SLURM_INSIDE-}" ]; then
 fi
 PATH=$PATH:/usr/sbin:/sbin
 # shellcheck source=tests/support/mpi.sh
-. "$(dirname "${BASH_SOURCE[0]}")/mpi.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/mpi.sh" || exit 1
 # shellcheck disable=SC2034 # used by the scripts
 jobs=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../scripts/slurm" && pwd)
 mount -t tmpfs none /run && mount -t tmpfs none /dev/shm && mkdir -p /run/munge /run/work && cd /run/work || exit 1

@@ -7,7 +7,7 @@
 #   emulated                      the emulated CUDA device from now on; fails where there is none
 bin=$1
 # shellcheck source=tests/support/mpi.sh
-. tests/support/mpi.sh
+. tests/support/mpi.sh || exit 1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cp tests/support/small_run/*.ini "$work"

@@ -4,7 +4,7 @@
 # Argument: the folder of the built programs.
 set -u
 # shellcheck source=tests/support/mpi.sh
-. tests/support/mpi.sh
+. tests/support/mpi.sh || exit 1
 bin=$(cd "$1" && pwd) || exit 1
 plugin=$bin/emulated/lockstep_cuda.so
 [ -e "$plugin" ] || { echo "skipped: $plugin is not there; it needs a C++ compiler when Lockstep is built"; exit 77; }

@@ -1,6 +1,6 @@
 # Energy of whole runs, by made-up powercap files: on one rank, on two of one host, on two hosts, each of which is counted once; in
 # summary.json, in every record of metrics.jsonl, and in the closing lines.
-. tests/cli/common.sh "$1"
+. tests/cli/common.sh "$1" || exit 1
 
 # counts FOLDER NUMBER MICROJOULES, at once, as the kernel's file does
 counts() {

@@ -4,7 +4,7 @@
 set -u
 bin=$1
 # shellcheck source=tests/support/mpi.sh
-. tests/support/mpi.sh
+. tests/support/mpi.sh || exit 1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

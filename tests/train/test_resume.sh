@@ -2,7 +2,7 @@
 # the run's files say; damaged checkpoints; what is refused. Argument: the folder of the built programs.
 set -u
 # shellcheck source=tests/train/resume_runs.sh
-. tests/train/resume_runs.sh "$1"
+. tests/train/resume_runs.sh "$1" || exit 1
 
 # resumes NAME UPDATE OPTIONS...: a run of NAME that is cut there and goes on is the whole one.
 resumes() {

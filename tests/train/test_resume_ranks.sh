@@ -2,7 +2,7 @@
 # fast mode with any number every sample is there once. Argument: the folder of the built programs.
 set -u
 # shellcheck source=tests/train/resume_runs.sh
-. tests/train/resume_runs.sh "$1"
+. tests/train/resume_runs.sh "$1" || exit 1
 cpu="--set device.type=cpu" ordered="--set run.deterministic=true"
 muon="--set optimizer.kind=muon --set optimizer.nesterov=true --set optimizer.renormalise_every=2 --set optimizer.renormalise_growth=2 --set"
 groups="optimizer.groups=c1.* frozen; n?.bias end=1.3; l.* kind=adamw lr=0.1 frozen_after=1.6"

@@ -14,9 +14,9 @@ typedef struct {
     const char *current; // rest of the word at the cursor, as typed so far; only offers that begin with it are printed
 } offers;
 
-static void offer(const offers *o, const char *word, const char *behind, const char *what) {
+static void offer(const offers *o, const char *word, const char *suffix, const char *what) {
     if (strncmp(word, o->current, strlen(o->current)) != 0) return;
-    fprintf(o->file, "%s%s%s%s%s\n", o->prefix, word, behind, what[0] ? "\t" : "", what);
+    fprintf(o->file, "%s%s%s%s%s\n", o->prefix, word, suffix, what[0] ? "\t" : "", what);
 }
 
 // Offers each of `words`, which are separated by one of the characters in `cuts`.
@@ -46,8 +46,8 @@ static void offer_options(const offers *o, ls_command command) {
     }
 }
 
-// Offers the options of the configuration, each followed by the text `behind`; or the sections, if `sections` is 1.
-static void offer_config(const offers *o, const char *behind, int sections) {
+// Offers the options of the configuration with the text `suffix` after each, or its sections if `sections` is 1.
+static void offer_config(const offers *o, const char *suffix, int sections) {
     ls_config cfg;
     char value[LS_TEXT_BYTES], section[WORD_BYTES] = "";
     const char *name;
@@ -55,7 +55,7 @@ static void offer_config(const offers *o, const char *behind, int sections) {
     for (int i = 0; ls_config_value(&cfg, i, &name, value, sizeof value); i++) {
         const size_t length = strcspn(name, ".");
         if (!sections) {
-            offer(o, name, behind, "");
+            offer(o, name, suffix, "");
         } else if (strlen(section) != length || strncmp(section, name, length) != 0) {
             snprintf(section, sizeof section, "%.*s", (int)length, name);
             offer(o, section, "", "");

@@ -1,5 +1,5 @@
 # Sums by hosts and by all ranks at once, on 1 to 4 ranks of this machine that are told to be several hosts.
-. tests/support/mpi.sh
+. tests/support/mpi.sh || exit 1
 program=$1/test_dist_reduce_hierarchy
 
 for hosts in 0,0 0,1 0,1,0 0,1,1 0,1,2 0,0,0,1 0,1,1,0; do

@@ -3,7 +3,7 @@
 set -u
 bin=$(cd "$1" && pwd)
 # shellcheck source=tests/support/mpi.sh
-. tests/support/mpi.sh
+. tests/support/mpi.sh || exit 1
 # Where threads wait longer for a core than for each other, nobody can tell who is late.
 awk -v cores="$(nproc)" '{ exit !($1 > 8 * cores) }' /proc/loadavg && {
   echo "skipped: the machine is too busy to see who waits for whom (load $(cut -d ' ' -f 1 /proc/loadavg) on $(nproc) cores)"

@@ -51,7 +51,7 @@ enum { LS_WINOGRAD_DILATION_MAX = 18, LS_WINOGRAD_STRIDE_MAX = 4 };
 
 // A batch of feature maps divided into tiles, numbered image by image, row by row. Neighbouring pixels of a tile are
 // `apart` pixels from each other in the map. With dilation d, `apart` is d: a dilated convolution is d x d plain
-// convolutions on phases, each of which has every d-th pixel. In each direction the first tiles of all phases come
+// convolutions on phases. A phase has every d-th pixel. In each direction the first tiles of all phases come
 // first, then all second tiles: tile i starts at pixel i / phases * phases * step + i % phases - pad. With stride s,
 // `apart` is s and there is one phase at a time; pad selects the phase. Pixels outside the map read as zero and are not
 // written.

@@ -7,7 +7,7 @@
 //   head_gradient   A block handles COLUMNS packs of inputs and CLASSES outputs for all samples, which its rows of
 //                   threads share.
 //
-// Estimates for 16-bit storage on an H200 (sm_90): 4.8 TB/s and 132 multiprocessors, each of which needs 24 KiB of
+// Estimates for 16-bit storage on an H200 (sm_90): 4.8 TB/s and 132 multiprocessors. Each needs 24 KiB of
 // loads in flight.
 //                   bytes/element   registers        blocks on a multiprocessor   in flight
 //   head            4 of the map    40 (maximum 47)  6 (5)                        16 KiB for each block
@@ -15,7 +15,7 @@
 // Latency limits both at the usual batch sizes. head: the launch and about eight round trips (the map; the weight,
 // twice, which each block reads from the L2; labels; the last block's losses). That is 7 us for resnet20 at batch 128,
 // where pooling, product, loss and their gradients would be five launches and 15 us. For resnet9 at batch 512 it is 10
-// us, of which memory bandwidth accounts for 3.5 (8 MiB read, 8 written). head_gradient: the launch and two round
+// us; memory bandwidth accounts for 3.5 of them (8 MiB read, 8 written). head_gradient: the launch and two round
 // trips, 4 us; product and bias gradient would be two launches.
 #include "device/cuda/kernels/head.h"
 #include "device/cuda/kernels/loss.cuh"

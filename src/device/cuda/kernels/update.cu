@@ -2,7 +2,7 @@
 // thread. The last thread handles the remaining elements one by one. Memory bandwidth limits all of them; each comment
 // gives the bytes for each element.
 //
-// Estimates on an H200 (sm_90): 4.8 TB/s and 132 multiprocessors, each of which needs 24 KiB of loads in flight. Blocks
+// Estimates on an H200 (sm_90): 4.8 TB/s and 132 multiprocessors. Each needs 24 KiB of loads in flight. Blocks
 // of 256 threads; "blocks" are blocks on a multiprocessor. "least time" is for a million elements in memory; data that
 // the backward pass has just written is in the L2, which is twice as fast.
 //                                  bytes/element   registers   blocks   in flight   least time
@@ -261,7 +261,7 @@ static __device__ inline void take_quads(
 
 // STEP_CONTROL: examines the gradient and decides on the update. 4 bytes read for each element; with 16-bit gradients 6
 // read and 6 written. Up to 512 blocks, four on a multiprocessor, with 32 or 48 bytes of each thread in flight: 32 or
-// 48 KiB, of which an H200 needs 32 on each multiprocessor. Limited by memory bandwidth, or by the L2 if the backward
+// 48 KiB, more than the H200 needs. Limited by memory bandwidth, or by the L2 if the backward
 // pass has just left the gradients there: 1 to 2.7 us for each million elements, and about 4 us for the launch and the
 // last block.
 template <typename T> static __global__ void __launch_bounds__(LS_BLOCK) step_control(ls_cuda_control_args a) {
@@ -579,7 +579,7 @@ template <typename T> static __global__ void cast_to_f32(int64_t count, const T 
 }
 
 // Adds the rounded gradients to grad and sets them to 0. 6 bytes read and 6 written for each element. Eight blocks of
-// 256 threads run on a multiprocessor, with 24 bytes of each thread in flight: 48 KiB, of which an H200 needs 32.
+// 256 threads run on a multiprocessor, with 24 bytes of each thread in flight: 48 KiB, more than the H200 needs.
 // Memory bandwidth limits the kernel: 2.5 us for each million elements, less if they are still in the L2.
 template <typename T> static __global__ void widen(int64_t count, T *rounded, float *grad) {
     int64_t first = first_element();
