@@ -22,7 +22,7 @@ esac
 cd "$(dirname "$0")/.."
 
 # Seconds of work on one core (AMD EPYC, Zen 4), from which the length of a step is estimated.
-readonly build_work=120 training_work=150
+readonly build_work=210 training_work=150
 
 begun=$SECONDS times=() name=''
 # step NAME ABOUT: says what comes next and about how long it takes, after what the step before took.
