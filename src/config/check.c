@@ -188,11 +188,14 @@ static ls_status check_power_of_two(const ls_config *cfg, int index, double valu
 }
 
 static ls_status check_loss_scale(const ls_config *cfg) {
-    LS_TRY(check_power_of_two(cfg, LS_OPTION_loss_scale_initial, cfg->loss_scale_initial));
     LS_TRY(check_power_of_two(cfg, LS_OPTION_loss_scale_growth, cfg->loss_scale_growth));
     LS_TRY(check_power_of_two(cfg, LS_OPTION_loss_scale_backoff, cfg->loss_scale_backoff));
     LS_TRY(check_power_of_two(cfg, LS_OPTION_loss_scale_minimum, cfg->loss_scale_minimum));
     LS_TRY(check_power_of_two(cfg, LS_OPTION_loss_scale_maximum, cfg->loss_scale_maximum));
+    if (cfg->loss_scale_maximum < cfg->loss_scale_minimum)
+        return refuse(cfg, LS_OPTION_loss_scale_maximum, "below loss_scale.minimum = %g", cfg->loss_scale_minimum);
+    if (isnan(cfg->loss_scale_initial)) return LS_SUCCESS;
+    LS_TRY(check_power_of_two(cfg, LS_OPTION_loss_scale_initial, cfg->loss_scale_initial));
     if (cfg->loss_scale_minimum > cfg->loss_scale_initial)
         return refuse(cfg, LS_OPTION_loss_scale_minimum, "above loss_scale.initial = %g", cfg->loss_scale_initial);
     if (cfg->loss_scale_maximum < cfg->loss_scale_initial)

@@ -136,6 +136,10 @@ static inline ls_dtype ls_config_storage(const ls_config *cfg) {
            : cfg->train_precision == LS_PRECISION_FP16 ? LS_F16
                                                        : LS_F32;
 }
+// Returns the loss scale at the start of an fp16 run. Where loss_scale.initial is auto, it is 65536 for the mean loss.
+// Gradients of the summed loss are larger: there it is 2^20 / train.global_batch, rounded down to a power of two. The
+// limits loss_scale.minimum and loss_scale.maximum hold for both.
+double ls_config_first_loss_scale(const ls_config *cfg);
 // Whether model.override contains `word` (classes, image_size, mean, std or resize), so that this property of a weights
 // file is not used.
 int ls_config_overrides(const ls_config *cfg, const char *word);

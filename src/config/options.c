@@ -181,6 +181,14 @@ double ls_config_of_kind(int index, double value, int kind) {
     return read ? read->number : 0;
 }
 
+double ls_config_first_loss_scale(const ls_config *cfg) {
+    if (!isnan(cfg->loss_scale_initial)) return cfg->loss_scale_initial;
+    const int sums = cfg->train_loss_reduction == LS_LOSS_SUM;
+    int exponent;
+    frexp(sums ? 0x1p20 / (double)cfg->train_global_batch : 65536.0, &exponent);
+    return fmin(fmax(ldexp(1, exponent - 1), cfg->loss_scale_minimum), cfg->loss_scale_maximum);
+}
+
 void ls_config_defaults(ls_config *cfg) {
     memset(cfg, 0, sizeof *cfg);
     for (int i = 0; i < LS_OPTION_COUNT; i++) {

@@ -50,7 +50,7 @@ static void find_room(ls_run_plan *plan, const ls_session *compute) {
 
 static void start_progress(ls_run_progress *progress, const ls_run_plan *plan) {
     progress->last = plan->info.updates_planned;
-    progress->loss_scale = ls_config_storage(plan->cfg) == LS_F16 ? (float)plan->cfg->loss_scale_initial : 1.0f;
+    progress->loss_scale = ls_config_storage(plan->cfg) == LS_F16 ? (float)ls_config_first_loss_scale(plan->cfg) : 1.0f;
 }
 
 static ls_status open_trainer(const ls_config *cfg, ls_comm *comm, int evaluates, ls_trainer **out) {

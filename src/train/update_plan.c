@@ -191,7 +191,7 @@ static ls_status new_reducer(ls_update *u, const ls_config *cfg) {
 }
 
 static ls_status start_state(ls_update *u, const ls_config *cfg) {
-    float scale = u->store->storage == LS_F16 ? (float)cfg->loss_scale_initial : 1.0f;
+    float scale = u->store->storage == LS_F16 ? (float)ls_config_first_loss_scale(cfg) : 1.0f;
     return ls_update_write_state(u, &(ls_train_state){ .loss_scale = scale, .bad_element = -1 });
 }
 

@@ -272,6 +272,27 @@ static void kinds_have_defaults(void **state) {
     }
 }
 
+static void first_loss_scales(void **state) {
+    (void)state;
+    static const struct {
+        const char *set[3];
+        double scale;
+    } rows[] = {
+        { { "train.loss_reduction=mean", "train.global_batch=1536", "loss_scale.initial=auto" }, 65536 },
+        { { "train.loss_reduction=sum", "train.global_batch=1536", "loss_scale.initial=auto" }, 512 },
+        { { "train.loss_reduction=sum", "train.global_batch=1024", "loss_scale.initial=auto" }, 1024 },
+        { { "train.loss_reduction=sum", "train.global_batch=1024", "loss_scale.initial=8" }, 8 },
+        { { "train.loss_reduction=sum", "train.global_batch=1024", "loss_scale.minimum=2048" }, 2048 },
+        { { "train.loss_reduction=mean", "loss_scale.maximum=256", "loss_scale.minimum=4" }, 256 },
+    };
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        ls_config cfg;
+        ls_config_defaults(&cfg);
+        for (int i = 0; i < 3; i++) assert_int_equal(ls_config_set(&cfg, rows[r].set[i]).code, LS_OK);
+        assert_true(ls_config_first_loss_scale(&cfg) == rows[r].scale);
+    }
+}
+
 static void shipped_files_are_valid(void **state) {
     (void)state;
     glob_t found;
@@ -382,6 +403,7 @@ int main(void) {
         cmocka_unit_test(every_option_survives_writing),
         cmocka_unit_test(knows_where_values_are_from),
         cmocka_unit_test(kinds_have_defaults),
+        cmocka_unit_test(first_loss_scales),
         cmocka_unit_test(shipped_files_are_valid),
         cmocka_unit_test(lists),
         cmocka_unit_test(without_effect),

@@ -177,8 +177,12 @@ static const refusal rows[] = {
         "@:2: loss_scale.growth = 3: expected a power of two: other factors would round the gradients" },
     { "[loss_scale]\nbackoff = 0.3\n", NULL,
         "@:2: loss_scale.backoff = 0.3: expected a power of two: other factors would round the gradients" },
-    { "[loss_scale]\nminimum = 131072\n", NULL, "@:2: loss_scale.minimum = 131072: above loss_scale.initial = 65536" },
-    { "[loss_scale]\nmaximum = 1024\n", NULL, "@:2: loss_scale.maximum = 1024: below loss_scale.initial = 65536" },
+    { "[loss_scale]\nminimum = 128\ninitial = 64\n", NULL,
+        "@:2: loss_scale.minimum = 128: above loss_scale.initial = 64" },
+    { "[loss_scale]\nmaximum = 1024\ninitial = 2048\n", NULL,
+        "@:2: loss_scale.maximum = 1024: below loss_scale.initial = 2048" },
+    { "[loss_scale]\nmaximum = 1024\nminimum = 2048\n", NULL,
+        "@:2: loss_scale.maximum = 1024: below loss_scale.minimum = 2048" },
 };
 
 static ls_status apply(const refusal *row, const char *path) {
