@@ -16,6 +16,7 @@
 #include "program/param_rules.h"
 #include "run/run_identity.h"
 #include "run/run_time.h"
+#include "run/startup_times.h"
 
 enum { LS_STRAGGLERS_TEXT_BYTES = 768 };
 
@@ -161,7 +162,8 @@ typedef struct {
     // Over this process's part alone.
     double part_images_per_second, part_seconds;
     int64_t part_updates, part_samples;
-    double time_to_first_update_seconds;
+    double time_to_first_update_seconds;              // maximum over ranks
+    ls_startup_times startup;                         // phases of this rank
     double comm_seconds_exposed, loader_wait_seconds; // mean over ranks
     size_t peak_device_bytes, peak_host_bytes;        // maximum over ranks
     ls_gpu_sample gpus;                               // summary over all ranks (ls_gpu_records_sum); samples 0: unknown

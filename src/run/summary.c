@@ -58,6 +58,7 @@ static void add_result(cJSON *tree, const ls_train_summary *s) {
     ls_json_add_real(tree, "train_images_per_second", s->train_images_per_second);
     ls_json_add_real(tree, "wall_seconds", s->wall_seconds);
     ls_json_add_real(tree, "time_to_first_update_seconds", s->time_to_first_update_seconds);
+    ls_startup_json(&s->startup, ls_json_add_object(tree, "startup_seconds"));
     ls_json_add_real(tree, "comm_seconds_exposed", s->comm_seconds_exposed);
     ls_json_add_real(tree, "loader_wait_seconds", s->loader_wait_seconds);
     if (s->time.seconds > 0) ls_run_time_json(&s->time, ls_json_add_object(tree, "time"));

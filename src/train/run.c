@@ -210,6 +210,7 @@ static ls_status run_update(run_state *run) {
             run->allocations += ls_allocation_count() - allocations;
     } else {
         run->first_update = ls_clock_since_process_start();
+        ls_startup_end(&progress->startup);
         run->waited_before = ls_run_session_comm_counts(session).waited_seconds;
         ls_run_clock_start(&run->clock, session, progress);
     }
@@ -309,6 +310,7 @@ static ls_status summarise(run_state *run, ls_train_summary *s) {
         .part_updates = progress->done.updates - plan->info.resumed_at,
         .part_samples = progress->done.samples - run->first_samples,
         .time_to_first_update_seconds = peaks[2],
+        .startup = progress->startup,
         .comm_seconds_exposed = sums[0] / world,
         .loader_wait_seconds = sums[1] / world,
         .peak_device_bytes = (size_t)peaks[1],
@@ -354,6 +356,7 @@ ls_status ls_run_to_end(ls_run_session *session, ls_run_progress *progress, ls_r
         .samples_at_report = progress->done.samples,
         .first_samples = progress->done.samples };
     progress->started_s = now;
+    ls_startup_enter(&progress->startup, "first update");
     LS_TRY(ls_gpu_records_start(plan->comm, &plan->info.device_info, &run.gpus));
     const char *root = getenv("LOCKSTEP_SYS_ROOT"); // the same variable that ls_device_assignment reads
     ls_status status = ls_energy_start(plan->comm, root ? root : "", plan->info.places, &run.energy);

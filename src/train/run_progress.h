@@ -11,6 +11,7 @@
 #include "dist/comm.h"
 #include "run/evaluation.h"
 #include "run/snapshot.h"
+#include "run/startup_times.h"
 #include "train/schedule.h"
 
 struct ls_nonfinite;
@@ -34,6 +35,7 @@ typedef struct {
     ls_evaluation *details;         // rank 0: the last detailed evaluation; NULL: no such evaluation. Owned
     // The report of why the run ended with LS_NUMERIC (nonfinite_search.h); NULL: it did not. Owned
     struct ls_nonfinite *nonfinite;
+    ls_startup_times startup;              // phases up to the end of this process's first update
     double started_s;                      // time at which the run started; 0: it has not started
     double seconds_before;                 // duration of the earlier parts of a resumed run
     double device_wait_s;                  // seconds that the host waited for updates to complete

@@ -16,15 +16,18 @@
 
 // Opens everything that comes before device memory. The data sets are read meanwhile; their errors are reported last.
 static ls_status prepare(ls_trainer *t) {
+    ls_startup_times *times = &t->progress.startup;
     ls_run_plan *plan = &t->plan;
     ls_data_reading train, test;
     ls_data_reading_start(&train, plan->cfg, LS_SPLIT_TRAIN);
     ls_data_reading_start(&test, plan->cfg, LS_SPLIT_TEST);
     ls_status status = ls_run_session_open_device(&t->session, plan, ls_run_plan_open_network(plan, &train));
     ls_comm_phase(plan->comm, "start-up: data", -1);
+    ls_startup_enter(times, "data");
     ls_keep_first(&status, ls_run_plan_take_data(plan, &train, &test));
     LS_TRY(status);
     ls_comm_phase(plan->comm, "start-up: plans", -1);
+    ls_startup_enter(times, "plans");
     LS_TRY(ls_run_plan_complete(plan));
     if (!plan->evaluates) LS_TRY(ls_class_weights_new(plan->cfg, plan->train_data, &t->session.class_weights));
     return ls_run_session_place(&t->session);
@@ -58,10 +61,15 @@ static ls_status open_trainer(const ls_config *cfg, ls_comm *comm, int evaluates
     ls_run_plan_begin(&t->plan, cfg, comm, evaluates);
     ls_run_session_begin(&t->session, &t->plan);
     ls_run_saving_begin(&t->saving);
+    ls_startup_times *times = &t->progress.startup;
     ls_comm_phase(comm, "start-up: device", -1);
+    ls_startup_enter(times, "device");
     ls_status status = ls_comm_agree(comm, prepare(t), NULL);
+    ls_startup_enter(times, "pictures");
     LS_THEN(status, ls_run_plan_verify_test_pictures(&t->plan));
+    ls_startup_enter(times, "sums");
     LS_THEN(status, ls_run_session_open_sums(&t->session, &t->plan));
+    ls_startup_enter(times, "memory");
     LS_THEN(status, ls_run_choose_micro_batch(&t->session, &t->plan));
     LS_THEN(status, ls_comm_agree(comm, ls_run_session_allocate(&t->session), NULL));
     LS_THEN(status, ls_startup_check_state(&t->plan, &t->session));
@@ -96,7 +104,10 @@ void ls_trainer_free(ls_trainer *t) {
 // --- before the first update ---------------------------------------------------------------------
 
 ls_status ls_trainer_verify_pictures(ls_trainer *t) {
-    return ls_run_plan_verify_pictures(&t->plan);
+    ls_startup_enter(&t->progress.startup, "pictures");
+    ls_status status = ls_run_plan_verify_pictures(&t->plan);
+    ls_startup_enter(&t->progress.startup, "folder");
+    return status;
 }
 
 ls_status ls_trainer_read_ahead(ls_trainer *t) {
@@ -117,6 +128,7 @@ ls_status ls_trainer_save_into(ls_trainer *t, const char *folder) {
 }
 
 ls_status ls_trainer_init_from_file(ls_trainer *t) {
+    ls_startup_enter(&t->progress.startup, "weights");
     return ls_run_init_weights(&t->plan, &t->session);
 }
 

@@ -3,7 +3,7 @@
 . "$(dirname "$0")/common.sh" "$1" || exit 1
 
 summary_fields="status device precision world_size threads_per_rank dataset model parameters seed epochs updates samples_seen
-global_batch micro_batch accumulation_steps train_loss test_accuracy test_samples train_images_per_second wall_seconds
+global_batch micro_batch accumulation_steps train_loss test_accuracy test_samples train_images_per_second wall_seconds startup_seconds
 time_to_first_update_seconds peak_memory_bytes comm_seconds_exposed loader_wait_seconds weights_hash"
 
 # run WHAT FOLDER RANKS ARGS...
@@ -39,6 +39,10 @@ run() {
 }
 
 run "alone" one 1 tiny.ini
+# The phases of the start follow each other without gaps, up to the end of the first update.
+check "phases of the start" "$(awk -F'[:,]' '/"startup_seconds"/ { on = 1; next } on && /}/ { on = 0 } on { sum += $2; names = names $1 }
+    /time_to_first_update/ { all = $2 } END { gsub(/[" \t]+/, " ", names); print names (sum - all < 0.001 && all - sum < 0.001 ? "" : "sum " sum " of " all) }' one/summary.json)" \
+    " process device data plans pictures sums memory folder weights first update "
 run "two ranks" two 2 tiny.ini
 run "ordered, alone" ordered1 1 tiny.ini --set run.deterministic=true
 run "ordered, two ranks" ordered2 2 tiny.ini --set run.deterministic=true
