@@ -191,7 +191,7 @@ def accuracy(precision, check):
 
 # The 94 % recipe as fast as a card computes it, on synthetic pictures.
 RECIPE_BATCH = 1536
-FASTEST = ["train.precision=bf16", f"train.micro_batch={RECIPE_BATCH}", "data.loader=resident", "device.autotune=true"]
+FASTEST = "cifar10-94-gpu.ini"
 RECIPE = ["data.dataset=synthetic", "data.shape=3x32x32", "train.precision=bf16"]
 SEEDS, PUBLISHED = 40, 0.94
 
@@ -208,7 +208,7 @@ def accuracy_of_recipe(check):
     runs = runs.get(check.program, {})
     for seed in range(1, SEEDS + 1):
         if str(seed) not in runs:
-            s = summary(train(check, "cifar10-94", [f"data.path={data}", f"run.seed={seed}", "checkpoint.every_epochs=0", *FASTEST], "cifar10-94.ini"))
+            s = summary(train(check, "cifar10-94", [f"data.path={data}", f"run.seed={seed}", "checkpoint.every_epochs=0"], FASTEST))
             runs[str(seed)] = {"accuracy": s.get("tta_accuracy", s["test_accuracy"]), "wall_seconds": s["wall_seconds"],
                                "train_seconds": s["updates"] * RECIPE_BATCH / s["train_images_per_second"]}
             kept.write_text(json.dumps({check.program: runs}))
@@ -226,8 +226,7 @@ def starts_of_recipe(check):
     small_only(check, "airbench94")
     rows = []
     for n in range(3):
-        s = summary(train(check, f"start-{n}", [*RECIPE, "data.train_samples=50000", "data.test_samples=10000", "checkpoint.every_epochs=0", *FASTEST],
-                          "cifar10-94.ini"))
+        s = summary(train(check, f"start-{n}", [*RECIPE, "data.train_samples=50000", "data.test_samples=10000", "checkpoint.every_epochs=0"], FASTEST))
         rows.append({key: value for key, value in s.items() if key.endswith("_seconds") or key == "parts"})
     return "; ".join(f"process {row['wall_seconds']:.2f} s, first update after {row['time_to_first_update_seconds']:.2f} s" for row in rows), {"starts": rows}
 
@@ -248,10 +247,10 @@ def counters(check):
     """Nsight Compute's counters of the kernels that take longest in the recipe."""
     if check.emulated or not shutil.which("ncu"):
         raise Skipped("no Nsight Compute (ncu) here")
-    options = [*RECIPE, *FASTEST, "device.graphs=false", "train.max_updates=3", "data.train_samples=4608", "data.test_samples=1536",
-               "device.type=cuda", "device.autotune=false"]
+    options = [*RECIPE, "device.graphs=false", "train.max_updates=3", "data.train_samples=4608", "data.test_samples=1536",
+               "device.autotune=false"]
     done = check.run(["ncu", "--clock-control", "none", "--set", "basic", "--launch-count", "24", "--kernel-name", f"regex:{COUNTED}",
-                      check.bin / "train", f"{machine.ROOT}/configs/cifar10-94.ini", "--quiet", "--run-dir", check.work / "counters",
+                      check.bin / "train", f"{machine.ROOT}/configs/{FASTEST}", "--quiet", "--run-dir", check.work / "counters",
                       *as_arguments(options)], fails=False)
     if done.rc:
         raise Skipped(f"ncu: {done.last_line()}")
