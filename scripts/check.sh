@@ -27,8 +27,10 @@ cd "$(dirname "$0")/.." || exit 1
 
 # Tests of what has threads of its own.
 readonly threaded='base.pool base.spans data.loader dist.ranks dist.watch.flight_recorder dist.ranks_mpi fault.rank_silent fault.rank_late fault.rank_leaves'
-# Tests of scripts whose parts have limits of time, which the sanitizers' slower programs would exceed.
-readonly unsanitized='device.cuda.gpu_check'
+# Tests that stage asan leaves out: of scripts (launchers, SLURM, texts), of scripts whose parts have limits of time, and whole trainings
+# beside PyTorch's curves, which take minutes there and run the code of the other tests.
+readonly unsanitized='device.cuda.gpu_check dist.slurm fault.slurm_stop fault.launch fault.launch_command fault.launch_hosts
+cli.scripts_help cli.completion data.fetch emulation.planted_faults mutation.places train.golden'
 # Minutes of each stage from a fresh clone on two free cores (AMD EPYC, Debian 12, gcc 12, no ccache), rounded up generously: each stage
 # prints what it took. MB in the repository's folder, measured there.
 declare -rA minutes=([test]=15 [cuda]=3 [asan]=25 [tsan]=4 [lint]=2) megabytes=([test]=130 [cuda]=0 [asan]=750 [tsan]=100 [lint]=0)
@@ -177,7 +179,11 @@ stage_asan() {
   step "address and undefined-behaviour sanitizers, all tests"
   sanitized asan build_and_run_asan
 }
-build_and_run_asan() { build asan && run_tests asan -E "^(${unsanitized// /|})\$"; }
+build_and_run_asan() {
+  local names
+  read -r -d '' -a names <<<"$unsanitized"
+  build asan && run_tests asan -E "^($(IFS='|' && echo "${names[*]}"))\$"
+}
 
 stage_tsan() {
   step "thread sanitizer, tests of what has threads"

@@ -440,6 +440,13 @@ static void check_sum(
     free(src), free(dst), free(grad_weight), free(grad_bias), free(expected);
 }
 
+// The case of shapes[i], made once for all widths: its reference costs more than all variants.
+static const test_case *case_of(size_t i) {
+    static test_case cases[sizeof shapes / sizeof *shapes];
+    if (!cases[i].shape) cases[i] = new_case(&shapes[i]);
+    return &cases[i];
+}
+
 static void check_kernels(const ls_winograd_kernels *kernels) {
     static const struct {
         ls_winograd_variant variant;
@@ -455,14 +462,13 @@ static void check_kernels(const ls_winograd_kernels *kernels) {
     const char *slow = getenv("LOCKSTEP_TEST_FLOPS_MAX"); // scripts/avx512-check.sh leaves out what costs more
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         if (slow && flops_of(&shapes[i]) > atof(slow)) continue;
-        test_case t = new_case(&shapes[i]);
+        const test_case *t = case_of(i);
         for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
-            if (!ls_winograd_can(&t.attr, LS_OP_CONV_FORWARD, rows[r].variant)) continue;
+            if (!ls_winograd_can(&t->attr, LS_OP_CONV_FORWARD, rows[r].variant)) continue;
             const comparison cmp = { .row = shapes[i].name, .width = kernels->width, .bound = rows[r].bound };
-            check_products(&t, rows[r].variant, kernels, cmp);
-            check_sum(&t, rows[r].variant, kernels, cmp);
+            check_products(t, rows[r].variant, kernels, cmp);
+            check_sum(t, rows[r].variant, kernels, cmp);
         }
-        free_case(&t);
     }
 }
 
