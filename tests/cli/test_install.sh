@@ -45,6 +45,6 @@ fi
 refused "no plugin" 4 "lockstep_cuda.so is not there; it is in the package lockstep-cuda, and is made where " \
     env -u LOCKSTEP_CUDA_PLUGIN lockstep-train ../tiny.ini --run-dir none --set device.type=cuda
 "$here/moved/share/lockstep/scripts/fetch-cuda.sh" >log 2>&1
-check "fetch-cuda.sh without a folder: exit, what to name" "$? $(grep -c "fetch-cuda: name the folder .*/scripts/fetch-cuda.sh FOLDER" log)" "2 1"
+check "fetch-cuda.sh without a folder: exit, what to name" "$? $(grep -c "fetch-cuda: name the folder .*/scripts/fetch-cuda.sh 13 FOLDER" log)" "2 1"
 check "the manual's name" "$(grep -c '^\.TH LOCKSTEP.*TRAIN 1' ../moved/share/man/man1/lockstep-train.1)" 1
 finish

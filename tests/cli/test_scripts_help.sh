@@ -41,6 +41,8 @@ fetch-data.sh
 fetch-data.sh --all
 fetch-data.sh mnist -x
 fetch-cuda.sh -x
+fetch-cuda.sh 12 -x
+fetch-cuda.sh 11 cuda11
 install-packages.sh --all
 check.sh --all
 fuzz.sh --all
