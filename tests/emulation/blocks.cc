@@ -314,8 +314,10 @@ static void lane_ended() {
 
 // ---- shared memory
 
-size_t shared_limit() { // the most that a kernel may be given on NVIDIA's GPUs
-    return config.sm == 80 ? 163 << 10 : config.sm < 90 || config.sm >= 120 ? 99 << 10 : 227 << 10;
+size_t shared_limit() { return card_now().shared_bytes; }
+
+void needs_matrices(const char *what) {
+    if (!card_now().matrices) die("%s on a card of compute capability %ld\n  %s", what, config.sm, where().c_str());
 }
 
 static const int DYNAMIC = -1; // a key of no array

@@ -52,7 +52,6 @@ static constexpr int warpSize = 32;
 
 namespace emu {
 
-static const unsigned CLUSTER_LIMIT = 8; // blocks, as every GPU with clusters has it
 static const unsigned WHOLE_GRID = 0;
 
 struct kernel_work {
@@ -95,6 +94,7 @@ void grid_barrier();
 // Hands `bytes` (at most 16) of this lane to the others of its warp, waits for every lane of the mask that has not
 // ended, and returns what all gave, 16 bytes a lane; lanes that took no part give bytes of 0xFF.
 const unsigned char *exchange(const char *what, unsigned mask, const void *value, size_t bytes);
+void needs_matrices(const char *what); // ends the program where the card has no such matrix operation
 unsigned lane();
 
 template <typename T> T lane_value(const unsigned char *slots, unsigned from) {

@@ -81,6 +81,28 @@ size_t shuffled::next() {
     return here;
 }
 
+// ---- the card
+
+static const card cards[] = {
+    { 70, 96 << 10, 1, false },   // V100
+    { 75, 64 << 10, 1, false },   // T4, RTX 20
+    { 80, 163 << 10, 1, true },   // A100
+    { 86, 99 << 10, 1, true },    // RTX 30
+    { 89, 99 << 10, 1, true },    // RTX 40, L4
+    { 90, 227 << 10, 8, true },   // H100, H200, GH200
+    { 100, 227 << 10, 8, true },  // B200
+    { 103, 227 << 10, 8, true },  // B300
+    { 120, 99 << 10, 8, true },   // RTX 50
+    { 121, 99 << 10, 8, true },   // DGX Spark
+    { 60, 48 << 10, 1, false },   // P100: too old
+};
+
+const card &card_now() {
+    for (const card &c : cards)
+        if (c.sm == config.sm) return c;
+    die("LOCKSTEP_EMULATION: sm=%ld: no card of this compute capability is described (device.cc)", config.sm);
+}
+
 // ---- LOCKSTEP_EMULATION
 
 static long number_of(const std::string &key, const std::string &value) {
@@ -299,7 +321,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device) {
         p.uuid.bytes[15] = static_cast<char>(card);
         p.totalGlobalMem = config.memory;
         p.sharedMemPerBlock = 48 << 10;
-        p.sharedMemPerBlockOptin = 227 << 10;
+        p.sharedMemPerBlockOptin = emu::card_now().shared_bytes;
         p.totalConstMem = 64 << 10;
         p.regsPerBlock = 65536;
         p.warpSize = 32;

@@ -41,6 +41,16 @@ struct settings {
 };
 extern settings &config;
 
+// What differs between the cards that the program is for (source: CUDA C++ Programming Guide, technical specifications per compute
+// capability). Ends the program where LOCKSTEP_EMULATION names a card that is not described.
+struct card {
+    long sm;             // compute capability
+    size_t shared_bytes; // the most shared memory of a block
+    unsigned clusters;   // the most blocks of a cluster; 1: the card has no clusters
+    bool matrices;       // bf16, TF32 and the operations of tensor_cores.h
+};
+const card &card_now();
+
 [[noreturn]] __attribute__((format(printf, 1, 2))) void die(const char *format, ...);
 uint64_t random_bits();
 size_t random_below(size_t n); // n > 0

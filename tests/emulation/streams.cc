@@ -444,7 +444,7 @@ void enqueue_kernel(kernel_work kernel, cudaStream_t stream) {
         bool fits = g.x >= 1 && g.y >= 1 && g.z >= 1 && g.x <= INT_MAX && g.y <= 65535 && g.z <= 65535;
         fits = fits && b.x >= 1 && b.y >= 1 && b.z >= 1 && b.x <= 1024 && b.y <= 1024 && b.z <= 64;
         if (!fits || b.x * b.y * b.z > 1024) return cudaErrorInvalidConfiguration;
-        unsigned clusters = config.sm >= 90 ? CLUSTER_LIMIT : 1; // blocks of a cluster that this GPU takes
+        unsigned clusters = card_now().clusters;
         if (kernel.dynamic > shared_limit()) return cudaErrorInvalidValue;
         if (kernel.cluster == WHOLE_GRID) { // a block on each multiprocessor: there may be room for more
             if (1.0 * g.x * g.y * g.z > config.multiprocessors) return cudaErrorCooperativeLaunchTooLarge;

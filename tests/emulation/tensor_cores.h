@@ -14,6 +14,7 @@ inline const unsigned char *matrix_row(const unsigned char *slots, unsigned matr
 }
 
 inline const unsigned char *hand_rows(const char *what, const void *row) {
+    needs_matrices(what);
     if (reinterpret_cast<uintptr_t>(row) % 16) {
         fprintf(stderr, "%s: a row that does not begin at a multiple of 16 bytes\n", what);
         abort();
@@ -47,6 +48,7 @@ inline float operand(__nv_bfloat16 v) { return __bfloat162float(v); }
 
 template <typename T> void multiply_add(float d[4], const uint32_t a[4], const uint32_t b[2]) {
     constexpr unsigned IN_REGISTER = 4 / sizeof(T), DEPTH = 32 / sizeof(T);
+    needs_matrices("mma");
     unsigned char all_a[32 * 16];
     memcpy(all_a, exchange("mma", 0xFFFFFFFFu, a, 16), sizeof all_a); // before another lane hands over b
     const unsigned char *all_b = exchange("mma, b", 0xFFFFFFFFu, b, 8);

@@ -18,6 +18,10 @@
 #include "device/device.h"
 
 enum { LS_CUDA_CHANNELS = 8 };
+// The lowest compute capability with bf16, TF32 and the matrix operations of kernels/tensor_cores.cuh. Cards before it
+// train in fp32 or fp16, by cuDNN's and the direct kernels. The lowest capability of all is that of the build,
+// LS_CUDA_LOWEST (cmake/cuda.cmake).
+enum { LS_CUDA_BF16 = 80 };
 // Most workspace of one operator in bytes, if the device's options set no limit. With 256 MiB, resnet9's widest layer
 // has no TF32 plan with tensor cores at batch 512 on an A100: such plans copy picture and result into another layout,
 // which takes 384 MiB.
@@ -31,6 +35,7 @@ typedef struct {
     char name[96], uuid[48], pci[16];
     int capability;      // 90 for 9.0
     int multiprocessors; // used to size the grids of looping kernels
+    size_t shared_bytes; // most shared memory of a block: 64 KiB for 7.5, 96 for 7.0, 99 to 227 for later ones
     int alone;           // all blocks of a kernel may wait for each other (ls_device_options)
     size_t memory_bytes;
     int tf32;
@@ -70,12 +75,6 @@ ls_cuda_maker ls_cuda_muon_plan;
 #define F(family, storage) ls_cuda_maker ls_cuda_##family##_plan;
 #include "device/op_families.def"
 
-// Returns the most shared memory of a block, in bytes, by compute capability. Source: CUDA C++ Programming Guide,
-// technical specifications per compute capability.
-static inline size_t ls_cuda_shared_bytes(int capability) {
-    if (capability == 80 || capability == 87) return (size_t)163 << 10;
-    return (size_t)(capability < 90 || capability >= 120 ? 99 : 227) << 10;
-}
 enum { LS_CUDA_CLUSTER_MAX = 8 }; // blocks in a cluster; compute capability 9.0 and later
 static inline int ls_cuda_channels(int c) {
     return (c + LS_CUDA_CHANNELS - 1) / LS_CUDA_CHANNELS * LS_CUDA_CHANNELS;

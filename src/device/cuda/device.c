@@ -114,6 +114,7 @@ static ls_status take_gpu(ls_cuda_device *cuda, int index, int alone) {
     memcpy(cuda->pci, gpu.pci, sizeof cuda->pci);
     cuda->capability = 10 * properties.major + properties.minor;
     cuda->multiprocessors = properties.multiProcessorCount;
+    cuda->shared_bytes = properties.sharedMemPerBlockOptin;
     cuda->alone = alone && properties.cooperativeLaunch;
     cuda->memory_bytes = properties.totalGlobalMem;
     cudaError_t rc = cudaSetDevice(index);
@@ -133,11 +134,11 @@ static ls_status cuda_open(const ls_device_options *options, ls_device **out) {
     ls_cuda_device *cuda = ls_new(1, sizeof *cuda, "cuda device");
     pthread_mutex_init(&cuda->lock, NULL);
     cuda->base.api = &ls_device_cuda;
-    cuda->tf32 = options->tf32;
     cuda->algorithms = options->algorithms;
     cuda->workspace_limit = options->workspace_limit_bytes ? options->workspace_limit_bytes : LS_CUDA_WORKSPACE_LIMIT;
     LS_TRY_GOTO(take_convolution(cuda, options->convolution));
     LS_TRY_GOTO(take_gpu(cuda, options->index, options->alone));
+    cuda->tf32 = options->tf32 && cuda->capability >= LS_CUDA_BF16;
     LS_TRY_GOTO(ls_cuda_libraries_open(cuda, &cuda->libraries));
     *out = &cuda->base;
     cuda = NULL;
@@ -163,7 +164,12 @@ static void cuda_info(const ls_device *device, ls_device_info *info) {
 }
 
 static ls_status cuda_check_precision(const ls_device *device, ls_dtype storage) {
-    (void)device; // open refuses cards without bf16
+    const ls_cuda_device *cuda = (const ls_cuda_device *)device;
+    if (storage == LS_BF16 && cuda->capability < LS_CUDA_BF16)
+        return ls_fail(LS_USAGE,
+            "bf16 needs a GPU of compute capability %d.%d or later, and the %s has %d.%d: use train.precision = fp16, "
+            "which scales the loss, or fp32",
+            LS_CUDA_BF16 / 10, LS_CUDA_BF16 % 10, cuda->name, cuda->capability / 10, cuda->capability % 10);
     if (storage == LS_F32 || storage == LS_BF16 || storage == LS_F16) return LS_SUCCESS;
     return ls_fail(
         LS_USAGE, "the cuda device stores activations in fp32, bf16 or fp16, not in %s", ls_dtype_name(storage));

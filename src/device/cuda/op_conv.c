@@ -56,10 +56,11 @@ static ls_status choose_faster(
 static ls_status choose(
     ls_cuda_device *device, const ls_op_desc *desc, ls_cuda_conv_linear_plan *parts, const char **chosen) {
     const ls_conv_attr *a = &desc->attr.conv;
-    const size_t shared = ls_cuda_shared_bytes(device->capability);
+    const size_t shared = device->shared_bytes;
     const int room = desc->op != LS_OP_CONV_BACKWARD_WEIGHT || a->storage == LS_F32 || a->rounds;
-    // products: tensor cores may be used
-    const int products = (a->storage != LS_F32 || device->tf32) && !device->no_implicit_gemm;
+    // products: the kernels of tensor cores may be used
+    const int products =
+        (a->storage != LS_F32 || device->tf32) && !device->no_implicit_gemm && device->capability >= LS_CUDA_BF16;
     ls_status status = LS_SUCCESS;
     parts->depthwise = ls_cuda_depthwise_can(&parts->geometry);
     if (parts->depthwise || a->bias_only) return LS_SUCCESS;

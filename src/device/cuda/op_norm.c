@@ -166,7 +166,7 @@ ls_status ls_cuda_norm_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_p
     if (a->pool_kernel) LS_TRY(ls_cuda_check_packs(desc, a->pooled, a->storage));
     norm_kind kind = kind_of(desc->op);
     ls_cuda_norm_gpu gpu = { device->multiprocessors, device->capability >= 90 ? LS_CUDA_CLUSTER_MAX : 1,
-        ls_cuda_shared_bytes(device->capability), device->alone };
+        device->shared_bytes, device->alone };
     ls_cuda_norm_grid grid = ls_cuda_norm_grid_of(desc, &gpu);
     int kept = grid.form != LS_CUDA_NORM_TWO_LAUNCHES;
     const char *algorithm = grid.form == LS_CUDA_NORM_IN_ONE_GRID   ? "own, 1 pass, grid"

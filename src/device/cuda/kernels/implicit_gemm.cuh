@@ -243,6 +243,7 @@ static __device__ inline void store_pixel(
 template <typename T, int ROWS, int TILES, bool TRANSPOSED>
 static __global__ void __launch_bounds__(GATHER_WARPS * 32, TILES == 8 ? 4 : 5)
     gather(phases all, const T *in, const T *weight, const float *bias, T *out) {
+    if (!ls_has_tensor_cores) return;
     constexpr int EACH = GATHER_WARPS * ROWS * 16;
     LS_SHARED_DYNAMIC(room);
     const phase &p = all.of[blockIdx.z];
@@ -433,6 +434,7 @@ static __device__ inline void store_sums(
 template <typename T, int ROWS>
 static __global__ void __launch_bounds__(WEIGHT_WARPS * 32, 1)
     weight_gather(weight_plan p, const T *src, const T *dy, float *parts) {
+    if (!ls_has_tensor_cores) return;
     constexpr int DEPTH = 32 / sizeof(T); // pixels of a step
     LS_SHARED_DYNAMIC(staged);
     LS_SHARED(int, columns, WEIGHT_WARPS *WEIGHT_TILES);

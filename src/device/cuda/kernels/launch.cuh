@@ -9,7 +9,7 @@
 //   LS_LAUNCH_SHARED(...)
 //     The same arguments, for blocks that do not wait for each other but need the dynamic shared memory.
 // LS_SHARED_DYNAMIC(name): declares uint4 *name, the `bytes` of shared memory with arbitrary contents. Together with
-// LS_SHARED arrays at most ls_cuda_shared_bytes (cuda.h).
+// LS_SHARED arrays at most the device's shared_bytes (cuda.h).
 #pragma once
 
 #include "device/cuda/kernels/kernels.cuh"

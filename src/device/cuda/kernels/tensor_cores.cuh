@@ -6,6 +6,10 @@
 //   b[2]   row g of 8 (a column of the product): bytes 4t of the first 16, and of the second
 //   d[4]   rows g (two) and g + 8 (two), columns 2t and 2t + 1
 // Source: PTX ISA, ldmatrix, mma.m16n8k16 and mma.m16n8k8.
+//
+// ls_has_tensor_cores: these operations exist, from compute capability 8.0 on (LS_CUDA_BF16). A kernel that needs them
+// returns at once where it is false, so that machine code for older GPUs holds an empty kernel. The host never launches
+// it there.
 #pragma once
 
 #include "device/cuda/kernels/kernels.cuh"
@@ -18,8 +22,28 @@
 #define ls_load_matrices_transposed emu::load_matrices_transposed
 #define ls_multiply_add emu::multiply_add
 #define ls_round_tf32 emu::round_tf32
+static constexpr bool ls_has_tensor_cores = true; // the emulation ends the program on an older card
+
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+
+static constexpr bool ls_has_tensor_cores = false;
+__device__ inline void ls_load_matrices(uint32_t *, const void *) {
+    __trap();
+}
+__device__ inline void ls_load_matrices_transposed(uint32_t *, const void *) {
+    __trap();
+}
+template <typename T> __device__ inline void ls_multiply_add(float *, const uint32_t *, const uint32_t *) {
+    __trap();
+}
+__device__ inline float ls_round_tf32(float v) {
+    return v;
+}
 
 #else
+
+static constexpr bool ls_has_tensor_cores = true;
+
 
 // Loads four matrices of 8 rows of 16 bytes from shared memory. Lane i passes the address, a multiple of 16, of row i %
 // 8 of matrix i / 8. It receives bytes 4t of row g of each matrix.
