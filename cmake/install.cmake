@@ -1,6 +1,6 @@
 # Installs the program (cmake --install), and makes packages of it (cpack).
 #
-#   lib/lockstep/train, lockstep_cuda.so    the program and its device plugins, which it looks for in its own folder
+#   lib/lockstep/train, lockstep_cuda13.so  the program and its device plugins, which it looks for in its own folder
 #   bin/lockstep-train                      a link to the program: "train" is too general a name for a command in PATH
 #   share/lockstep/configs, scripts         the program finds them by its own path (src/system/installed.h), so no file
 #                                           has the prefix in it
@@ -38,7 +38,7 @@ function(lockstep_install)
 endfunction()
 
 # lockstep_install_plugin(NAME TARGET)
-#   Installs plugin TARGET beside the program, as component NAME.
+#   Installs plugin TARGET beside the program, as a part of component NAME.
 function(lockstep_install_plugin name target)
   install(TARGETS ${target} LIBRARY DESTINATION lib/lockstep COMPONENT ${name})
   set_property(GLOBAL APPEND PROPERTY lockstep_plugin_components ${name})
@@ -50,6 +50,7 @@ endfunction()
 #   in the build folder. The target first builds their content, which `cpack -G DEB` alone does not do.
 macro(lockstep_packages)
   get_property(lockstep_plugin_components GLOBAL PROPERTY lockstep_plugin_components)
+  list(REMOVE_DUPLICATES lockstep_plugin_components) # one package has a plugin's files for all versions
   get_property(lockstep_plugin_targets GLOBAL PROPERTY lockstep_plugin_targets)
   set(CPACK_GENERATOR DEB)
   set(CPACK_PACKAGE_NAME lockstep)

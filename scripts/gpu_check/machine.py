@@ -13,7 +13,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BUILD = ROOT / "build/gpu"
 ARCHIVE = ROOT / "carry/program.tar.gz"
 TESTS = ("device_cuda_device", "device_cuda_operators", "device_cuda_queue", "train_cuda")
-PROGRAMS = ("train", "lockstep_cuda.so", "bench_gpu", *(f"test_{name}" for name in TESTS))
+PROGRAMS = ("train", "bench_gpu", *(f"test_{name}" for name in TESTS))
+PLUGINS = "lockstep_cuda1*.so"  # one or more: one for each major version of CUDA
 # Of every Linux; a carried program brings all others.
 SYSTEM_LIBRARIES = ("linux-vdso", "ld-linux", "libc.", "libm.", "libdl.", "libpthread.", "librt.", "libstdc++.", "libgcc_s.",
                     "libcudart", "libcudnn", "libcublas", "libnccl", "libcuda.")
@@ -51,16 +52,20 @@ def devices(folder):
 
 
 def lacking(folder):
-    return [name for name in PROGRAMS if not (folder / name).exists()]
+    return [name for name in PROGRAMS if not (folder / name).exists()] + ([] if list(folder.glob(PLUGINS)) else [PLUGINS])
+
+
+def programs(folder):
+    """Those that are there, and the plugins."""
+    return [name for name in PROGRAMS if (folder / name).exists()] + sorted(path.name for path in folder.glob(PLUGINS))
 
 
 def identity(folder):
     """Version and contents: failed items are tried again once this is another one."""
     version = text_of([folder / "train", "--version"]).splitlines()[0]
     digest = hashlib.sha256()
-    for name in PROGRAMS:
-        if (folder / name).exists():
-            digest.update((folder / name).read_bytes())
+    for name in programs(folder):
+        digest.update((folder / name).read_bytes())
     return f"{version} {digest.hexdigest()[:12]}"
 
 
@@ -147,9 +152,10 @@ def unpack_carried(archive):
 
 
 def link_program_to_toolkit(folder):
-    """cuda/lib beside the program is where it looks for NVIDIA's libraries first."""
-    if any((BUILD / "toolkit/lib").iterdir()) and not (folder / "cuda").exists():
-        (folder / "cuda").symlink_to(BUILD / "toolkit")
+    """cuda/lib and cuda12/lib beside the program are where it looks for NVIDIA's libraries first."""
+    for name in ("cuda", "cuda12"):
+        if any((BUILD / "toolkit/lib").iterdir()) and not (folder / name).exists():
+            (folder / name).symlink_to(BUILD / "toolkit")
 
 
 def libraries_of(program):
@@ -169,11 +175,11 @@ def pack(folder):
     if lacking(folder):
         raise Unfit(f"{folder} lacks {', '.join(lacking(folder))}")
     libraries = {}
-    for name in PROGRAMS:
+    for name in programs(folder):
         libraries.update(libraries_of(folder / name))
     ARCHIVE.parent.mkdir(parents=True, exist_ok=True)
     with tarfile.open(ARCHIVE, "w:gz", dereference=True) as file:
-        for name in PROGRAMS:
+        for name in programs(folder):
             file.add(folder / name, f"bin/{name}")
         for name, path in sorted(libraries.items()):
             file.add(path, f"lib/{name}")

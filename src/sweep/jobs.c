@@ -56,7 +56,7 @@ static int may_use_gpus(const ls_config *cfg) {
 static int count_gpus(void) {
     for (int p = 0; p < LS_GPU_PLUGIN_COUNT; p++) {
         const ls_gpu_vendor *vendor = ls_gpu_plugins[p].vendor;
-        if (!vendor->fill || !vendor->missing || vendor->missing()) continue;
+        if (!vendor->fill || !vendor->missing || vendor->missing(NULL)) continue;
         ls_gpu_machine *machine = ls_new(1, sizeof *machine, "GPUs of this machine");
         vendor->fill(machine);
         const int count = machine->card_count;

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "system/installed.h"
+#include "base/memory.h"
 #include "base/text.h"
-#include "lockstep_cuda_build.h" // LS_CUDA_BUILD_FOLDERS, from cmake/cuda.cmake
 
 // Opens `file`, a path or a name that the loader searches for. Returns 1 if it opened.
 static int open_file(const char *file, ls_library_file *out) {
@@ -36,35 +36,38 @@ static int open_in_folders(const char *folders, const char *soname, ls_library_f
     return 0;
 }
 
-// Searches cuda/lib in the program's own folder. Folders above are not searched: a user who may write there could
-// choose which library is loaded.
-static int open_beside_program(const char *soname, ls_library_file *out) {
-    char folder[LS_LIBRARY_PATH_BYTES];
-    if (ls_failed(ls_program_folder(folder, sizeof folder - 16))) return 0;
-    strcat(folder, "/cuda/lib");
-    return open_in_folders(folder, soname, out);
+// scripts/fetch-cuda.sh names its folders in this way.
+static void name_toolkit(int cuda_major, char name[24]) {
+    if (cuda_major == 13)
+        strcpy(name, "cuda");
+    else
+        ls_text_cut(name, 24, "cuda%d", cuda_major);
 }
 
-int ls_library_search_open(const char *folders, const char *soname, int of_driver, ls_library_file *out) {
+char *ls_library_search_folders(int cuda_major, const char *more) {
+    const char *first = getenv("LD_LIBRARY_PATH");
+    char program[LS_LIBRARY_PATH_BYTES], toolkit[24];
+    name_toolkit(cuda_major, toolkit);
+    if (ls_failed(ls_program_folder(program, sizeof program))) program[0] = 0;
+    return ls_new_textf("%s:%s/%s/lib:%s", first ? first : "", program, toolkit, more);
+}
+
+int ls_library_search_open(const char *folders, int loader, const char *soname, ls_library_file *out) {
     *out = (ls_library_file){ .handle = NULL };
-    if (folders) return open_in_folders(folders, soname, out);
-    if (open_in_folders(getenv("LD_LIBRARY_PATH"), soname, out)) return 1;
-    if (!of_driver && open_beside_program(soname, out)) return 1;
-    if (!of_driver && open_in_folders(LS_CUDA_BUILD_FOLDERS, soname, out)) return 1;
-    return open_file(soname, out);
+    return open_in_folders(folders, soname, out) || (loader && open_file(soname, out));
 }
 
-const char *ls_library_search_advice(char *text, size_t bytes) {
+const char *ls_library_search_advice(int cuda_major, char *text, size_t bytes) {
     static const char script[] = "fetch-cuda.sh";
     char path[LS_LIBRARY_PATH_BYTES];
     if (ls_installed_path("scripts", path, sizeof path)) // folders next to an installed program are not searched
         ls_text_cut(text, bytes,
-            "%s/%s FOLDER gets it without root; put FOLDER/lib, or another folder that has it, first into "
+            "%s/%s %d FOLDER gets it without root; put FOLDER/lib, or another folder that has it, first into "
             "LD_LIBRARY_PATH",
-            path, script);
+            path, script, cuda_major);
     else
-        ls_text_cut(
-            text, bytes, "scripts/%s gets it without root, or put its folder first into LD_LIBRARY_PATH", script);
+        ls_text_cut(text, bytes, "scripts/%s %d gets it without root, or put its folder first into LD_LIBRARY_PATH",
+            script, cuda_major);
     return text;
 }
 

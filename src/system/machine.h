@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include "system/library_search.h"
 
-enum { LS_GPU_CARDS_MAX = 64, LS_GPU_LIBRARIES_MAX = 8, LS_GPU_TEXT_BYTES = 512 };
+enum { LS_GPU_CARDS_MAX = 64, LS_GPU_LIBRARIES_MAX = 8, LS_GPU_BUILDS_MAX = 4, LS_GPU_TEXT_BYTES = 512 };
 
 typedef struct {
     const char *name;                 // "cuDNN"
@@ -20,6 +20,13 @@ typedef struct {
     // one line: which library, what was found, what is needed, how to fix it; "": the library fits
     char problem[LS_GPU_TEXT_BYTES];
 } ls_gpu_library;
+
+// A plugin's file. There is one for each major version of CUDA.
+typedef struct {
+    char path[LS_LIBRARY_PATH_BYTES]; // ".../lockstep_cuda12.so"
+    int runtime;                      // version of the CUDA runtime that it is for, 12040 for 12.4
+    char problem[LS_GPU_TEXT_BYTES];  // one line: why it cannot be used; "": it can, or a newer one can
+} ls_gpu_build;
 
 typedef struct {
     char name[96];
@@ -41,14 +48,22 @@ typedef struct {
     char card_problem[LS_GPU_TEXT_BYTES]; // "": a card is new enough; else there is no card, or all are too old
     int library_count;
     ls_gpu_library libraries[LS_GPU_LIBRARIES_MAX];
+    int build_count;
+    ls_gpu_build builds[LS_GPU_BUILDS_MAX]; // the plugin's files beside the program, the newest CUDA first
+    // Index of the newest build that can be used, or else of the build that lacks least: the needs and problems above
+    // are for this build.
+    int build;
+    char problem[LS_GPU_TEXT_BYTES]; // the first line that prevents the use of every build; "": `build` can be used
 } ls_gpu_machine;
 
 // How the GPUs of one vendor are found: a column of plugins.def.
 typedef struct {
     void (*fill)(ls_gpu_machine *machine); // fills in everything
     // Returns NULL if the plugin can be used, else one line: what is missing, what was found, what is needed, what to
-    // do. Stops at the first problem, so it costs no time on machines without a driver. Searches once in a process.
-    const char *(*missing)(void);
+    // do. Stores in *file, unless file is NULL, the path of the plugin to open, or NULL: no plugin is beside the
+    // program. Stops at the first problem, so it costs no time on machines without a driver. Searches once in a
+    // process.
+    const char *(*missing)(const char **file);
     // Whether this machine has a card or a driver of this vendor. NULL: that cannot be determined.
     int (*expected)(void);
 } ls_gpu_vendor;

@@ -52,7 +52,7 @@ struct ls_gpu_monitor {
 static int find_functions(nvml_api *nvml) {
     ls_library_file file;
     *nvml = (nvml_api){ .init = NULL };
-    if (!ls_library_search_open(NULL, "libnvidia-ml.so.1", 1, &file)) return 0;
+    if (!ls_library_search_open(getenv("LD_LIBRARY_PATH"), 1, "libnvidia-ml.so.1", &file)) return 0;
     void *handle = file.handle;
     if (!ls_library_search_find(handle, "nvmlInit_v2", &nvml->init)) return 0;
     ls_library_search_find(handle, "nvmlShutdown", &nvml->shutdown);

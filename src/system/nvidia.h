@@ -7,8 +7,8 @@
 // Indices into ls_gpu_machine.libraries.
 typedef enum {
     LS_NVIDIA_RUNTIME,
-    LS_NVIDIA_CUDNN,
     LS_NVIDIA_CUBLASLT,
+    LS_NVIDIA_CUDNN,
     LS_NVIDIA_NCCL,
     LS_NVIDIA_NVML,
     LS_NVIDIA_LIBRARY_COUNT
@@ -16,10 +16,8 @@ typedef enum {
 
 extern const ls_gpu_vendor ls_gpu_nvidia;
 
-// For tests: describes driver, cards and libraries, but searches only these folders, separated by ':'. whole: do not
-// stop at the first problem.
+// For tests: describes driver, cards, libraries and the plugin's builds, but searches only these folders, separated by
+// ':'. whole: do not stop at the first problem.
 void ls_nvidia_look_in(const char *folders, int whole, ls_gpu_machine *machine);
-// Returns the first problem that prevents use of the CUDA device, or NULL.
-const char *ls_nvidia_problem(const ls_gpu_machine *machine);
 
 #endif

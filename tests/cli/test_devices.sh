@@ -6,7 +6,7 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 unset LOCKSTEP_CUDA_PLUGIN CUDA_VISIBLE_DEVICES
 mkdir bin fake
 if ! cc -shared -fPIC -o fake.so "$root/tests/support/fake_cuda.c" ||
-    ! cc -shared -fPIC -I "$root/src" -o bin/lockstep_cuda.so "$root/tests/support/fake_plugin.c"; then
+    ! cc -shared -fPIC -I "$root/src" -o bin/lockstep_cuda13.so "$root/tests/support/fake_plugin.c"; then
     echo "skipped: no C compiler for the fake libraries"
     exit 77
 fi
@@ -37,10 +37,10 @@ says() {
 }
 
 libraries=$here/fake runs=0
-says "everything right" "the plugin was reached"
+says "everything right" "the plugin for CUDA 13 was reached"
 says "the toolkit's stub" "no NVIDIA driver: found the CUDA toolkit's stub, $here/fake/libcuda.so.1; this build needs driver" FAKE_INIT=34
 says "no card" "no GPU: the NVIDIA driver" FAKE_CARDS=0
-says "a card too old" "no GPU that is new enough: found Fake GPU 0 of compute capability 7.5; this build needs 8.0" FAKE_CAPABILITY=75
+says "a card too old" "no GPU that is new enough: found Fake GPU 0 of compute capability 7.0; this build needs 7.5" FAKE_CAPABILITY=70
 says "a driver too old" "the NVIDIA driver is too old: found" "FAKE_DRIVER=${before}020"
 says "cuDNN too old" "cuDNN is too old: found 9.1.1, $here/fake/libcudnn.so.9; this build needs 9.8.0 or later" FAKE_CUDNN=90101
 says "cuDNN for another CUDA" "cuDNN 9.19.0 is built for another CUDA version: found $here/fake/libcudnn.so.9 for CUDA $before" "FAKE_CUDNN_CUDA=${before}080"
@@ -79,19 +79,19 @@ for name in graph heuristic engines_precompiled engines_runtime_compiled; do
 done
 cd ..
 libraries=$here/mixed
-says "cuDNN of one version in all parts" "the plugin was reached"
+says "cuDNN of one version in all parts" "the plugin for CUDA 13 was reached"
 mv mixed/libcudnn_heuristic.so.9.19.0 mixed/libcudnn_heuristic.so.9.10.1
 ln -sf libcudnn_heuristic.so.9.10.1 mixed/libcudnn_heuristic.so.9
 says "cuDNN of two versions" "cuDNN's files are of two versions: found $here/mixed/libcudnn.so.9 (9.19.0) beside $here/mixed/libcudnn_heuristic.so.9 (9.10.1)"
 libraries=$here/fake
 # The emulated device in the plugin's place, on a machine where everything is right.
 if [ -e "$emulated" ]; then
-    cp "$emulated" bin/lockstep_cuda.so
+    cp "$emulated" bin/lockstep_cuda13.so
     check "the emulated device in its place: the last line" "$(LD_LIBRARY_PATH=$libraries "$train" devices | tail -n 1 | cut -d ' ' -f 1-5)" \
         "device.type = auto takes cuda"
 fi
-rm bin/lockstep_cuda.so
-says "no plugin" "this build has no CUDA device: $here/bin/lockstep_cuda.so is not there"
+rm bin/lockstep_cuda13.so
+says "no plugin" "this build has no CUDA device: $here/bin/lockstep_cuda*.so is not there"
 
 # train devices
 json() { # TEXT: it is JSON
@@ -129,20 +129,44 @@ above=$(LD_LIBRARY_PATH=$here/driver "$train" devices)
 check "devices: no cuda/lib above the program" "$(grep -c "$here/cuda/lib" <<<"$above")" 0
 rm -r cuda
 check "devices: a problem" "$(grep -c "^  cuDNN is too old: found 9.1.1" <<<"$text")" 1
-text=$(LD_LIBRARY_PATH=$libraries FAKE_CAPABILITY=75 "$train" devices --json 2>errors)
+cc -shared -fPIC -I "$root/src" -o bin/lockstep_cuda13.so "$root/tests/support/fake_plugin.c"
+text=$(LD_LIBRARY_PATH=$libraries FAKE_CAPABILITY=70 "$train" devices --json 2>errors)
 check "devices --json: exit" $? 0
 check "devices --json: nothing on stderr" "$(cat errors)" ""
 check "devices --json: one line" "$(wc -l <<<"$text")" 1
 check "devices --json: parses" "$(json "$text" && echo yes)" yes
-check "devices --json: capability" "$(value compute_capability)" 7.5
+check "devices --json: capability" "$(value compute_capability)" 7.0
 check "devices --json: new enough" "$(value new_enough)" false
 check "devices --json: PCI" "$(value pci)" 0000:3b:00.0
 check "devices --json: auto" "$(sed -nE 's/.*"auto":\{"device":"([^"]*)".*/\1/p' <<<"$text")" cpu
 check "devices on 2 ranks: printed once" "$(ranks 2 60 "$train" devices | grep -c '^device.type = auto')" 1
 check "devices to a full disk" "$("$train" devices --json 2>/dev/null >/dev/full; echo $?)" 7
 
+# Plugins for CUDA 12 and 13, with the libraries of both beside the program; system.machine has the table of drivers and libraries.
+cc -shared -fPIC -I "$root/src" -o bin/lockstep_cuda13.so "$root/tests/support/fake_plugin.c"
+cc -shared -fPIC -I "$root/src" -DRUNTIME=12040 -DCAPABILITY=70 -o bin/lockstep_cuda12.so "$root/tests/support/fake_plugin.c"
+mkdir -p bin/cuda/lib bin/cuda12/lib
+cp fake/libcud[nar]*.so.* fake/libcublasLt.so.* bin/cuda/lib
+cp fake/libcudnn*.so.9 bin/cuda12/lib
+for name in cudart cublasLt; do cp fake.so bin/cuda12/lib/lib$name.so.12; done
+libraries=$here/driver
+says "two plugins, an old driver" "the plugin for CUDA 12 was reached" FAKE_DRIVER=12040
+says "two plugins, a new driver" "the plugin for CUDA 13 was reached" FAKE_DRIVER=13010
+says "two plugins, a V100" "the plugin for CUDA 12 was reached" FAKE_CAPABILITY=70
+text=$(LD_LIBRARY_PATH=$libraries FAKE_DRIVER=12040 "$train" devices)
+check "devices: the plugin that is taken" "$(grep -c '^  12.4 *lockstep_cuda12.so is taken: ' <<<"$text")" 1
+check "devices: why not the newer one" "$(grep -cE '^  13.0 *lockstep_cuda13.so: the NVIDIA driver is too old: found .*CUDA 12.4.*; this build needs 580' <<<"$text")" 1
+check "devices: libraries of the one that is taken" "$(grep -cE "^  (CUDA runtime|cuBLASLt|cuDNN) .* $here/bin/cuda12/lib/lib" <<<"$text")" 3
+check "doctor: the plugin that is taken" "$(LD_LIBRARY_PATH=$libraries FAKE_DRIVER=12040 "$train" doctor --quick | grep -c '^  12.4 *lockstep_cuda12.so is taken: ')" 1
+text=$(LD_LIBRARY_PATH=$libraries FAKE_DRIVER=12040 "$train" devices --json)
+check "devices --json: plugins" "$(grep -oE '"runtime":[0-9]+,"taken":[a-z]+' <<<"$text" | tr '\n' ' ')" '"runtime":13000,"taken":false "runtime":12040,"taken":true '
+mv bin/cuda12/lib/libcublasLt.so.12 .
+says "two plugins, an old driver, no cuBLASLt" "lockstep_cuda12.so: cuBLASLt " FAKE_DRIVER=12040
+mv libcublasLt.so.12 bin/cuda12/lib
+rm -r bin/cuda bin/cuda12 bin/lockstep_cuda12.so
+libraries=$here/fake
+
 # train sweep --jobs: a GPU each, of those that this process sees
-cc -shared -fPIC -I "$root/src" -o bin/lockstep_cuda.so "$root/tests/support/fake_plugin.c"
 jobs() { env LD_LIBRARY_PATH="$libraries" FAKE_CARDS=2 "$@"; }
 refused "more jobs than GPUs" 2 "--jobs 3: a run takes a GPU, and there are 2" \
     jobs "$train" sweep tiny.ini --seeds 1-3 --jobs 3 --run-dir gpus

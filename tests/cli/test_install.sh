@@ -38,11 +38,11 @@ check "one's own comes first" "$(lockstep-train configs/mnist.ini --print-config
 lockstep-train ../tiny.ini --run-dir run --quiet --set train.epochs=1
 check "a run" $? 0
 check "its command" "$(lockstep-train doctor --quick | grep -c '^  lockstep-train config.ini')" 1
-if [ -f "$build/bin/lockstep_cuda.so" ]; then
+if ls "$build"/bin/lockstep_cuda*.so >/dev/null 2>&1; then
     check "the plugin beside it" "$(lockstep-train devices | grep -c 'this build has no CUDA device')" 0
-    rm "$here/moved/lib/lockstep/lockstep_cuda.so"
+    rm "$here"/moved/lib/lockstep/lockstep_cuda*.so
 fi
-refused "no plugin" 4 "lockstep_cuda.so is not there; it is in the package lockstep-cuda, and is made where " \
+refused "no plugin" 4 "lockstep_cuda*.so is not there; it is in the package lockstep-cuda, and is made where " \
     env -u LOCKSTEP_CUDA_PLUGIN lockstep-train ../tiny.ini --run-dir none --set device.type=cuda
 "$here/moved/share/lockstep/scripts/fetch-cuda.sh" >log 2>&1
 check "fetch-cuda.sh without a folder: exit, what to name" "$? $(grep -c "fetch-cuda: name the folder .*/scripts/fetch-cuda.sh 13 FOLDER" log)" "2 1"

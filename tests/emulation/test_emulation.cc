@@ -211,6 +211,9 @@ static void test_clusters() {
     GIVES(cudaGetLastError(), cudaErrorInvalidClusterSize);
     LS_LAUNCH_CLUSTER(cluster_sums, dim3(1, 1), 64, (163 << 10) + 16, nullptr, none, none, none);
     GIVES(cudaGetLastError(), cudaErrorInvalidValue);
+    use("sm=75");
+    LS_LAUNCH_CLUSTER(cluster_sums, dim3(1, 1), 64, (64 << 10) + 16, nullptr, none, none, none);
+    GIVES(cudaGetLastError(), cudaErrorInvalidValue);
 }
 
 // The same of a whole grid.

@@ -4,6 +4,7 @@
 //   cc -shared -fPIC -o fake.so fake_cuda.c
 //   cc -shared -fPIC -DPART -Wl,-soname,libcudnn_graph.so.9 -o libcudnn_graph.so.9 fake_cuda.c     a part of cuDNN, empty
 #ifndef PART
+#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -13,6 +14,13 @@
 static int answer(const char *name, int otherwise) {
     const char *text = getenv(name);
     return text ? atoi(text) : otherwise;
+}
+
+// Whether this copy is one for CUDA 12: by its own name, libcudart.so.12, or by its folder's, cuda12/.
+static int is_for_12(void) {
+    Dl_info file;
+    if (!dladdr((void *)(size_t)is_for_12, &file)) return 0;
+    return strstr(file.dli_fname, ".so.12") || strstr(file.dli_fname, "cuda12/");
 }
 
 // --- driver: cuda.h ------------------------------------------------------------------------------
@@ -64,7 +72,7 @@ int cuGetErrorString(int error, const char **text) {
 
 // --- libraries -----------------------------------------------------------------------------------
 int cudaRuntimeGetVersion(int *version) {
-    *version = answer("FAKE_RUNTIME", 13000);
+    *version = answer("FAKE_RUNTIME", is_for_12() ? 12040 : 13000);
     return 0;
 }
 // As cuDNN's do: the process ends where the part that holds the function is not open. Unlike cuDNN it looks nowhere for
@@ -80,10 +88,10 @@ size_t cudnnGetVersion(void) {
 }
 size_t cudnnGetCudartVersion(void) {
     call_part("cudnnGetCudartVersion");
-    return (size_t)answer("FAKE_CUDNN_CUDA", 13000);
+    return (size_t)answer("FAKE_CUDNN_CUDA", is_for_12() ? 12040 : 13000);
 }
 size_t cublasLtGetVersion(void) {
-    return (size_t)answer("FAKE_CUBLASLT", 130100);
+    return (size_t)answer("FAKE_CUBLASLT", is_for_12() ? 120405 : 130100);
 }
 int ncclGetVersion(int *version) {
     *version = answer("FAKE_NCCL", 22809);
@@ -100,7 +108,8 @@ int nvmlSystemGetNVMLVersion(char *text, unsigned bytes) {
     return 0;
 }
 int nvmlSystemGetDriverVersion(char *text, unsigned bytes) {
-    snprintf(text, bytes, "580.65.06");
+    const char *release = getenv("FAKE_RELEASE");
+    snprintf(text, bytes, "%s", release ? release : "580.65.06");
     return 0;
 }
 

@@ -1,14 +1,25 @@
-// fake_plugin.c - a lockstep_cuda.so that only says that it was reached: compiled by tests/cli/test_devices.sh.
+// fake_plugin.c - a plugin that only says that it was reached, and for which CUDA it is: compiled by tests/cli/test_devices.sh
+// and tests/system/test_machine.c, with -DRUNTIME=12040 -DCAPABILITY=70 as the one for CUDA 12.
 #include <stdio.h>
 #include <stdlib.h>
 #include "device/gpu/plugin.h"
+#include "system/plugin_build.h"
+
+#ifndef RUNTIME
+#define RUNTIME 13000
+#define CAPABILITY 75
+#endif
+
+__attribute__((section(LS_PLUGIN_BUILD_SECTION), used)) static const ls_plugin_build build = { RUNTIME, CAPABILITY,
+    "" };
 
 static char reached[128];
 
 static ls_status fake_open(const ls_device_options *options, ls_device **out) {
     (void)options, (void)out;
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
-    snprintf(reached, sizeof reached, "the plugin was reached%s%s", visible ? ", of GPU " : "", visible ? visible : "");
+    snprintf(reached, sizeof reached, "the plugin for CUDA %d was reached%s%s", RUNTIME / 1000,
+        visible ? ", of GPU " : "", visible ? visible : "");
     return (ls_status){ LS_DEVICE, reached };
 }
 

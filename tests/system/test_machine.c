@@ -14,7 +14,11 @@ enum {
     HEURISTIC = 128,
     ENGINES = 256,
     COMPILED_ENGINES = 512,
-    ALL = 1023,
+    PLUGIN_13 = 1024,
+    PLUGIN_12 = 2048,
+    LIBRARIES = RUNTIME | CUDNN | CUBLASLT | NCCL | GRAPH | HEURISTIC | ENGINES | COMPILED_ENGINES,
+    ALL = LIBRARIES | DRIVER | NVML | PLUGIN_13,
+    FILES = 12,
     VALUES_MAX = 4,
     TEXTS_MAX = 5
 };
@@ -35,7 +39,7 @@ static const machine_case cases[] = {
     { "without NCCL and NVML", ALL & ~(NCCL | NVML), NULL, NULL, { NULL }, { NULL } },
     { "NCCL too old", ALL, NULL, NULL, { "FAKE_NCCL=2404" }, { NULL } },
     { "a newer driver", ALL, NULL, NULL, { "FAKE_DRIVER=99020" }, { NULL } },
-    { "the oldest card", ALL, NULL, NULL, { "FAKE_CAPABILITY=80" }, { NULL } },
+    { "the oldest card", ALL, NULL, NULL, { "FAKE_CAPABILITY=75" }, { NULL } },
     { "no driver", ALL & ~DRIVER, NULL, NULL, { NULL },
         { "no NVIDIA driver", "libcuda.so.1 not found", "this build needs driver", "(CUDA %d)", "install it" } },
     { "nothing at all", 0, NULL, NULL, { NULL }, { "no NVIDIA driver", "this build needs driver", "install it" } },
@@ -47,14 +51,14 @@ static const machine_case cases[] = {
     { "the driver does not start", ALL, NULL, NULL, { "FAKE_INIT=803" },
         { "the NVIDIA driver does not start", "error 803 (fake words)", "restart" } },
     { "no card", ALL, NULL, NULL, { "FAKE_INIT=100" },
-        { "no GPU", "lists 0 cards", "this build needs a card of compute capability 8.0 or more", "nvidia-smi" } },
+        { "no GPU", "lists 0 cards", "this build needs a card of compute capability 7.5 or more", "nvidia-smi" } },
     { "no card is counted", ALL, NULL, NULL, { "FAKE_CARDS=0" },
-        { "no GPU", "lists 0 cards", "this build needs a card of compute capability 8.0 or more", "nvidia-smi" } },
+        { "no GPU", "lists 0 cards", "this build needs a card of compute capability 7.5 or more", "nvidia-smi" } },
     { "all cards hidden", ALL, NULL, NULL, { "FAKE_CARDS=0", "CUDA_VISIBLE_DEVICES=" },
         { "no GPU", "lists 0 cards", "this build needs",
             "CUDA_VISIBLE_DEVICES= hides all cards or names none: unset it" } },
-    { "a card too old", ALL, NULL, NULL, { "FAKE_CAPABILITY=75" },
-        { "no GPU that is new enough", "found Fake GPU 0 of compute capability 7.5", "this build needs 8.0",
+    { "a card too old", ALL, NULL, NULL, { "FAKE_CAPABILITY=70" },
+        { "no GPU that is new enough", "found Fake GPU 0 of compute capability 7.0", "this build needs 7.5 or more",
             "use another card, or device.type = cpu" } },
     { "a driver too old", ALL, NULL, NULL, { "FAKE_DRIVER=%p020" },
         { "driver is too old", "found", "CUDA %p.2", "this build needs", "install a newer driver" } },
@@ -133,21 +137,41 @@ static void set_values(const char *const *values, int on) {
 }
 
 typedef struct {
-    char *bytes, *part_bytes;
-    size_t count, part_count;
-} fake_library;
+    char *bytes;
+    size_t count;
+} content;
 
-static void look(const fake_library *fake, const machine_case *row, int whole, ls_gpu_machine *machine) {
-    static const char *const names[] = { "libcuda.so.1", "libcudart.so.%d", "libcudnn.so.9", "libcublasLt.so.%d",
+typedef struct {
+    content library, part, plugin_12, plugin_13;
+} fake_files;
+
+static const content *content_of(const fake_files *fake, int file) {
+    return file == PLUGIN_12   ? &fake->plugin_12
+           : file == PLUGIN_13 ? &fake->plugin_13
+           : file >= GRAPH     ? &fake->part
+                               : &fake->library;
+}
+
+// Puts the chosen files into the folder, with the names that they have for a major version of CUDA.
+static void put_all(const temp_folder *folder, const char *below, const fake_files *fake, int files, int cuda) {
+    static const char *const names[FILES] = { "libcuda.so.1", "libcudart.so.*", "libcudnn.so.9", "libcublasLt.so.*",
         "libnccl.so.2", "libnvidia-ml.so.1", "libcudnn_graph.so.9", "libcudnn_heuristic.so.9",
-        "libcudnn_engines_precompiled.so.9", "libcudnn_engines_runtime_compiled.so.9" };
-    temp_folder folder = temp_folder_new(); // a new one a row: the loader never opens a path twice
-    for (int i = 0; i < 10; i++) {
-        const int part = 1 << i >= GRAPH;
-        if (row->files >> i & 1)
-            put(&folder, names[i], part ? fake->part_bytes : fake->bytes, part ? fake->part_count : fake->count);
+        "libcudnn_engines_precompiled.so.9", "libcudnn_engines_runtime_compiled.so.9", "lockstep_cuda13.so",
+        "lockstep_cuda12.so" };
+    for (int i = 0; i < FILES; i++) {
+        char name[128];
+        const int length = (int)strcspn(names[i], "*");
+        if (!(files >> i & 1)) continue;
+        snprintf(name, sizeof name, "%s%.*s", below, length, names[i]);
+        if (names[i][length]) snprintf(name + strlen(name), 8, "%d", cuda);
+        put(folder, name, content_of(fake, 1 << i)->bytes, content_of(fake, 1 << i)->count);
     }
-    if (row->also) put(&folder, row->also, fake->bytes, fake->count);
+}
+
+static void look(const fake_files *fake, const machine_case *row, int whole, ls_gpu_machine *machine) {
+    temp_folder folder = temp_folder_new(); // a new one a row: the loader never opens a path twice
+    put_all(&folder, "", fake, row->files, major);
+    if (row->also) put(&folder, row->also, fake->library.bytes, fake->library.count);
     if (row->damaged) put(&folder, row->damaged, "no library", 10);
     set_values(row->values, 1);
     ls_nvidia_look_in(folder.path, whole, machine);
@@ -156,13 +180,13 @@ static void look(const fake_library *fake, const machine_case *row, int whole, l
 }
 
 static void messages(void **state) {
-    const fake_library *fake = *state;
+    const fake_files *fake = *state;
     ls_gpu_machine *machine = malloc(sizeof *machine);
     assert_non_null(machine);
     for (size_t row = 0; row < sizeof cases / sizeof *cases; row++) {
         for (int whole = 0; whole < 2; whole++) {
             look(fake, &cases[row], whole, machine);
-            const char *problem = ls_nvidia_problem(machine), *at = problem;
+            const char *problem = machine->problem[0] ? machine->problem : NULL, *at = problem;
             if (!problem != !cases[row].texts[0])
                 fail_msg("%s: '%s'; expected %s", cases[row].name, problem ? problem : "nothing missing",
                     cases[row].texts[0] ? "a problem" : "nothing missing");
@@ -229,20 +253,139 @@ static void how_far_it_looks(void **state) {
     free(machine);
 }
 
-static int compile(const char *options, char **bytes, size_t *count) {
+// Which of two plugins is chosen, by the driver and by the libraries in the folders cuda/ and cuda12/. Where neither can be
+// used, the line is about the one that lacks least.
+typedef struct {
+    const char *name;
+    int in_13, in_12; // files in cuda/, for CUDA 13, and in cuda12/, for CUDA 12
+    const char *old[3],
+        *new[3]; // with a driver of 525 to 575, and of 580 or later: the chosen file, or the line's parts
+} mixture;
+
+static const char file_12[] = "/lockstep_cuda12.so", file_13[] = "/lockstep_cuda13.so";
+static const mixture mixtures[] = {
+    { "libraries of 12", 0, LIBRARIES, { file_12 }, { file_12 } },
+    { "libraries of 13", LIBRARIES, 0,
+        { "lockstep_cuda12.so: CUDA runtime has the wrong major version: found ",
+            "/cuda/libcudart.so.13; this build needs 12.0 or later (libcudart.so.12)", "fetch-cuda.sh 12 gets it" },
+        { file_13 } },
+    { "libraries of both", LIBRARIES, LIBRARIES, { file_12 }, { file_13 } },
+    { "no libraries", 0, 0,
+        { "lockstep_cuda12.so: CUDA runtime is missing: libcudart.so.12 not found; this build needs 12.0 or later",
+            "fetch-cuda.sh 12 gets it" },
+        { "lockstep_cuda13.so: CUDA runtime is missing: libcudart.so.13 not found; this build needs 13.0 or later",
+            "fetch-cuda.sh 13 gets it" } },
+    { "cuBLASLt of 13, the others of 12", CUBLASLT, LIBRARIES & ~CUBLASLT,
+        { "lockstep_cuda12.so: cuBLASLt has the wrong major version: found ",
+            "/cuda/libcublasLt.so.13; this build needs 12.0.0 or later (libcublasLt.so.12)" },
+        { "lockstep_cuda12.so: cuBLASLt has the wrong major version: found ", "/cuda/libcublasLt.so.13" } },
+    { "cuDNN of 12, the others of 13", LIBRARIES & ~CUDNN, LIBRARIES & ~(RUNTIME | CUBLASLT),
+        { "lockstep_cuda12.so: CUDA runtime has the wrong major version" },
+        { "lockstep_cuda13.so: cuDNN 9.19.0 is built for another CUDA version: found ",
+            "/cuda12/libcudnn.so.9 for CUDA 12; this build needs one for CUDA 13", "fetch-cuda.sh 13 gets it" } },
+};
+
+static const struct {
+    const char *release, *runs;
+    int is_new;
+} drivers[] = { { "525.60.13", "12000", 0 }, { "550.54.14", "12040", 0 }, { "566.14", "12070", 0 },
+    { "575.51.02", "12090", 0 }, { "580.65.06", "13000", 1 }, { "590.44.01", "13010", 1 } };
+
+static void check_choice(const char *row, const char *const expected[3], const ls_gpu_machine *machine) {
+    const int is_file = expected[0][0] == '/';
+    const char *at = is_file ? machine->builds[machine->build].path : machine->problem;
+    if (is_file && machine->problem[0]) fail_msg("%s: '%s'; expected %s", row, machine->problem, expected[0]);
+    for (int i = 0; i < 3 && expected[i]; i++) {
+        const char *found = strstr(at, expected[i]);
+        if (!found) fail_msg("%s: '%s' does not have (in order) '%s'", row, at, expected[i]);
+        at = found + 1;
+    }
+    if (!is_file && strchr(machine->problem, '\n')) fail_msg("%s: not one line: '%s'", row, machine->problem);
+}
+
+static void look_at_mixture(
+    const fake_files *fake, const mixture *row, int plugins, int whole, ls_gpu_machine *machine) {
+    temp_folder folder = temp_folder_new();
+    char folders[1024], below[512];
+    snprintf(folders, sizeof folders, "%s:%s/cuda:%s/cuda12", folder.path, folder.path, folder.path);
+    for (int i = 0; i < 2; i++) {
+        snprintf(below, sizeof below, "%s/cuda%s", folder.path, i ? "12" : "");
+        assert_int_equal(ls_make_folders(below).code, LS_OK);
+    }
+    put_all(&folder, "", fake, DRIVER | NVML | plugins, 0);
+    put_all(&folder, "cuda/", fake, row->in_13, 13);
+    put_all(&folder, "cuda12/", fake, row->in_12, 12);
+    ls_nvidia_look_in(folders, whole, machine);
+    temp_folder_remove(&folder);
+}
+
+static void the_plugin_goes_by_driver_and_libraries(void **state) {
+    ls_gpu_machine *machine = malloc(sizeof *machine);
+    assert_non_null(machine);
+    for (size_t i = 0; i < sizeof mixtures / sizeof *mixtures; i++) {
+        for (size_t d = 0; d < sizeof drivers / sizeof *drivers; d++) {
+            char row[128];
+            const int whole = (int)(i + d) % 2;
+            snprintf(row, sizeof row, "driver %s, %s", drivers[d].release, mixtures[i].name);
+            setenv("FAKE_DRIVER", drivers[d].runs, 1);
+            setenv("FAKE_RELEASE", drivers[d].release, 1);
+            look_at_mixture(*state, &mixtures[i], PLUGIN_12 | PLUGIN_13, whole, machine);
+            check_choice(row, drivers[d].is_new ? mixtures[i].new : mixtures[i].old, machine);
+        }
+    }
+    unsetenv("FAKE_DRIVER");
+    unsetenv("FAKE_RELEASE");
+    free(machine);
+}
+
+// Cards that only CUDA 12 serves, drivers that are too old for all, and a single plugin that does not fit.
+static void the_plugin_goes_by_cards_and_files(void **state) {
+    static const mixture both = { "", LIBRARIES, LIBRARIES, { NULL }, { NULL } };
+    static const struct {
+        const char *name;
+        int plugins;
+        const char *driver, *capability, *expected[3];
+    } rows[] = {
+        { "a V100", PLUGIN_12 | PLUGIN_13, "13000", "70", { file_12 } },
+        { "a T4", PLUGIN_12 | PLUGIN_13, "13000", "75", { file_13 } },
+        { "a P100", PLUGIN_12 | PLUGIN_13, "13000", "60",
+            { "no GPU that is new enough: found Fake GPU 0 of compute capability 6.0; this build needs 7." } },
+        { "a driver too old for both", PLUGIN_12 | PLUGIN_13, "11080", "80",
+            { "the NVIDIA driver is too old: found", "CUDA 11.8", "this build needs 525.60.13 or later (CUDA 12)" } },
+        { "13 alone, an old driver", PLUGIN_13, "12040", "80",
+            { "the NVIDIA driver is too old: found", "CUDA 12.4", "this build needs 580.65.06 or later (CUDA 13)" } },
+        { "12 alone, a new driver", PLUGIN_12, "13010", "80", { file_12 } },
+        { "12 alone, a V100", PLUGIN_12, "12000", "70", { file_12 } },
+    };
+    ls_gpu_machine *machine = malloc(sizeof *machine);
+    assert_non_null(machine);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        setenv("FAKE_DRIVER", rows[i].driver, 1);
+        setenv("FAKE_CAPABILITY", rows[i].capability, 1);
+        look_at_mixture(*state, &both, rows[i].plugins, 0, machine);
+        check_choice(rows[i].name, rows[i].expected, machine);
+    }
+    unsetenv("FAKE_DRIVER");
+    unsetenv("FAKE_CAPABILITY");
+    free(machine);
+}
+
+static int compile(const char *options, content *out) {
     temp_folder folder = temp_folder_new();
     char command[512], path[300];
     snprintf(path, sizeof path, "%s/fake.so", folder.path);
-    snprintf(command, sizeof command, "cc -shared -fPIC %s -o %s tests/support/fake_cuda.c", options, path);
-    int made = system(command) == 0 && !ls_failed(ls_read_file(path, bytes, count));
+    snprintf(command, sizeof command, "cc -shared -fPIC -o %s %s", path, options);
+    int made = system(command) == 0 && !ls_failed(ls_read_file(path, &out->bytes, &out->count));
     temp_folder_remove(&folder);
     return made;
 }
 
 int main(void) {
-    fake_library fake = { .count = 0 };
-    if (!compile("", &fake.bytes, &fake.count) ||
-        !compile("-DPART -Wl,-soname,libcudnn_graph.so.9", &fake.part_bytes, &fake.part_count)) {
+    fake_files fake = { .library = { .count = 0 } };
+    if (!compile("tests/support/fake_cuda.c", &fake.library) ||
+        !compile("-DPART -Wl,-soname,libcudnn_graph.so.9 tests/support/fake_cuda.c", &fake.part) ||
+        !compile("-Isrc -DRUNTIME=12040 -DCAPABILITY=70 tests/support/fake_plugin.c", &fake.plugin_12) ||
+        !compile("-Isrc tests/support/fake_plugin.c", &fake.plugin_13)) {
         puts("skipped: no C compiler for the fake libraries");
         return 77;
     }
@@ -251,9 +394,13 @@ int main(void) {
     ls_nvidia_look_in("", 0, &nothing);
     major = atoi(nothing.libraries[LS_NVIDIA_RUNTIME].needed);
     const struct CMUnitTest tests[] = { cmocka_unit_test_prestate(messages, &fake),
-        cmocka_unit_test_prestate(cards_and_versions, &fake), cmocka_unit_test_prestate(how_far_it_looks, &fake) };
+        cmocka_unit_test_prestate(cards_and_versions, &fake), cmocka_unit_test_prestate(how_far_it_looks, &fake),
+        cmocka_unit_test_prestate(the_plugin_goes_by_driver_and_libraries, &fake),
+        cmocka_unit_test_prestate(the_plugin_goes_by_cards_and_files, &fake) };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    free(fake.bytes);
-    free(fake.part_bytes);
+    free(fake.library.bytes);
+    free(fake.part.bytes);
+    free(fake.plugin_12.bytes);
+    free(fake.plugin_13.bytes);
     return failed;
 }

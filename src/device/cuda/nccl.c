@@ -83,13 +83,16 @@ static void find_functions(const ls_library_file *file) {
 static void open_nccl(void) {
     ls_library_file file;
     char advice[384];
-    if (!ls_library_search_open(NULL, "libnccl.so.2", 0, &file)) {
+    char *folders = ls_library_search_folders(CUDART_VERSION / 1000, LS_CUDA_BUILD_FOLDERS);
+    const int found = ls_library_search_open(folders, 1, "libnccl.so.2", &file);
+    free(folders);
+    if (!found) {
         if (file.error[0])
             snprintf(nccl.problem, sizeof nccl.problem, "NCCL cannot be loaded: %.300s", file.error);
         else
             snprintf(nccl.problem, sizeof nccl.problem,
                 "NCCL was not found: libnccl.so.2 is needed for sums between GPUs; %s; or use dist.backend = mpi",
-                ls_library_search_advice(advice, sizeof advice));
+                ls_library_search_advice(CUDART_VERSION / 1000, advice, sizeof advice));
         return;
     }
     find_functions(&file);

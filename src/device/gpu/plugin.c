@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,15 +17,28 @@ const ls_gpu_vendor ls_gpu_none = { NULL, NULL, NULL };
 
 const ls_gpu_plugin_row ls_gpu_plugins[LS_GPU_PLUGIN_COUNT] = {
 #define PLUGIN(NAME, name, vendor, needs) \
-    { #name, #NAME, &ls_gpu_##vendor, "lockstep_" #name ".so", "lockstep_" #name "_plugin", \
-        "LOCKSTEP_" #NAME "_PLUGIN", needs },
+    { #name, #NAME, &ls_gpu_##vendor, "lockstep_" #name "_plugin", "LOCKSTEP_" #NAME "_PLUGIN", needs },
 #include "config/plugins.def"
 };
 
-static ls_status path_beside_program(const char *file, char *path, size_t bytes) {
-    char folder[PATH_MAX];
+// Finds the plugin's file beside the program. If there are several, for several versions of the vendor's libraries, the
+// vendor chooses.
+static ls_status find_file(const ls_gpu_plugin_row *row, char *path, size_t bytes) {
+    char folder[PATH_MAX], name[64];
+    const char *file = NULL, *missing = NULL;
+    snprintf(name, sizeof name, "lockstep_%s%s.so", row->type, row->vendor->missing ? "*" : "");
     LS_TRY(ls_program_folder(folder, sizeof folder));
-    return ls_path_join(path, bytes, folder, file);
+    LS_TRY(ls_path_join(path, bytes, folder, name));
+    if (row->vendor->missing)
+        missing = row->vendor->missing(&file);
+    else if (ls_path_exists(path))
+        file = path;
+    if (!file)
+        return ls_fail(LS_DEVICE,
+            "this build has no %s device: %s is not there; it is in the package lockstep-%s, and is made where %s",
+            row->title, path, row->type, row->needs);
+    if (missing) return ls_fail(LS_DEVICE, "%s", missing);
+    return file == path ? LS_SUCCESS : ls_path_join(path, bytes, "", file);
 }
 
 ls_status ls_gpu_plugin_check(const ls_gpu_plugin *plugin, const char *path) {
@@ -51,17 +65,7 @@ int ls_gpu_expected(void) {
 ls_status ls_gpu_plugin_open(const ls_gpu_plugin_row *row, const ls_gpu_plugin **out) {
     char path[PATH_MAX];
     const char *named = getenv(row->variable);
-    if (named) {
-        LS_TRY(ls_path_join(path, sizeof path, "", named));
-    } else {
-        LS_TRY(path_beside_program(row->file, path, sizeof path));
-        if (!ls_path_exists(path))
-            return ls_fail(LS_DEVICE,
-                "this build has no %s device: %s is not there; it is in the package lockstep-%s, and is made where %s",
-                row->title, path, row->type, row->needs);
-        const char *missing = row->vendor->missing ? row->vendor->missing() : NULL;
-        if (missing) return ls_fail(LS_DEVICE, "%s", missing);
-    }
+    LS_TRY(named ? ls_path_join(path, sizeof path, "", named) : find_file(row, path, sizeof path));
     void *file = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!file) return ls_fail(LS_DEVICE, "cannot load the %s device: %s", row->title, dlerror());
     const ls_gpu_plugin *plugin = dlsym(file, row->symbol);

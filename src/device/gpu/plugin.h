@@ -1,5 +1,6 @@
-// plugin.h - a GPU device in a file of its own, lockstep_<name>.so, next to the program. It is opened only when needed,
-// so `train` itself needs no GPU library. plugins.def lists the plugins.
+// plugin.h - a GPU device in a file of its own next to the program: lockstep_<name>.so, or lockstep_<name><version>.so
+// if its vendor finds files for several versions of its libraries (system/machine.h). It is opened only when needed, so
+// `train` itself needs no GPU library. plugins.def lists the plugins.
 //
 // The file exports one symbol, `lockstep_<name>_plugin`. It is never closed, because GPU libraries do not survive that.
 // For tests, the environment variable LOCKSTEP_<NAME>_PLUGIN names another file: the emulated device. Driver, card and
@@ -32,11 +33,11 @@ typedef struct {
 
 // A row of plugins.def.
 typedef struct {
-    const char *type;                     // value of device.type: "cuda"
-    const char *title;                    // "CUDA"
-    const ls_gpu_vendor *vendor;          // never NULL
-    const char *file, *symbol, *variable; // "lockstep_cuda.so", "lockstep_cuda_plugin", "LOCKSTEP_CUDA_PLUGIN"
-    const char *needs;                    // completes the sentence "it is made where ..."
+    const char *type;              // value of device.type: "cuda"
+    const char *title;             // "CUDA"
+    const ls_gpu_vendor *vendor;   // never NULL
+    const char *symbol, *variable; // "lockstep_cuda_plugin", "LOCKSTEP_CUDA_PLUGIN"
+    const char *needs;             // completes the sentence "it is made where ..."
 } ls_gpu_plugin_row;
 
 extern const ls_gpu_plugin_row ls_gpu_plugins[LS_GPU_PLUGIN_COUNT];

@@ -84,6 +84,23 @@ static void print_libraries(FILE *file, const ls_gpu_plugin_row *plugin, const l
     }
 }
 
+// Says which of the plugin's files is taken, and why not the ones for a newer CUDA. A single file's problem is printed
+// by print_problems.
+static void print_builds(FILE *file, const ls_gpu_plugin_row *plugin, const ls_gpu_machine *machine) {
+    if (machine->build_count == 0 || (machine->problem[0] && machine->build_count == 1)) return;
+    fprintf(file, "\nplugins for %s\n", plugin->title);
+    for (int i = 0; i < machine->build_count; i++) {
+        const ls_gpu_build *build = &machine->builds[i];
+        const int taken = i == machine->build && !machine->problem[0];
+        fprintf(file, "  %d.%-3d %s%s\n", build->runtime / 1000, build->runtime % 1000 / 10,
+            build->problem[0] ? build->problem : strrchr(build->path, '/') + 1,
+            build->problem[0]     ? ""
+            : taken               ? " is taken: the newest that driver, cards and libraries serve"
+            : machine->problem[0] ? " cannot be used"
+                                  : " is not needed");
+    }
+}
+
 static void print_problems(FILE *file, const ls_gpu_plugin_row *plugin, const ls_gpu_machine *machine) {
     const char *lines[LS_GPU_LIBRARIES_MAX + 2] = { machine->driver_problem, machine->card_problem };
     int printed = 0;
@@ -100,6 +117,7 @@ void ls_devices_print(const ls_devices *f, FILE *file) {
     for (int p = 0; p < LS_GPU_PLUGIN_COUNT; p++) {
         if (!ls_gpu_plugins[p].vendor->fill) continue;
         print_libraries(file, &ls_gpu_plugins[p], &f->machine[p]);
+        print_builds(file, &ls_gpu_plugins[p], &f->machine[p]);
         print_problems(file, &ls_gpu_plugins[p], &f->machine[p]);
     }
     if (f->chosen)
@@ -139,6 +157,17 @@ static void add_card(cJSON *devices, const ls_gpu_plugin_row *plugin, const ls_g
     ls_json_add_known(device, "pci", card->pci);
 }
 
+static void add_builds(cJSON *tree, const ls_gpu_machine *machine) {
+    cJSON *builds = ls_json_add_array(tree, "plugins");
+    for (int i = 0; i < machine->build_count; i++) {
+        cJSON *build = ls_json_append(builds, cJSON_CreateObject());
+        ls_json_add_known(build, "path", machine->builds[i].path);
+        ls_json_add_int(build, "runtime", machine->builds[i].runtime);
+        ls_json_add_bool(build, "taken", i == machine->build && !machine->problem[0]);
+        ls_json_add_known(build, "problem", machine->builds[i].problem);
+    }
+}
+
 static void add_libraries(cJSON *tree, const ls_gpu_plugin_row *plugin, const ls_gpu_machine *machine) {
     cJSON *driver = ls_json_add_object(tree, "driver");
     ls_json_add_known(driver, "version", machine->driver_release);
@@ -147,6 +176,7 @@ static void add_libraries(cJSON *tree, const ls_gpu_plugin_row *plugin, const ls
     ls_json_add_known(driver, "path", machine->driver_path);
     ls_json_add_known(driver, "problem", machine->driver_problem);
     ls_json_add_known(driver, "card_problem", machine->card_problem);
+    add_builds(tree, machine);
     cJSON *libraries = ls_json_add_array(tree, "libraries");
     for (int i = 0; i < machine->library_count; i++) {
         const ls_gpu_library *from = &machine->libraries[i];

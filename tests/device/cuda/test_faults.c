@@ -28,7 +28,7 @@ static const struct {
     { "driver=0", { "there is no NVIDIA driver" } },
     { "driver=12040", { "the NVIDIA driver is too old: it runs CUDA up to 12.4, this build needs " } },
     { "devices=0", { "the NVIDIA driver sees no GPU" } },
-    { "sm=75", { "GPU 0 (", "has compute capability 7.5, which is too old: this build is for sm_80, ", "newer" } },
+    { "sm=60", { "GPU 0 (", "has compute capability 6.0, which is too old: this build is for sm_70, ", "newer" } },
 };
 
 static void a_machine_that_cannot_is_told_in_one_line(void **unused) {

@@ -12,13 +12,10 @@ static const ls_collective_api *collectives;
 // The plugin beside this program, without its device: 0, or 77.
 static int open_table(void) {
     static ls_gpu_machine machine; // looking opens the libraries, which the plugin then finds
-    char path[PATH_MAX + 64] = "";
-    ssize_t length = readlink("/proc/self/exe", path, PATH_MAX - 1);
-    if (length < 0) return 1;
-    strcpy(strrchr(path, '/'), "/lockstep_cuda.so");
-    int there = access(path, R_OK) == 0; // first: NVIDIA's libraries do not open under a sanitizer, which has no plugin
-    if (there) ls_gpu_nvidia.fill(&machine);
-    if (!there || !machine.libraries[LS_NVIDIA_NCCL].path[0]) {
+    const char *path;
+    (void)ls_gpu_nvidia.missing(&path); // first: NVIDIA's libraries do not open under a sanitizer, which has no plugin
+    if (path) ls_gpu_nvidia.fill(&machine);
+    if (!path || !machine.libraries[LS_NVIDIA_NCCL].path[0]) {
         printf("skipped: the CUDA plugin or libnccl.so.2 is not there\n");
         return 77;
     }

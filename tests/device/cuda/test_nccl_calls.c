@@ -13,11 +13,13 @@
 
 #include "system/library_search.h"
 
-static int fake_search_open(const char *folders, const char *soname, int of_driver, ls_library_file *out);
+static int fake_search_open(const char *folders, int loader, const char *soname, ls_library_file *out);
 static int fake_search_find(void *handle, const char *name, void *function);
-static const char *fake_search_advice(char *text, size_t bytes);
+static char *fake_search_folders(int cuda_major, const char *more);
+static const char *fake_search_advice(int cuda_major, char *text, size_t bytes);
 #define ls_library_search_open fake_search_open
 #define ls_library_search_find fake_search_find
+#define ls_library_search_folders fake_search_folders
 #define ls_library_search_advice fake_search_advice
 #include "../../../src/device/cuda/nccl.c"
 
@@ -177,14 +179,20 @@ static ncclResult_t fake_CommWindowDeregister(ncclComm_t comm, ncclWindow_t wind
     return leave(begin_job(comm));
 }
 
-static int fake_search_open(const char *folders, const char *soname, int of_driver, ls_library_file *out) {
-    (void)folders, (void)of_driver;
+static int fake_search_open(const char *folders, int loader, const char *soname, ls_library_file *out) {
+    (void)folders, (void)loader;
     *out = (ls_library_file){ .handle = &the_comm };
     snprintf(out->path, sizeof out->path, "%s", soname);
     return 1;
 }
 
-static const char *fake_search_advice(char *text, size_t bytes) {
+static char *fake_search_folders(int cuda_major, const char *more) {
+    (void)cuda_major, (void)more;
+    return NULL;
+}
+
+static const char *fake_search_advice(int cuda_major, char *text, size_t bytes) {
+    (void)cuda_major;
     snprintf(text, bytes, "get it");
     return text;
 }
