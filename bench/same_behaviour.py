@@ -56,7 +56,7 @@ REFUSALS = ["", "nowhere.ini", "run.ini --quit", "run.ini run.ini", "run.ini --s
     "run.ini --set data.shape=1x8x8", "run.ini --set schedule.kind=steps", "run.ini --set train.recompute=all", "run.ini --run-dir run.ini",
     "run.ini --trace nowhere/t.json", "run.ini --trace t.json --trace-updates 7:3", "eval run.ini", "eval run.ini no.safetensors",
     "eval run.ini run.ini", "predict no.safetensors x.png", "export no.safetensors x.onnx", "ckpt verify nowhere", "ckpt show run.ini",
-    "replay nowhere", "bench run.ini --sweep ranks=0", "verify-resume nowhere.ini", "nonsense"]
+    "bench run.ini --sweep ranks=0", "nonsense"]
 
 
 def main():

@@ -33,13 +33,14 @@ typedef struct {
     const char **files; // words of the command line. predict: pictures; ckpt: folders; report, compare, metrics and
                         // verdict: runs; help: the topic and its words
     int file_count;
-    int64_t updates;                    // verify-resume: updates before the checkpoint; the same number follows it
+    // audit: number of stretches, first and last update, update to inspect. NULL: not set. all: --all
+    const char *segments, *from, *to, *inspect;
+    int all;
     int logits;                         // predict: --logits
     const char *output;                 // export, augment, metrics, report: path of the file to write
     const char *event;                  // metrics: kind of event to export; NULL: not set
     int rows, columns;                  // augment: number of pictures, number of epochs
     int64_t epoch;                      // augment: first epoch shown
-    const char *batch;                  // replay: folder nonfinite-update-N
     const char *sets[LS_ARGS_SETS_MAX]; // each --set, "section.key=value"
     int set_count;
     const char *run_dir; // --run-dir; NULL: not set

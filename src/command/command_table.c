@@ -5,7 +5,7 @@
 #include "config/recognise.h"
 
 enum { PRINTS, KEEPS_ON };
-enum { ALL = LS_RANKS_ALL, FIRST = LS_RANKS_FIRST, ONE = LS_RANKS_ONE };
+enum { ALL = LS_RANKS_ALL, FIRST = LS_RANKS_FIRST };
 
 static const ls_command_row commands[LS_COMMAND_COUNT] = {
 #define COMMAND(ID, NAME, word_, usage_, lines_, ranks_, purpose_, more_, example_, exits_) \

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include "command/args.h"
 
-typedef enum { LS_RANKS_ALL, LS_RANKS_FIRST, LS_RANKS_ONE } ls_command_ranks;
+typedef enum { LS_RANKS_ALL, LS_RANKS_FIRST } ls_command_ranks;
 
 typedef struct {
     const char *word, *usage, *purpose, *more, *example, *exits; // as in commands.def

@@ -1,5 +1,5 @@
 // session.h - everything that a rank needs to compute with a network: a device with its queue, the parameter store with
-// the weights, the programs, and the slabs in which they run. Training, evaluation, prediction and replay use it.
+// the weights, the programs, and the slabs in which they run. Training, evaluation and prediction use it.
 //
 // A session is opened in this order. No slab is allocated on the device before everything is planned.
 //

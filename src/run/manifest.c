@@ -334,12 +334,21 @@ static int is_free(const char *name) {
            !begins_with_one_of(name, rounding, sizeof rounding / sizeof rounding[0]);
 }
 
-int ls_manifest_decides(int option) {
+static const char *name_of(int option) {
     char unused[LS_TEXT_BYTES];
     const char *name = "";
     ls_config defaults;
     ls_config_defaults(&defaults);
     ls_config_value(&defaults, option, &name, unused, sizeof unused);
+    return name;
+}
+
+int ls_manifest_records(int option) {
+    return !is_no_part_of_the_record(name_of(option));
+}
+
+int ls_manifest_decides(int option) {
+    const char *name = name_of(option);
     static const int more[] = { LS_OPTION_data_path, LS_OPTION_model_init, LS_OPTION_model_init_rules,
         LS_OPTION_model_override, LS_OPTION_train_max_updates,
         LS_OPTION_device_type }; // they affect the result, though a run may continue with other values

@@ -33,6 +33,9 @@ const char *ls_manifest_run(const cJSON *manifest);
 // Checks that a run may continue from the manifest's checkpoint; ls_checkpoint_suits describes it.
 LS_CHECKED ls_status ls_manifest_suits(
     const char *path, const cJSON *manifest, const ls_train_info *info, cJSON *changed);
+// Returns 1 if a change of the option is part of the record of a run. Other options tell where things are, or how a run
+// continues.
+int ls_manifest_records(int option);
 // Returns 1 if the option affects the result of a run, 0 if it is about saving, logging, use of the machine or names.
 int ls_manifest_decides(int option);
 // Writes the changes that are reported to the user into dst: "train.epochs 5, now 10; ..." or "". Returns dst.

@@ -29,7 +29,7 @@
 //            overflow", "diverged", "weight", "input", "sums", "fixed point", "not repeated"), loss_scale, bad_losses,
 //            skipped_in_row, later_updates, world_size; rank, host, micro_batch, micro_batches, position, samples,
 //            files, samples_of_micro_batch, bad_samples; direction ("forward", "backward", "sums"), layer, operator,
-//            instruction, tensor, kind, dtype, shape, elements, nan, infinite, beyond_fixed_point, first; folder
+//            instruction, tensor, kind, dtype, shape, elements, nan, infinite, beyond_fixed_point, first
 //   end      status ("completed" | "stopped" | "failed"), exit_code, message (of a failure), seconds and part_seconds
 //            as in train, including the time after the last update
 // Numbers that are not finite are null.

@@ -181,6 +181,11 @@ static ls_status end_epoch(run_state *run, int last) {
     return LS_SUCCESS;
 }
 
+// Returns the number of updates after which this call of ls_run_to_end returns.
+static int64_t end_of(const ls_run_progress *progress) {
+    return progress->pause && progress->pause < progress->last ? progress->pause : progress->last;
+}
+
 // Returns the update before which all updates must be completed, for an evaluation, checkpoint or comparison.
 static int64_t next_stop(const run_state *run) {
     const ls_run_plan *plan = run->session->plan;
@@ -190,7 +195,7 @@ static int64_t next_stop(const run_state *run) {
     int64_t compared = ls_replicas_next_check(run->session, progress);
     if (saved < stop) stop = saved;
     if (compared < stop) stop = compared;
-    return stop < progress->last ? stop : progress->last;
+    return stop < end_of(progress) ? stop : end_of(progress);
 }
 
 static ls_status run_update(run_state *run) {
@@ -250,7 +255,7 @@ static ls_status run_updates(run_state *run) {
     // If train.max_updates or train.patience was changed, a checkpoint without a result can be the end of the run.
     const int tested = progress->evaluation.update == progress->done.updates && progress->evaluation.test_samples > 0;
     if (progress->done.updates == progress->last) return tested ? evaluate_again(run) : end_epoch(run, 1);
-    while (progress->done.updates < progress->last) {
+    while (progress->done.updates < end_of(progress)) {
         LS_TRY(ls_run_saving_agree(run->saving, plan, progress));
         if (progress->done.updates < run->saving->meet_at) LS_TRY(run_update(run));
         LS_TRY(between_updates(run));

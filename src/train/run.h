@@ -12,8 +12,8 @@
 LS_CHECKED ls_status ls_run_advance(
     ls_run_session *session, ls_run_progress *progress, ls_run_saving *saving, int64_t end, ls_train_state *state);
 
-// Runs until progress->last. LS_STOPPED on all ranks: the run was asked to stop, and a checkpoint holds all work so
-// far. Calls the observers on rank 0. Collective.
+// Runs until progress->last, or progress->pause if that is earlier. LS_STOPPED on all ranks: the run was asked to stop,
+// and a checkpoint holds all work so far. Calls the observers on rank 0. Collective.
 LS_CHECKED ls_status ls_run_to_end(ls_run_session *session, ls_run_progress *progress, ls_run_saving *saving,
     const ls_train_observer *observers, int observer_count, ls_train_summary *summary);
 // Runs more updates without evaluation. loss[i] (or NULL): mean loss of window i over all ranks. Collective.

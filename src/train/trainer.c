@@ -3,6 +3,7 @@
 #include "system/cpus.h"
 #include "base/memory.h"
 #include "run/run_parts.h"
+#include "train/diagnose/inspect.h"
 #include "train/diagnose/replicas.h"
 #include "train/evaluate.h"
 #include "train/layer_times.h"
@@ -163,6 +164,16 @@ ls_status ls_trainer_trace(ls_trainer *t, int64_t from, int64_t to) {
 ls_status ls_trainer_run(
     ls_trainer *t, const ls_train_observer *observers, int observer_count, ls_train_summary *summary) {
     return ls_run_to_end(&t->session, &t->progress, &t->saving, observers, observer_count, summary);
+}
+
+ls_status ls_trainer_run_until(
+    ls_trainer *t, int64_t update, const ls_train_observer *observers, int observer_count, ls_train_summary *summary) {
+    t->progress.pause = update;
+    return ls_trainer_run(t, observers, observer_count, summary);
+}
+
+ls_status ls_trainer_inspect(ls_trainer *t, FILE *file) {
+    return ls_run_inspect(&t->session, &t->progress, file);
 }
 
 ls_status ls_trainer_updates(ls_trainer *t, int64_t updates, double *loss) {

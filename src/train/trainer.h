@@ -44,6 +44,13 @@ LS_CHECKED ls_status ls_trainer_read_ahead(ls_trainer *trainer);
 // scheduler's time limit), and a checkpoint holds all work so far.
 LS_CHECKED ls_status ls_trainer_run(
     ls_trainer *trainer, const ls_train_observer *observers, int observer_count, ls_train_summary *summary);
+// Like ls_trainer_run, but also returns after `update` updates, which must be more than are done. The next call goes on
+// as if the run had not paused.
+LS_CHECKED ls_status ls_trainer_run_until(ls_trainer *trainer, int64_t update, const ls_train_observer *observers,
+    int observer_count, ls_train_summary *summary);
+// Rank 0 prints the tensors of the next update, or of the update that ended the run (diagnose/inspect.h). No further
+// update is possible.
+LS_CHECKED ls_status ls_trainer_inspect(ls_trainer *trainer, FILE *file);
 // Runs more updates without evaluation, for benchmarks and tests. loss[i] (or NULL): mean loss of window i.
 LS_CHECKED ls_status ls_trainer_updates(ls_trainer *trainer, int64_t updates, double *loss);
 // Evaluates the whole test split. in_detail: also evaluates by eval.tta (tta.h), and makes ls_trainer_details. Fills in

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# train ckpt verify, show; train verify-resume.
+# train ckpt verify, show.
 set -u
 # shellcheck source=tests/cli/common.sh
 . "$(dirname "$0")/common.sh" "$1" || exit 1
@@ -56,15 +56,4 @@ check "show a damaged one: exit" $? 7
 says "show a damaged one" "damaged" "$(grep 000000003 shown)"
 rm "$(at 8)/manifest.json"
 says "a lost manifest: the one before is newest" "newest" "$("$train" ckpt show a 2>/dev/null | grep 000000006)"
-
-export TMPDIR=$here/t; mkdir t
-# shellcheck disable=SC2086 # several words
-output=$("$train" verify-resume tiny.ini $small --updates 5)
-check "verify-resume: exit" $? 0
-says "verify-resume" "the same, bit for bit: 10 updates without a break, and 5 + a checkpoint + 5" "$output"
-# shellcheck disable=SC2086 # several words
-output=$(ranks 3 120 "$train" verify-resume tiny.ini $small --updates 5 --set train.global_batch=36)
-check "verify-resume on three ranks: exit" $? 0
-says "verify-resume on three ranks" "the same, bit for bit" "$output"
-check "verify-resume leaves nothing" "$(find t | grep -c lockstep-verify)" 0
 finish

@@ -22,7 +22,7 @@ offers() {
 }
 offers "a command" "bench " be
 offers "a configuration" "a.ini " a.
-offers "commands and configurations" "a.ini augment " a
+offers "commands and configurations" "a.ini audit augment " a
 offers "options of a command" "--scaling --seconds --set --sweep " bench x.ini --s
 offers "options of the run" "--resume --run-dir " x.ini --r
 offers "none of another command" "" devices --res

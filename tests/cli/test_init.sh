@@ -75,8 +75,6 @@ check "two ranks: exit" $? 0
 check "two ranks: same weights" "$(field ranks/summary.json weights_hash)" "$(field same/summary.json weights_hash)"
 "$train" same/config.ini --quiet --run-dir again
 check "from the run's own configuration: same weights" "$(field again/summary.json weights_hash)" "$(field same/summary.json weights_hash)"
-"$train" verify-resume init.ini --quiet --updates 2 --set optimizer.lr=0.1
-check "verify-resume: exit" $? 0
 
 # --- names, types and classes of others -----------------------------------------------------------------
 for dtype in F64 F16 BF16; do

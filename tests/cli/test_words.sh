@@ -104,10 +104,9 @@ done <<'ROWS'
 2|runs/nope: is not there|ckpt verify runs/nope
 2|runs/nope: is not there|ckpt show runs/first runs/nope
 2|runs/nope: is not there|compare runs/first/weights.safetensors runs/nope
-2|nope: is not there|replay nope
+2|runs/nope: is not there|audit runs/nope
 2|nope.ini: is not there|bench nope.ini
 2|nope.ini: is not there|sweep nope.ini
-2|nope.ini: is not there|verify-resume nope.ini
 2|nope.ini: is not there|augment nope.ini --out x.png
 2|nope.ini: is not there|eval nope.ini runs/first
 2|runs/nope: is not there|tiny.ini --set model.init=runs/nope

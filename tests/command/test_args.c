@@ -22,8 +22,7 @@ static const struct {
     { { "resume", "a.ini" },
         "unknown command 'resume'; the command of the run goes on with its run, with --resume and its --run-dir" },
     { { "xyzzy", "a.ini" }, "unknown command 'xyzzy'; commands are bench, report, sweep, compare, eval, predict, "
-                            "export, augment, replay, ckpt, "
-                            "metrics, verify-resume, doctor, verdict, devices and help "
+                            "export, augment, ckpt, metrics, audit, doctor, verdict, devices and help "
                             "(if it is a configuration file, write ./xyzzy)" },
     { { "predict" }, "no weights file: train predict WEIGHTS IMAGE... ('train predict --help' says more)" },
     { { "predict", "w" }, "no picture file: train predict WEIGHTS IMAGE... ('train predict --help' says more)" },
@@ -45,9 +44,6 @@ static const struct {
     { { "augment", "a.ini", "--rows", "0" }, "--rows 0: a whole number from 1 to 1000 is allowed" },
     { { "augment", "a.ini", "--cols=x" }, "--cols x: a whole number from 1 to 1000 is allowed" },
     { { "augment", "a.ini", "--epoch", "-1" }, "--epoch -1: a whole number from 0 to 1000000 is allowed" },
-    { { "replay" }, "no folder: train replay FOLDER ('train replay --help' says more)" },
-    { { "replay", "d", "e" }, "'e' is one file too many: train replay FOLDER" },
-    { { "replay", "d", "--quiet" }, "--quiet: not an option of 'train replay'; 'train replay --help' lists them" },
     { { "ckpt" }, "no action: train ckpt verify|show PATH... ('train ckpt --help' says more)" },
     { { "ckpt", "verify" }, "no folder: train ckpt verify|show PATH... ('train ckpt --help' says more)" },
     { { "ckpt", "diff", "a", "b" },
@@ -56,11 +52,10 @@ static const struct {
     { { "ckpt", "xyzzy", "a" }, "train ckpt has no 'xyzzy' (verify and show are what it does)" },
     { { "ckpt", "verify", "a", "--set", "a.b=c" },
         "--set: not an option of 'train ckpt'; 'train ckpt --help' lists them" },
-    { { "verify-resume" },
-        "no configuration file: train verify-resume CONFIG.ini ('train verify-resume --help' says more)" },
-    { { "verify-resume", "a.ini", "--updates", "0" }, "--updates 0: a whole number from 1 to 1000000 is allowed" },
-    { { "verify-resume", "a.ini", "--updates=k" }, "--updates k: a whole number from 1 to 1000000 is allowed" },
-    { { "a.ini", "--updates", "3" }, "--updates: not an option of 'train'; 'train --help' lists them" },
+    { { "audit" }, "no run folder: train audit RUN ('train audit --help' says more)" },
+    { { "audit", "a", "b" }, "'b' is one file too many: train audit RUN" },
+    { { "audit", "a", "--json" }, "--json: not an option of 'train audit'; 'train audit --help' lists them" },
+    { { "a.ini", "--inspect", "3" }, "--inspect: not an option of 'train'; 'train --help' lists them" },
     { { "device" }, "unknown command 'device'; did you mean 'devices'?" },
     { { "doktor" }, "unknown command 'doktor'; did you mean 'doctor'?" },
     { { "devices", "--quick" }, "--quick: not an option of 'train devices'; 'train devices --help' lists them" },
@@ -260,7 +255,7 @@ static void words_of_predict(void **state) {
 static void words_of_ckpt(void **state) {
     (void)state;
     static const char *const words[WORDS_MAX] = { "ckpt", "show", "a", "verify" };
-    static const char *const more[WORDS_MAX] = { "verify-resume", "a.ini", "--updates", "7", "--set", "c.d=e" };
+    static const char *const more[WORDS_MAX] = { "audit", "a", "--from", "7", "--all", "--set", "c.d=e" };
     ls_args args;
     assert_false(ls_failed(parse(words, &args)));
     assert_int_equal(args.command, LS_COMMAND_CKPT);
@@ -269,9 +264,11 @@ static void words_of_ckpt(void **state) {
     assert_string_equal(args.files[1], "verify");
     ls_args_free(&args);
     assert_false(ls_failed(parse(more, &args)));
-    assert_int_equal(args.command, LS_COMMAND_VERIFY_RESUME);
-    assert_true(args.updates == 7 && args.set_count == 1);
-    assert_string_equal(args.config, "a.ini");
+    assert_int_equal(args.command, LS_COMMAND_AUDIT);
+    assert_true(args.all && args.set_count == 1 && !args.to);
+    assert_string_equal(args.from, "7");
+    assert_string_equal(args.files[0], "a");
+    ls_args_free(&args);
 }
 
 static void too_many_sets(void **state) {

@@ -356,7 +356,7 @@ static void whose_it_is_decides_who_goes_on(void **state) {
         { run_id_a, 0, { .id = run_id_b, .adopted = { { run_id_a, 3 } }, .adopted_count = 1 }, LS_USAGE, 3 },
         { "", 0, { .id = run_id_b }, LS_USAGE, -1 }, { "", 1, { .id = run_id_b }, LS_OK, 4 },
         { "", 0, { .id = run_id_b, .adopted = { { "", INT64_MAX } }, .adopted_count = 1 }, LS_OK, 4 }, // a run of then
-        { "", 0, { .id = "" }, LS_OK, -1 }, // train verify-resume
+        { "", 0, { .id = "" }, LS_OK, -1 }, // a trainer without a folder
     };
     run made = { 0 };
     ls_snapshot *s = run_for(&made, plain, 4);

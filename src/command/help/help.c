@@ -88,8 +88,7 @@ static void print_examples(FILE *file, const char *text, const char *program) {
 
 static void print_command(FILE *file, ls_command command, const char *program) {
     static const char *const ranks[] = { [LS_RANKS_ALL] = "All ranks work that mpirun or srun starts.",
-        [LS_RANKS_FIRST] = "One rank works; more would wait for it.",
-        [LS_RANKS_ONE] = "For one rank: without mpirun." };
+        [LS_RANKS_FIRST] = "One rank works; more would wait for it." };
     const ls_command_row *row = ls_command_at(command);
     const char *name = program + 2 * (strncmp(program, "./", 2) == 0);
     fprintf(file, "%s%s%s%s%s [OPTION]...\n\n", name, command ? " " : "", command ? row->word : "",

@@ -35,7 +35,7 @@ static const ls_help_row environment_rows[] = {
     { "SLURM_JOB_END_TIME", "a minute before it, in seconds since 1970, the run saves and stops" },
     { "LOCKSTEP_START_TIMEOUT", "seconds that ranks wait for each other at the start (300; 0: without end)" },
     { "XDG_CACHE_HOME", "its folder lockstep keeps what device.autotune has measured (else ~/.cache)" },
-    { "TMPDIR", "where verify-resume has its checkpoint meanwhile (else /tmp)" },
+    { "TMPDIR", "where audit has its files meanwhile (else /tmp)" },
     { NULL, NULL },
 };
 

@@ -155,8 +155,7 @@ ls_status ls_nonfinite_failure(const ls_nonfinite *r, const ls_config *cfg) {
             "; by the time the host knew, %lld more update%s had been applied, and this was found with the weights of "
             "then",
             (long long)r->later, r->later == 1 ? "" : "s");
-    if (r->folder[0]) put(&w, "; train replay %s repeats it", r->folder);
-    if (r->trouble[0]) put(&w, "; its batch could not be kept: %s", r->trouble);
+    if (r->folder[0]) put(&w, "; train audit %s --inspect nonfinite shows its tensors", r->folder);
     return ls_fail(LS_NUMERIC, "%s", text);
 }
 
@@ -210,8 +209,4 @@ void ls_nonfinite_json(const ls_nonfinite *r, cJSON *object) {
         add_samples(r, object);
     }
     if (ls_tensor_stats_is_bad(&r->bad)) add_bad_tensor(&r->bad, object);
-    if (r->folder[0]) {
-        const char *slash = strrchr(r->folder, '/');
-        ls_json_add_text(object, "folder", slash ? slash + 1 : r->folder);
-    }
 }

@@ -37,8 +37,7 @@ typedef struct ls_nonfinite {
     int32_t sample_count;
     int64_t samples[LS_NONFINITE_SAMPLES_MAX];                     // their numbers in the data set
     char names[LS_NONFINITE_SAMPLES_MAX][LS_NONFINITE_NAME_BYTES]; // their files; "": the samples are not files
-    char folder[LS_TEXT_BYTES]; // folder with everything that `train replay` needs; "": none was written
-    char trouble[512];          // why the folder could not be written; "": no failure
+    char folder[LS_TEXT_BYTES]; // the run's folder, for `train audit --inspect`; "": the run has no folder
 } ls_nonfinite;
 
 // Returns the cause of a failure, derived from the first bad tensor.

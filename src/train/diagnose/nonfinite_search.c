@@ -4,14 +4,12 @@
 #include <math.h>
 #include <string.h>
 #include "base/memory.h"
-#include "train/diagnose/nonfinite_dump.h"
 
 typedef struct {
     ls_run_session *session;
     const ls_run_progress *progress;
-    const char *folder; // the run's folder; "": the run has no folder
     ls_nonfinite *report;
-    ls_norm_sums sums; // sums of synchronised batch norm in this micro-batch
+    ls_tensor_table *table; // the tensors of the micro-batch that this rank examined last; NULL: they are not kept
     // For each trained element, canonical, in graph order: the sum of |gradient| over this rank's micro-batches.
     double *magnitude;
     int64_t elements;
@@ -19,11 +17,15 @@ typedef struct {
 
 // --- one micro-batch -----------------------------------------------------------------------------
 
-static ls_status sum_over_ranks(void *context, ls_buffer sums, int64_t count, int channels) {
-    search *s = context;
-    const ls_session *session = &s->session->compute;
-    LS_TRY(ls_update_sum_now(s->session->update, sums, count));
-    return ls_norm_sums_keep(&s->sums, session->device, session->queue, sums, count, channels);
+static ls_status sum_over_ranks(void *context, ls_buffer sums, int64_t count) {
+    const search *s = context;
+    return ls_update_sum_now(s->session->update, sums, count);
+}
+
+static void keep_row(void *context, const ls_tensor_stats *stats) {
+    ls_tensor_table *table = ((const search *)context)->table;
+    table->row = ls_grow(table->row, table->count, sizeof *table->row, "tensors of a micro-batch");
+    table->row[table->count++] = *stats;
 }
 
 typedef struct {
@@ -40,12 +42,16 @@ static int has_micro(const ls_batches *b, int64_t window, int rank, int step) {
     return ls_batches_micro_samples(b, window, rank * b->per_rank + step) > 0;
 }
 
-static ls_status inspect_mine(search *s, ls_tensor_stats *first) {
+static ls_status inspect_mine(search *s, int step, ls_tensor_stats *first) {
     ls_run_session *session = s->session;
     const ls_run_plan *plan = session->plan;
     ls_program_inputs inputs = ls_session_inputs(&session->compute);
     ls_batch batch;
     LS_TRY(ls_input_pipeline_next(session->input, &inputs, &batch));
+    if (s->table)
+        *s->table = (ls_tensor_table){ .row = s->table->row,
+            .micro = plan->info.batches.rank * plan->info.batches.per_rank + step,
+            .samples = batch.count };
     ls_tensor_stats_list inspection = { .program = ls_run_session_program_for(session, s->report->epoch, batch.count),
         .inputs = &inputs,
         .queue = session->compute.queue,
@@ -53,9 +59,9 @@ static ls_status inspect_mine(search *s, ls_tensor_stats *first) {
         .ordered = plan->cfg->run_deterministic,
         .comm = plan->comm,
         .reduce = ls_config_syncs_norm(plan->cfg, plan->info.comm->world_size) ? sum_over_ranks : NULL,
+        .seen = s->table ? keep_row : NULL,
         .context = s };
     int harmed;
-    s->sums.count = 0;
     LS_TRY(ls_tensor_stats_run(&inspection, first, &harmed));
     if (!harmed) first->first = -1; // the failure did not begin in this micro-batch
     return ls_input_pipeline_done(session->input);
@@ -79,7 +85,7 @@ static ls_status run_step(search *s, int step, ls_tensor_stats *first) {
     const ls_run_plan *plan = session->plan;
     const ls_batches *b = &plan->info.batches;
     *first = (ls_tensor_stats){ .first = -1 };
-    if (has_micro(b, s->report->window, b->rank, step)) return inspect_mine(s, first);
+    if (has_micro(b, s->report->window, b->rank, step)) return inspect_mine(s, step, first);
     if (!ls_config_syncs_norm(plan->cfg, b->world_size) || !has_micro(b, s->report->window, 0, step)) return LS_SUCCESS;
     joining j = { .update = session->update };
     ls_program_join(ls_run_session_full_program(session, s->report->epoch), session->compute.queue,
@@ -225,30 +231,23 @@ static ls_status list_samples(const search *s, int64_t **out) {
     return LS_SUCCESS;
 }
 
-// Writes the folder with the evidence. Rank 0 does so for any rank, because it has the same data set, weights and sums.
-static ls_status keep_evidence(search *s) {
+// Names the samples of the first bad micro-batch. Without memory the report has no samples.
+static void find_samples(search *s) {
     int64_t *samples = NULL;
-    ls_status status = list_samples(s, &samples);
-    if (!ls_failed(status)) name_samples(s, samples);
-    if (s->folder[0]) LS_THEN(status, ls_nonfinite_write(s->session, s->folder, s->report, samples, &s->sums));
+    if (!ls_failed(list_samples(s, &samples))) name_samples(s, samples);
     free(samples);
-    return status;
 }
 
 // --- the whole -----------------------------------------------------------------------------------
 
-static ls_status investigate(search *s, const ls_train_state *state) {
+static ls_status investigate(search *s) {
     const ls_run_plan *plan = s->session->plan;
     ls_nonfinite *r = s->report;
-    LS_TRY(ls_comm_agree(plan->comm, drain(s, state, &r->later), NULL));
     LS_TRY(ls_comm_agree(plan->comm, rewind_input(s), NULL));
     LS_TRY(find_first(s));
     if (r->rank < 0) return LS_SUCCESS;
     snprintf(r->host, sizeof r->host, "%s", plan->info.places[r->rank].host);
-    ls_status kept = plan->info.comm->rank == 0 ? keep_evidence(s) : LS_SUCCESS;
-    if (ls_failed(kept))
-        // the search was successful, so its report is still given
-        snprintf(r->trouble, sizeof r->trouble, "%s", kept.text);
+    if (plan->info.comm->rank == 0) find_samples(s);
     return LS_SUCCESS;
 }
 
@@ -267,37 +266,70 @@ static ls_status fail_without_place(
         (long long)r->update, (long long)r->epoch, name, why.text);
 }
 
-static ls_status end_run(search *s, ls_run_progress *progress, const ls_train_state *state, int64_t bad_losses) {
+static ls_nonfinite new_report(const ls_run_session *session, const ls_run_progress *progress) {
+    return (ls_nonfinite){ .update = progress->done.updates,
+        .epoch = progress->done.epoch,
+        .window = progress->done.window,
+        .loss_scale = progress->nonfinite ? progress->nonfinite->loss_scale : progress->loss_scale,
+        .rank = -1,
+        .world_size = session->plan->info.comm->world_size,
+        .micro_batches = session->plan->info.batches.micro_batches,
+        .bad = { .first = -1 } };
+}
+
+static ls_status end_run(
+    search *s, ls_run_progress *progress, const char *folder, const ls_train_state *state, int64_t bad_losses) {
     const ls_run_plan *plan = s->session->plan;
     int64_t element = state->bad_element;
     LS_TRY(ls_comm_allreduce(plan->comm, &element, 1, LS_I64, LS_REDUCE_MAX));
-    progress->nonfinite = ls_new(1, sizeof *progress->nonfinite, "report of a gradient that is not finite");
-    s->report = progress->nonfinite;
-    *progress->nonfinite = (ls_nonfinite){ .update = progress->done.updates,
-        .epoch = progress->done.epoch,
-        .window = progress->done.window,
-        .loss_scale = progress->loss_scale,
-        .bad_losses = bad_losses,
-        .skipped_in_row = state->skipped_in_row,
-        .rank = -1,
-        .world_size = plan->info.comm->world_size,
-        .micro_batches = plan->info.batches.micro_batches,
-        .bad = { .first = -1 } };
-    ls_status found = investigate(s, state);
-    ls_norm_sums_free(&s->sums);
+    ls_nonfinite *r = ls_new(1, sizeof *r, "report of a gradient that is not finite");
+    *r = new_report(s->session, progress);
+    r->bad_losses = bad_losses;
+    r->skipped_in_row = state->skipped_in_row;
+    snprintf(r->folder, sizeof r->folder, "%s", folder);
+    progress->nonfinite = s->report = r;
+    ls_status found = ls_comm_agree(plan->comm, drain(s, state, &r->later), NULL);
+    LS_THEN(found, investigate(s));
     free(s->magnitude);
-    if (!ls_failed(found)) return ls_nonfinite_failure(progress->nonfinite, plan->cfg);
-    return fail_without_place(s->session, progress->nonfinite, element, found);
+    if (!ls_failed(found)) return ls_nonfinite_failure(r, plan->cfg);
+    return fail_without_place(s->session, r, element, found);
 }
 
 ls_status ls_run_check_finite(ls_run_session *session, ls_run_progress *progress, const char *folder,
     const ls_train_state *state, int64_t bad_losses) {
-    search s = { .session = session, .progress = progress, .folder = folder };
+    search s = { .session = session, .progress = progress };
     ls_status status = LS_SUCCESS;
     if (state->skip) { // skipping is decided on the reduced gradient, so all ranks get here or none
         LS_TRY(ls_comm_allreduce(session->plan->comm, &bad_losses, 1, LS_I64, LS_REDUCE_SUM));
-        if (state->halted || bad_losses) status = end_run(&s, progress, state, bad_losses);
+        if (state->halted || bad_losses) status = end_run(&s, progress, folder, state, bad_losses);
     }
     progress->loss_scale = state->loss_scale;
+    return status;
+}
+
+// --- for people ----------------------------------------------------------------------------------
+
+// Gives all ranks the table of rank `owner`.
+static ls_status share_table(const search *s, int owner) {
+    ls_comm *comm = s->session->plan->comm;
+    ls_tensor_table *table = s->table;
+    ls_tensor_table theirs = *table;
+    LS_TRY(ls_comm_broadcast(comm, &theirs, sizeof theirs, owner));
+    if (ls_comm_get_info(comm)->rank != owner) {
+        free(table->row);
+        theirs.row = ls_new(theirs.count + 1, sizeof *theirs.row, "tensors of a micro-batch");
+        *table = theirs;
+    }
+    return ls_comm_broadcast(comm, table->row, table->count * (int64_t)sizeof *table->row, owner);
+}
+
+ls_status ls_run_tensors(
+    ls_run_session *session, const ls_run_progress *progress, ls_nonfinite *report, ls_tensor_table *table) {
+    search s = { .session = session, .progress = progress, .report = report, .table = table };
+    *report = new_report(session, progress);
+    *table = (ls_tensor_table){ 0 };
+    ls_status status = investigate(&s);
+    free(s.magnitude);
+    LS_THEN(status, share_table(&s, report->rank < 0 ? 0 : report->rank));
     return status;
 }

@@ -440,8 +440,7 @@ static ls_status run_instruction(inspector *in, const ls_program_inputs *inputs,
     if (instruction->plan->desc.op == LS_OP_CONV_BACKWARD_WEIGHT) ls_param_store_widen(program->store, in->o->queue);
     if (measures) LS_TRY(measure_outputs(in, number, args));
     if (!instruction->reduce_count || !in->o->reduce) return LS_SUCCESS;
-    return in->o->reduce(in->o->context, args[instruction->reduce_arg], instruction->reduce_count,
-        instruction->plan->desc.attr.norm.shape.c);
+    return in->o->reduce(in->o->context, args[instruction->reduce_arg], instruction->reduce_count);
 }
 
 static ls_status run_program(inspector *in) {

@@ -1,8 +1,8 @@
 // tensor_stats.h - runs a training program instruction by instruction and examines every weight read and tensor
 // written: how many elements are not finite, and which instruction wrote the first of them.
 //
-// Slow, because every tensor is copied to the host: used only after a failure (nonfinite_search.h) and on a saved
-// micro-batch (replay.h). Program and plans are the same as in training, and so are the bits of all values.
+// Slow, because every tensor is copied to the host: used only after a failure and on request (nonfinite_search.h).
+// Program and plans are the same as in training, and so are the bits of all values.
 #ifndef LS_TRAIN_DIAGNOSE_TENSOR_STATS_H
 #define LS_TRAIN_DIAGNOSE_TENSOR_STATS_H
 
@@ -54,9 +54,9 @@ typedef struct {
     float loss_scale;
     int ordered;   // 1: gradients and statistics must also fit into fixed point (op_update.h)
     ls_comm *comm; // shows the watchdog that this rank is alive; NULL: no other rank waits
-    // Synchronised batch norm: replaces these sums by their sums over all ranks, like the program's hook. channels:
-    // number of channels of the layer. NULL: the sums stay as they are.
-    ls_status (*reduce)(void *context, ls_buffer sums, int64_t count, int channels);
+    // Synchronised batch norm: replaces these sums by their sums over all ranks, like the program's hook.
+    // NULL: the sums stay as they are.
+    ls_status (*reduce)(void *context, ls_buffer sums, int64_t count);
     // Called for every tensor, in order. NULL: only the first bad tensor is returned.
     void (*seen)(void *context, const ls_tensor_stats *stats);
     void *context;
