@@ -275,14 +275,14 @@ static ls_status audit_stretches(audit *a) {
 // Finds the update to inspect and the newest point before it.
 static ls_status choose_inspected(const audit *a, const ls_args *args, stretch *s) {
     const ls_record *r = a->rerun.record;
-    *s = (stretch){ .to = end_of(a) };
-    if (strcmp(args->inspect, "nonfinite") != 0)
-        LS_TRY(parse_update("--inspect", args->inspect, 0, 0, &s->to));
-    else
-        for (int i = 0; i < r->lines.count; i++)
-            if (ls_audit_is(&r->lines.line[i], "nonfinite")) s->to = r->lines.line[i].update;
-    if (s->to > end_of(a))
-        return ls_fail(LS_USAGE, "--inspect %s: the run has the updates 0 to %" PRId64, args->inspect, end_of(a));
+    *s = (stretch){ .to = -1 };
+    if (strcmp(args->inspect, "nonfinite") != 0) LS_TRY(parse_update("--inspect", args->inspect, 0, 0, &s->to));
+    for (int i = 0; i < r->lines.count && s->to < 0; i++)
+        if (ls_audit_is(&r->lines.line[i], "nonfinite")) s->to = r->lines.line[i].update;
+    if (s->to < 0) return ls_fail(LS_USAGE, "--inspect nonfinite: every value of the run was finite; name an update");
+    if (s->to >= end_of(a))
+        return ls_fail(LS_USAGE, "--inspect %s: the run has done %" PRId64 " updates, numbered from 0", args->inspect,
+            end_of(a));
     for (int i = 0; i < r->count && r->point[i].update <= s->to; i++)
         if (is_readable(&r->point[i])) s->from = r->point[i].update;
     char why[sizeof a->why];
