@@ -545,6 +545,7 @@ static const struct {
     { "configs/models/resnet20.ini", { 3, 32, 32 }, 272474, 81.6, 244.0, 21 * 5 + 2 },
     { "configs/models/resnet20-a.ini", { 3, 32, 32 }, 269722, 81.1, 242.4, 19 * 5 + 2 },
     { "configs/models/mobilenet.ini", { 3, 32, 32 }, 811850, 54.4, 161.4, 17 * 5 + 2 },
+    { "configs/models/tiny-resnet8.ini", { 3, 32, 32 }, 77946, 25.0, 74.1, 7 * 5 + 2 * 2 + 2 },
 };
 
 static void shipped_networks(void **state) {
