@@ -1,21 +1,41 @@
-// cmd_export.c - `train export WEIGHTS OUT.onnx`: writes the network with its weights as an ONNX model.
+// cmd_export.c - `train export WEIGHTS OUT`: writes the network with its weights as an ONNX model, or, if OUT ends with
+// .c, as one C file.
 
+#include <string.h>
 #include "base/log.h"
+#include "cli/export_c.h"
 #include "command/commands.h"
 #include "formats/onnx.h"
+
+static ls_status export_onnx(const ls_args *args, const ls_weights_info *info, const ls_safetensors *file) {
+    int operator_set;
+    LS_TRY(ls_onnx_write(args->output, info, file, &operator_set));
+    ls_info("%s: ONNX, operator set %d; input 'input': pixels from 0 to 255, (batch, %d, %d, %d); output: %d logits",
+        args->output, operator_set, info->graph->input.c, info->graph->input.h, info->graph->input.w,
+        info->graph->classes);
+    return LS_SUCCESS;
+}
+
+// Refuses options that only a C file has.
+static ls_status check_options(const ls_args *args) {
+    const char *const given = args->name ? "--name" : args->test ? "--test" : args->report ? "--report" : NULL;
+    if (!given) return LS_SUCCESS;
+    return ls_fail(
+        LS_USAGE, "%s: only for a C file: train export WEIGHTS OUT.c, but the output is %s", given, args->output);
+}
+
+static int is_c(const char *path) {
+    const char *dot = strrchr(path, '.');
+    return dot && strcmp(dot, ".c") == 0;
+}
 
 static ls_status export(const ls_args *args, ls_config *cfg) {
     ls_safetensors *file;
     ls_weights_info *info;
+    if (!is_c(args->output)) LS_TRY(check_options(args));
     LS_TRY(ls_command_weights(args, cfg, &file, &info));
-    int operator_set;
-    ls_status status = ls_command_check_output(cfg, "OUT.onnx", args->output);
-    LS_THEN(status, ls_onnx_write(args->output, info, file, &operator_set));
-    if (!ls_failed(status))
-        ls_info(
-            "%s: ONNX, operator set %d; input 'input': pixels from 0 to 255, (batch, %d, %d, %d); output: %d logits",
-            args->output, operator_set, info->graph->input.c, info->graph->input.h, info->graph->input.w,
-            info->graph->classes);
+    ls_status status = ls_command_check_output(cfg, "OUT", args->output);
+    LS_THEN(status, is_c(args->output) ? ls_export_c(args, cfg, info, file) : export_onnx(args, info, file));
     ls_weights_info_free(info);
     ls_safetensors_free(file);
     return status;

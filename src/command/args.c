@@ -315,8 +315,8 @@ static ls_status check_export(const ls_args *args, const char *path) {
     const char *dot = path ? strrchr(path, '.') : NULL;
     const ls_alias *alias = dot && args->command == LS_COMMAND_EXPORT ? ls_alias_find(LS_ALIAS_OUTPUT, "", dot) : NULL;
     if (!alias) return LS_SUCCESS;
-    return ls_fail(
-        LS_USAGE, "%s: export writes ONNX: train export WEIGHTS OUT.onnx%s", path, ls_hint_of(alias, "", hint));
+    return ls_fail(LS_USAGE, "%s: export writes ONNX (OUT.onnx) or C (OUT.c): train export WEIGHTS OUT%s", path,
+        ls_hint_of(alias, "", hint));
 }
 
 static ls_status check_words(const ls_args *args, int taken) {

@@ -37,6 +37,8 @@ typedef struct {
     const char *segments, *from, *to, *inspect;
     int all;
     int logits;                         // predict: --logits
+    const char *name;                   // export: --name; NULL: not set
+    int test, report;                   // export: --test, --report
     const char *output;                 // export, augment, metrics, report: path of the file to write
     const char *event;                  // metrics: kind of event to export; NULL: not set
     int rows, columns;                  // augment: number of pictures, number of epochs

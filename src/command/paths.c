@@ -17,9 +17,9 @@ static int accepts(const ls_usage_word *word, ls_content content) {
     return content == LS_CONTENT_UNKNOWN || word->accepts >> content & 1;
 }
 
-static int is_onnx(const char *path) {
+static int is_export(const char *path) {
     const char *dot = strrchr(path, '.');
-    return dot && strcmp(dot, ".onnx") == 0;
+    return dot && (strcmp(dot, ".onnx") == 0 || strcmp(dot, ".c") == 0);
 }
 
 // Refuses two words that would fit only in the other order, as in `train predict boot.png runs/first`. A path that the
@@ -30,7 +30,7 @@ static ls_status check_order(ls_command command, const named *a, const named *b)
     const int is_output = b->word->accepts == 0;
     if (accepts(a->word, first) && (is_output || accepts(b->word, second))) return LS_SUCCESS;
     if (second == LS_CONTENT_UNKNOWN || second == LS_CONTENT_MISSING || !accepts(a->word, second)) return LS_SUCCESS;
-    if (is_output ? !is_onnx(a->path) : first == LS_CONTENT_MISSING || !accepts(b->word, first)) return LS_SUCCESS;
+    if (is_output ? !is_export(a->path) : first == LS_CONTENT_MISSING || !accepts(b->word, first)) return LS_SUCCESS;
     return ls_fail(LS_USAGE, "%s and %s are in the wrong order; did you mean %s %s %s?", a->path, b->path,
         ls_command_text(command, text), b->path, a->path);
 }

@@ -90,8 +90,10 @@ static int choose_decoder(const ls_predictor *p) {
     return decoder;
 }
 
-static ls_status prepare(ls_predictor *p) {
+static ls_status open_pictures(ls_predictor *p) {
     const ls_predictor_options *o = &p->options;
+    p->pictures = o->pictures;
+    if (!o->paths) return LS_SUCCESS;
     ls_pictures_options pictures = { .paths = o->paths,
         .count = o->count,
         .shape = p->graph->input,
@@ -100,7 +102,11 @@ static ls_status prepare(ls_predictor *p) {
         .mean = o->facts->mean,
         .std = o->facts->std };
     LS_TRY(ls_image_check_decoder(p->options.cfg->data_decoder));
-    LS_TRY(ls_pictures_open(&pictures, &p->pictures));
+    return ls_pictures_open(&pictures, &p->pictures);
+}
+
+static ls_status prepare(ls_predictor *p) {
+    LS_TRY(open_pictures(p));
     LS_TRY(open_session(p));
     LS_TRY(make_records(p));
     p->logits = ls_new((size_t)BATCH * (size_t)p->graph->classes, sizeof *p->logits, "logits");
@@ -127,7 +133,7 @@ void ls_predictor_free(ls_predictor *p) {
     if (p->records) p->session.device->api->slab_free(p->records);
     if (p->views) p->session.device->api->slab_free(p->views);
     ls_session_close(&p->session);
-    ls_dataset_free(p->pictures);
+    if (p->options.paths) ls_dataset_free(p->pictures);
     free(p->logits);
     free(p->of_view);
     free(p);
@@ -161,13 +167,17 @@ static ls_status run_batch(ls_predictor *p) {
 ls_status ls_predictor_next(ls_predictor *p, ls_prediction *prediction) {
     if (p->next == p->batch_end) LS_TRY(run_batch(p));
     const int classes = p->graph->classes;
-    *prediction = (ls_prediction){ .path = p->options.paths[p->next],
-        .status = ls_pictures_failure(p->pictures, p->next),
-        .logits = p->logits + (p->next % BATCH) * classes };
+    const char *const *paths = p->options.paths;
+    *prediction = (ls_prediction){ .logits = p->logits + (p->next % BATCH) * classes };
+    if (paths) {
+        prediction->path = paths[p->next];
+        prediction->status = ls_pictures_failure(p->pictures, p->next);
+    }
     p->next++;
     for (int i = 0; i < classes && !ls_failed(prediction->status); i++)
         if (!isfinite(prediction->logits[i]))
             return ls_fail(LS_NUMERIC,
-                "%s: the network's output is not finite: are the weights of a run that diverged?", prediction->path);
+                "%s: the network's output is not finite: are the weights of a run that diverged?",
+                prediction->path ? prediction->path : "a picture");
     return LS_SUCCESS;
 }

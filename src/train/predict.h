@@ -14,12 +14,13 @@ typedef struct {
     const ls_config *cfg; // reads device.*, data.workers, data.prefetch, data.decoder, data.resize, eval.tta
     const ls_weights_info *facts;
     const ls_safetensors *file;
-    const char *const *paths;
-    int64_t count; // number of paths, at least 1
+    const char *const *paths; // NULL: `pictures` has them
+    int64_t count;            // number of paths or pictures, at least 1
+    ls_dataset *pictures;     // pictures in memory, normalised by their own mean and std; without paths
 } ls_predictor_options;
 
 typedef struct {
-    const char *path;
+    const char *path;    // NULL: the options have no paths
     ls_status status;    // LS_DATA: this picture could not be read
     const float *logits; // one logit for each class; valid until the next call
 } ls_prediction;

@@ -93,7 +93,7 @@ refused "sheet into a data file" 2 "--out idx/train-labels-idx1-ubyte: $read" \
     alone augment tiny.ini --set data.train_samples=0 --set data.test_samples=0 --set data.dataset=mnist --set data.path=idx --set model.file=mnist.ini --out idx/train-labels-idx1-ubyte
 refused "sheet into a picture of the set" 2 "--out pictures/a/1.png: $read" \
     alone augment tiny.ini --set data.train_samples=0 --set data.test_samples=0 --set data.dataset=folder --set data.path=pictures --set data.image_size=12x12 --set model.file=rgb.ini --out pictures/a/1.png
-refused "export into the weights" 2 "w.safetensors: export writes ONNX: train export WEIGHTS OUT.onnx" alone export w.safetensors w.safetensors
+refused "export into the weights" 2 "w.safetensors: export writes ONNX (OUT.onnx) or C (OUT.c): train export WEIGHTS OUT" alone export w.safetensors w.safetensors
 refused "trace into a folder" 7 "is a folder" alone tiny.ini --trace used
 refused "trace into a pipe" 7 "is a pipe that no process reads" alone tiny.ini --quiet --run-dir piped --trace pipe
 rm -r piped

@@ -1,0 +1,186 @@
+// kernels_float.h - the float kernels of an exported C file (write_c.h). write_c.c copies the parts that a network
+// uses; "//: NAME" begins a part.
+//
+// A kernel reads the maps a and b, and writes dst. dst may be the same buffer as b of a convolution, a or b of `add`,
+// and a of `multiply` and `map_values`. Sums are in fp32.
+#ifndef LS_DEPLOY_KERNELS_FLOAT_H
+#define LS_DEPLOY_KERNELS_FLOAT_H
+
+#include <math.h>
+#include "deploy/kernels_layer.h"
+
+//: activate
+enum { NONE, RELU, GELU, SILU, SIGMOID };
+static float activate(float x, int kind) {
+    (void)kind;
+    //: relu
+    if (kind == RELU) return x > 0 ? x : 0;
+    //: gelu
+    if (kind == GELU) return 0.5f * x * erfcf(-0.707106781f * x);
+    //: silu
+    if (kind == SILU) return x / (1 + expf(-x));
+    //: sigmoid
+    if (kind == SIGMOID) return 1 / (1 + expf(-x));
+    //: activated
+    return x;
+}
+
+//: normalise
+// dst (rows, columns, channels) = pixels (channels, rows, columns) * weight + bias
+static void normalise(const float_layer *l, const uint8_t *pixels, float *dst) {
+    const int area = l->w.out_h * l->w.out_w, channels = l->w.out_c;
+    for (int c = 0; c < channels; c++)
+        for (int i = 0; i < area; i++) dst[i * channels + c] = (float)pixels[c * area + i] * l->weight[c] + l->bias[c];
+}
+
+//: conv
+// weight: (groups, kernel_h, kernel_w, in_c / groups, out_c / groups); b: is added, or 0
+static void conv(const float_layer *l, const float *a, const float *b, float *dst) {
+    const window *w = &l->w;
+    const int ins = w->in_c / w->groups, outs = w->out_c / w->groups, kernel = w->kernel_h * w->kernel_w;
+    for (int at = 0; at < w->out_h * w->out_w * w->groups; at++) {
+        const int g = at % w->groups;
+        float *sum = dst + at * outs;
+        for (int o = 0; o < outs; o++) sum[o] = l->bias[g * outs + o] + (b ? b[at * outs + o] : 0);
+        for (int k = 0; k < kernel; k++) {
+            const int from = position(w, at / w->groups, k);
+            if (from < 0) continue;
+            const float *taken = a + from * w->in_c + g * ins, *row = l->weight + (g * kernel + k) * ins * outs;
+            for (int i = 0; i < ins; i++)
+                for (int o = 0; o < outs; o++) sum[o] += taken[i] * row[i * outs + o];
+        }
+        for (int o = 0; o < outs; o++) sum[o] = activate(sum[o], l->activation);
+    }
+}
+
+//: depthwise
+// Each channel by itself. weight: (kernel_h, kernel_w, channels); b: is added, or 0
+static void depthwise(const float_layer *l, const float *a, const float *b, float *dst) {
+    const int channels = l->w.out_c;
+    for (int at = 0; at < l->w.out_h * l->w.out_w; at++) {
+        float *sum = dst + at * channels;
+        for (int c = 0; c < channels; c++) sum[c] = l->bias[c] + (b ? b[at * channels + c] : 0);
+        for (int k = 0; k < l->w.kernel_h * l->w.kernel_w; k++) {
+            const int from = position(&l->w, at, k);
+            for (int c = 0; from >= 0 && c < channels; c++)
+                sum[c] += a[from * channels + c] * l->weight[k * channels + c];
+        }
+        for (int c = 0; c < channels; c++) sum[c] = activate(sum[c], l->activation);
+    }
+}
+
+//: max_pool
+static void max_pool(const float_layer *l, const float *a, const float *b, float *dst) {
+    const int channels = l->w.out_c;
+    (void)b;
+    for (int at = 0; at < l->w.out_h * l->w.out_w; at++) {
+        float *most = dst + at * channels;
+        int found = 0;
+        for (int k = 0; k < l->w.kernel_h * l->w.kernel_w; k++) {
+            const int from = position(&l->w, at, k);
+            if (from < 0) continue;
+            for (int c = 0; c < channels; c++)
+                if (!found || a[from * channels + c] > most[c]) most[c] = a[from * channels + c];
+            found = 1;
+        }
+        for (int c = 0; c < channels; c++) most[c] = activate(most[c], l->activation);
+    }
+}
+
+//: mean_pool
+// Padding counts as zeros. The sum of each row is added, which loses less to rounding.
+static void mean_pool(const float_layer *l, const float *a, const float *b, float *dst) {
+    const window *w = &l->w;
+    (void)b;
+    for (int at = 0; at < w->out_h * w->out_w; at++)
+        for (int c = 0; c < w->out_c; c++) {
+            float sum = 0;
+            for (int r = 0; r < w->kernel_h; r++) {
+                float row = 0;
+                for (int s = 0; s < w->kernel_w; s++) {
+                    const int from = position(w, at, r * w->kernel_w + s);
+                    if (from >= 0) row += a[from * w->out_c + c];
+                }
+                sum += row;
+            }
+            dst[at * w->out_c + c] = activate(sum / (float)(w->kernel_h * w->kernel_w), l->activation);
+        }
+}
+
+//: add
+static void add(const float_layer *l, const float *a, const float *b, float *dst) {
+    for (int i = 0; i < l->w.out_h * l->w.out_w * l->w.out_c; i++) dst[i] = activate(a[i] + b[i], l->activation);
+}
+
+//: multiply
+// b: a map of the same shape, or a number for each channel. in_h, in_w: its size
+static void multiply(const float_layer *l, const float *a, const float *b, float *dst) {
+    const int channels = l->w.out_c, area = l->w.out_h * l->w.out_w,
+              step = l->w.in_h * l->w.in_w == area ? channels : 0;
+    for (int i = 0; i < area; i++)
+        for (int c = 0; c < channels; c++)
+            dst[i * channels + c] = activate(a[i * channels + c] * b[i * step + c], l->activation);
+}
+
+//: map_values
+static void map_values(const float_layer *l, const float *a, const float *b, float *dst) {
+    (void)b;
+    for (int i = 0; i < l->w.out_h * l->w.out_w * l->w.out_c; i++) dst[i] = activate(a[i] * l->factor, l->activation);
+}
+
+//: join
+// Copies a map into channels `first` on of a wider map.
+static void join(const float_layer *l, const float *a, const float *b, float *dst) {
+    (void)b;
+    for (int i = 0; i < l->w.out_h * l->w.out_w; i++)
+        for (int c = 0; c < l->w.in_c; c++) dst[i * l->w.out_c + l->first + c] = a[i * l->w.in_c + c];
+}
+
+//: shortcut
+// Every stride-th row and column; channels of zeros before and after the input's.
+static void shortcut(const float_layer *l, const float *a, const float *b, float *dst) {
+    const window *w = &l->w;
+    const int first = (w->out_c - w->in_c) / 2;
+    (void)b;
+    for (int at = 0; at < w->out_h * w->out_w; at++)
+        for (int c = 0; c < w->out_c; c++) {
+            const int inside = c >= first && c < first + w->in_c;
+            const float x = inside ? a[position(w, at, 0) * w->in_c + c - first] : 0;
+            dst[at * w->out_c + c] = activate(x, l->activation);
+        }
+}
+
+//: group_norm
+static void group_norm(const float_layer *l, const float *a, const float *b, float *dst) {
+    const int channels = l->w.out_c, area = l->w.out_h * l->w.out_w, each = channels / l->w.groups;
+    (void)b;
+    for (int g = 0; g < channels; g += each) {
+        float mean = 0, variance = 0;
+        for (int i = 0; i < area; i++) {
+            float sum = 0;
+            for (int c = g; c < g + each; c++) sum += a[i * channels + c];
+            mean += sum;
+        }
+        mean /= (float)(area * each);
+        for (int i = 0; i < area; i++) {
+            float sum = 0;
+            for (int c = g; c < g + each; c++) sum += (a[i * channels + c] - mean) * (a[i * channels + c] - mean);
+            variance += sum;
+        }
+        const float factor = 1 / sqrtf(variance / (float)(area * each) + l->factor);
+        for (int i = 0; i < area; i++)
+            for (int c = g; c < g + each; c++) {
+                const float x = (a[i * channels + c] - mean) * factor;
+                dst[i * channels + c] = activate(x * l->weight[c] + l->bias[c], l->activation);
+            }
+    }
+}
+
+//: logits
+static void write_logits(const float_layer *l, const float *a, float *logits) {
+    for (int c = 0; c < l->w.out_c; c++) logits[c] = a[c];
+}
+
+//: end
+
+#endif

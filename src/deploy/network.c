@@ -1,0 +1,395 @@
+#include "deploy/network.h"
+
+#include <math.h>
+#include "base/memory.h"
+#include "deploy/place.h"
+#include "formats/weights.h"
+
+typedef struct {
+    ls_network *network;
+    const ls_graph *graph;
+    const float **params; // by parameter: its values
+    int *value_of;        // by layer: the value that it computes
+    int *readers;         // by layer: layers that read it; the last layer has one more
+} builder;
+
+// --- steps and values ------------------------------------------------------------------------------
+
+static int new_value(builder *b, int channels, int area) {
+    ls_network *n = b->network;
+    n->values = ls_grow(n->values, n->value_count, sizeof *n->values, "values of %s", b->graph->path);
+    n->values[n->value_count] = (ls_network_value){ .channels = channels, .area = area };
+    return n->value_count++;
+}
+
+// output: a value, or -1 for a new one.
+static ls_step *new_step(builder *b, ls_step_kind kind, const char *name, ls_chw in, ls_chw out, int output) {
+    ls_network *n = b->network;
+    n->steps = ls_grow(n->steps, n->step_count, sizeof *n->steps, "steps of %s", b->graph->path);
+    ls_step *s = &n->steps[n->step_count++];
+    *s = (ls_step){ .kind = kind, .name = name, .output = output };
+    s->floats.factor = 1;
+    s->floats.w = (window){ in.h, in.w, in.c, out.h, out.w, out.c, 1, 1, 1, 1, 0, 0, 1, 1 };
+    if (kind != LS_STEP_LOGITS && output < 0) s->output = new_value(b, out.c, out.h * out.w);
+    return s;
+}
+
+static int value_of(const builder *b, int layer) {
+    return layer < 0 ? 0 : b->value_of[layer];
+}
+
+static ls_step *step_of_value(const builder *b, int value) {
+    for (int i = 0; i < b->network->step_count; i++)
+        if (b->network->steps[i].output == value) return &b->network->steps[i];
+    return NULL;
+}
+
+// Makes a step for the layer that reads the layer's inputs.
+static ls_step *add_step(builder *b, ls_step_kind kind, int index) {
+    const ls_layer *layer = &b->graph->layers[index];
+    ls_step *s = new_step(b, kind, layer->name, ls_graph_physical(b->graph, layer->inputs[0]), layer->physical, -1);
+    for (int i = 0; i < layer->input_count && i < 2; i++) s->inputs[i] = value_of(b, layer->inputs[i]);
+    s->input_count = layer->input_count;
+    b->value_of[index] = s->output;
+    return s;
+}
+
+// Returns the step that computes the layer's input number `at`, if the layer may join it: no other layer reads the
+// value, and no activation follows yet. NULL: it may not.
+static ls_step *joinable(const builder *b, const ls_layer *layer, int at) {
+    const int from = layer->inputs[at];
+    if (from < 0 || b->readers[from] != 1) return NULL;
+    ls_step *s = step_of_value(b, b->value_of[from]);
+    return s->kind == LS_STEP_NORMALISE || s->kind == LS_STEP_JOIN || s->floats.activation ? NULL : s;
+}
+
+static int has_weights(const ls_step *s) {
+    return s->kind == LS_STEP_CONV || s->kind == LS_STEP_DEPTHWISE;
+}
+
+static void join(builder *b, ls_step *s, int index) {
+    s->name = b->graph->layers[index].name;
+    b->value_of[index] = s->output;
+}
+
+// --- weights ---------------------------------------------------------------------------------------
+
+static void new_weights(ls_step *s, int64_t weights, int biases) {
+    s->weight = ls_new(weights, sizeof *s->weight, "weights of %s", s->name);
+    s->bias = ls_new(biases, sizeof *s->bias, "biases of %s", s->name);
+    s->floats.weight = s->weight;
+    s->floats.bias = s->bias;
+    s->weight_count = weights;
+    s->bias_count = biases;
+}
+
+static int channel_of(const ls_step *s, int64_t weight) {
+    const int outs = s->floats.w.out_c / s->floats.w.groups;
+    if (s->kind == LS_STEP_DEPTHWISE) return (int)(weight % s->floats.w.out_c);
+    return (int)(weight / (s->weight_count / s->floats.w.groups)) * outs + (int)(weight % outs);
+}
+
+// Multiplies each output channel by factor[c] and then adds shift[c].
+static void fold(ls_step *s, const double *factor, const double *shift) {
+    for (int64_t i = 0; i < s->weight_count; i++)
+        s->weight[i] = (float)((double)s->weight[i] * factor[channel_of(s, i)]);
+    for (int c = 0; c < s->bias_count; c++) s->bias[c] = (float)((double)s->bias[c] * factor[c] + shift[c]);
+}
+
+// Copies canonical weights (out_c, in_c / groups, kernel_h, kernel_w) into the order of the step's kernel.
+static void copy_weights(ls_step *s, const float *from) {
+    const window *w = &s->floats.w;
+    const int ins = w->in_c / w->groups, outs = w->out_c / w->groups, kernel = w->kernel_h * w->kernel_w;
+    for (int o = 0; o < w->out_c; o++)
+        for (int i = 0; i < ins; i++)
+            for (int k = 0; k < kernel; k++) {
+                const int64_t conv = (((int64_t)(o / outs) * kernel + k) * ins + i) * outs + o % outs;
+                const int64_t to = s->kind == LS_STEP_DEPTHWISE ? (int64_t)k * w->out_c + o : conv;
+                s->weight[to] = *from++;
+            }
+}
+
+static void take_weights(builder *b, ls_step *s, const ls_layer *layer) {
+    const window *w = &s->floats.w;
+    const int64_t each = (int64_t)(w->in_c / w->groups) * w->kernel_h * w->kernel_w;
+    new_weights(s, each * w->out_c, w->out_c);
+    copy_weights(s, b->params[layer->first_param]);
+    if (layer->param_count > 1) memcpy(s->bias, b->params[layer->first_param + 1], (size_t)w->out_c * sizeof *s->bias);
+    s->multiplications = each * w->out_c * w->out_h * w->out_w;
+}
+
+// --- layers: each computes value_of[index] by a step of its own, or joins an earlier step ------------
+
+static void lower_conv2d(builder *b, int index) {
+    const ls_layer *layer = &b->graph->layers[index];
+    const ls_layer_conv2d *c = &layer->attr.conv2d;
+    const int alone = c->groups == layer->in.c && c->groups == c->out_channels;
+    ls_step *s = add_step(b, alone ? LS_STEP_DEPTHWISE : LS_STEP_CONV, index);
+    window *w = &s->floats.w;
+    w->kernel_h = c->kernel.h, w->kernel_w = c->kernel.w, w->stride_h = c->stride.h, w->stride_w = c->stride.w;
+    w->pad_h = c->padding.h, w->pad_w = c->padding.w, w->dilation = c->dilation, w->groups = c->groups;
+    take_weights(b, s, layer);
+}
+
+static void lower_linear(builder *b, int index) {
+    ls_step *s = add_step(b, LS_STEP_CONV, index);
+    s->floats.w.kernel_h = s->floats.w.in_h, s->floats.w.kernel_w = s->floats.w.in_w;
+    take_weights(b, s, &b->graph->layers[index]);
+}
+
+static void lower_activation(builder *b, int index) {
+    static const int activations[LS_LAYER_COUNT] = { [LS_LAYER_RELU] = LS_APPLIES_RELU,
+        [LS_LAYER_GELU] = LS_APPLIES_GELU,
+        [LS_LAYER_SILU] = LS_APPLIES_SILU,
+        [LS_LAYER_SIGMOID] = LS_APPLIES_SIGMOID };
+    const ls_layer *layer = &b->graph->layers[index];
+    const int activation = activations[layer->kind];
+    ls_step *s = joinable(b, layer, 0);
+    if (s && b->network->integer && activation != LS_APPLIES_RELU && s->kind != LS_STEP_MAP) s = NULL;
+    if (s)
+        join(b, s, index);
+    else
+        s = add_step(b, LS_STEP_MAP, index);
+    s->floats.activation = activation;
+}
+
+static void lower_batchnorm2d(builder *b, int index) {
+    const ls_layer *layer = &b->graph->layers[index];
+    const float *const *p = b->params + layer->first_param; // weight, bias, mean, variance
+    const int channels = layer->in.c;
+    double *factor = ls_new(channels, sizeof *factor, "factors of %s", layer->name);
+    double *shift = ls_new(channels, sizeof *shift, "factors of %s", layer->name);
+    for (int c = 0; c < channels; c++) {
+        factor[c] = (double)p[0][c] / sqrt((double)p[3][c] + layer->attr.batchnorm2d.eps);
+        shift[c] = (double)p[1][c] - (double)p[2][c] * factor[c];
+    }
+    ls_step *s = joinable(b, layer, 0);
+    if (s && has_weights(s) && s->input_count == 1) {
+        join(b, s, index);
+    } else {
+        s = add_step(b, LS_STEP_DEPTHWISE, index);
+        s->floats.w.groups = channels;
+        new_weights(s, channels, channels);
+        for (int c = 0; c < channels; c++) s->weight[c] = 1;
+    }
+    fold(s, factor, shift);
+    free(factor);
+    free(shift);
+}
+
+static void lower_scale(builder *b, int index) {
+    const ls_layer *layer = &b->graph->layers[index];
+    ls_step *s = joinable(b, layer, 0);
+    if (!s || !has_weights(s) || s->input_count > 1) {
+        add_step(b, LS_STEP_MAP, index)->floats.factor = (float)layer->attr.scale.factor;
+        return;
+    }
+    join(b, s, index);
+    for (int64_t i = 0; i < s->weight_count; i++)
+        s->weight[i] = (float)((double)s->weight[i] * layer->attr.scale.factor);
+    for (int c = 0; c < s->bias_count; c++) s->bias[c] = (float)((double)s->bias[c] * layer->attr.scale.factor);
+}
+
+static void lower_pool(builder *b, int index, ls_step_kind kind, const ls_layer_pool *p) {
+    window *w = &add_step(b, kind, index)->floats.w;
+    w->kernel_h = p ? p->kernel.h : w->in_h, w->kernel_w = p ? p->kernel.w : w->in_w;
+    if (!p) return; // a global pool
+    w->stride_h = p->stride.h, w->stride_w = p->stride.w, w->pad_h = p->padding.h, w->pad_w = p->padding.w;
+}
+
+static void lower_maxpool2d(builder *b, int index) {
+    lower_pool(b, index, LS_STEP_MAX_POOL, &b->graph->layers[index].attr.maxpool2d);
+}
+
+static void lower_avgpool2d(builder *b, int index) {
+    lower_pool(b, index, LS_STEP_MEAN_POOL, &b->graph->layers[index].attr.avgpool2d);
+}
+
+static void lower_globalavgpool(builder *b, int index) {
+    lower_pool(b, index, LS_STEP_MEAN_POOL, NULL);
+}
+
+static void lower_globalmaxpool(builder *b, int index) {
+    lower_pool(b, index, LS_STEP_MAX_POOL, NULL);
+}
+
+// The layer is another name of its input, whose other readers are its own, too.
+static void lower_nothing(builder *b, int index) {
+    const int from = b->graph->layers[index].inputs[0];
+    b->value_of[index] = value_of(b, from);
+    if (from >= 0) b->readers[index] += b->readers[from] - 1;
+}
+
+// Joins an add to the later of the two steps that it reads, if that is a convolution which only the add reads.
+static void lower_add(builder *b, int index) {
+    const ls_layer *layer = &b->graph->layers[index];
+    const int one = value_of(b, layer->inputs[0]), other = value_of(b, layer->inputs[1]);
+    ls_step *s = b->network->integer || one == other ? NULL : joinable(b, layer, one > other ? 0 : 1);
+    if (!s || !has_weights(s) || s->input_count > 1) {
+        add_step(b, LS_STEP_ADD, index);
+        return;
+    }
+    s->inputs[s->input_count++] = one > other ? other : one;
+    join(b, s, index);
+}
+
+// The first input of the step has the output's shape; the second may have one number for each channel.
+static void lower_multiply(builder *b, int index) {
+    const ls_layer *layer = &b->graph->layers[index];
+    const int swaps = !ls_chw_equal(ls_graph_out(b->graph, layer->inputs[0]), layer->out);
+    const ls_chw second = ls_graph_physical(b->graph, layer->inputs[!swaps]);
+    ls_step *s = add_step(b, LS_STEP_MULTIPLY, index);
+    s->floats.w.in_h = second.h, s->floats.w.in_w = second.w;
+    if (swaps) s->inputs[0] = value_of(b, layer->inputs[1]), s->inputs[1] = value_of(b, layer->inputs[0]);
+}
+
+// A JOIN for each input, all with one output.
+static void lower_concat(builder *b, int index) {
+    const ls_layer *layer = &b->graph->layers[index];
+    int output = -1, first = 0;
+    for (int i = 0; i < layer->input_count; i++) {
+        const ls_chw in = ls_graph_physical(b->graph, layer->inputs[i]);
+        ls_step *s = new_step(b, LS_STEP_JOIN, layer->name, in, layer->physical, output);
+        s->inputs[0] = value_of(b, layer->inputs[i]);
+        s->input_count = 1;
+        s->floats.first = first;
+        output = s->output;
+        first += in.c;
+    }
+    b->value_of[index] = output;
+}
+
+static void lower_shortcut(builder *b, int index) {
+    window *w = &add_step(b, LS_STEP_SHORTCUT, index)->floats.w;
+    w->stride_h = w->stride_w = b->graph->layers[index].attr.shortcut.stride;
+}
+
+static void lower_flatten(builder *b, int index) {
+    lower_nothing(b, index);
+}
+
+static void lower_dropout(builder *b, int index) {
+    lower_nothing(b, index);
+}
+
+static void lower_groupnorm(builder *b, int index) {
+    const ls_layer *layer = &b->graph->layers[index];
+    ls_step *s = add_step(b, LS_STEP_GROUP_NORM, index);
+    const size_t bytes = (size_t)layer->in.c * sizeof *s->weight;
+    s->floats.w.groups = layer->attr.groupnorm.groups;
+    s->floats.factor = (float)layer->attr.groupnorm.eps;
+    new_weights(s, layer->in.c, layer->in.c);
+    for (int c = 0; c < layer->in.c; c++) s->weight[c] = 1;
+    if (!layer->attr.groupnorm.affine) return;
+    memcpy(s->weight, b->params[layer->first_param], bytes);
+    memcpy(s->bias, b->params[layer->first_param + 1], bytes);
+}
+
+#define lower_relu lower_activation
+#define lower_gelu lower_activation
+#define lower_silu lower_activation
+#define lower_sigmoid lower_activation
+static void (*const lower_layer[LS_LAYER_COUNT])(builder *b, int index) = {
+#define X(NAME, name, type, field) lower_##name,
+#include "model/layers.def"
+#undef X
+};
+
+// --- the whole -------------------------------------------------------------------------------------
+
+static void lower_normalisation(builder *b) {
+    const ls_weights_info *info = b->network->info;
+    const ls_chw in = b->graph->input;
+    ls_step *s = new_step(b, LS_STEP_NORMALISE, "input", in, in, -1);
+    new_weights(s, in.c, in.c);
+    for (int c = 0; c < in.c; c++) {
+        s->weight[c] = (float)(1 / (255 * (double)info->std[c]));
+        s->bias[c] = (float)(-(double)info->mean[c] / (double)info->std[c]);
+    }
+}
+
+static void lower_all(builder *b) {
+    const ls_graph *g = b->graph;
+    for (int l = 0; l < g->layer_count; l++)
+        for (int i = 0; i < g->layers[l].input_count; i++)
+            if (g->layers[l].inputs[i] >= 0) b->readers[g->layers[l].inputs[i]]++;
+    b->readers[g->layer_count - 1]++;
+    lower_normalisation(b);
+    for (int l = 0; l < g->layer_count; l++) lower_layer[g->layers[l].kind](b, l);
+    const ls_layer *last = &g->layers[g->layer_count - 1];
+    ls_step *s = new_step(b, LS_STEP_LOGITS, "logits", last->physical, last->physical, -1);
+    s->inputs[0] = value_of(b, g->layer_count - 1);
+    s->input_count = 1;
+}
+
+static ls_status check_layers(const ls_graph *g, int integer) {
+    for (int l = 0; l < g->layer_count; l++) {
+        const ls_layer *layer = &g->layers[l];
+        const int64_t elements = ls_chw_count(layer->out);
+        if (integer && layer->kind == LS_LAYER_GROUPNORM)
+            return ls_fail(LS_USAGE,
+                "%s:%d: layer '%s' (groupnorm) has no integer form: export without --int8, or train with batchnorm2d",
+                g->path, layer->line, layer->name);
+        int64_t weights = 0;
+        for (int p = 0; p < layer->param_count; p++)
+            weights += ls_param_count(&g->params[layer->first_param + p].shape);
+        if (elements > INT32_MAX / 8 || weights > INT32_MAX / 8)
+            return ls_fail(LS_USAGE,
+                "%s:%d: layer '%s' has %lld weights and an output of %lld numbers: in C, sizes must fit into 32 bits "
+                "(at most %d of each)",
+                g->path, layer->line, layer->name, (long long)weights, (long long)elements, INT32_MAX / 8);
+    }
+    return LS_SUCCESS;
+}
+
+static ls_status check_finite(const ls_network *n) {
+    for (int i = 0; i < n->step_count; i++) {
+        const ls_step *s = &n->steps[i];
+        for (int64_t k = 0; k < s->weight_count + s->bias_count; k++)
+            if (!isfinite(k < s->weight_count ? s->weight[k] : s->bias[k - s->weight_count]))
+                return ls_fail(LS_STORAGE, "%s: layer '%s' has weights that are not finite: did its run diverge?",
+                    n->info->graph->path, s->name);
+    }
+    return LS_SUCCESS;
+}
+
+ls_status ls_network_new(const ls_weights_info *info, const ls_safetensors *weights, int integer, ls_network **out) {
+    const ls_graph *g = info->graph;
+    LS_TRY(check_layers(g, integer));
+    builder b = { .graph = g };
+    b.network = ls_new(1, sizeof *b.network, "network for C");
+    *b.network = (ls_network){ .info = info, .integer = integer };
+    b.params = ls_new(g->param_count + 1, sizeof *b.params, "list of weights");
+    b.value_of = ls_new(g->layer_count, sizeof *b.value_of, "values of layers");
+    b.readers = ls_new(g->layer_count, sizeof *b.readers, "readers of layers");
+    ls_status status = ls_weights_find(weights, g, b.params);
+    if (!ls_failed(status)) lower_all(&b);
+    LS_THEN(status, check_finite(b.network));
+    LS_THEN(status, ls_network_place(b.network));
+    free(b.params);
+    free(b.value_of);
+    free(b.readers);
+    return LS_GIVE_OR_FREE(status, b.network, out, ls_network_free);
+}
+
+void ls_network_free(ls_network *n) {
+    if (!n) return;
+    for (int i = 0; i < n->step_count; i++) {
+        ls_step *s = &n->steps[i];
+        void *arrays[] = { s->weight, s->bias, s->table, s->numbers };
+        for (size_t k = 0; k < sizeof arrays / sizeof *arrays; k++) free(arrays[k]);
+    }
+    free(n->steps);
+    free(n->values);
+    free(n);
+}
+
+int64_t ls_network_elements(const ls_network *n, int value) {
+    return (int64_t)n->values[value].channels * n->values[value].area;
+}
+
+int64_t ls_network_multiplications(const ls_network *n) {
+    int64_t sum = 0;
+    for (int i = 0; i < n->step_count; i++) sum += n->steps[i].multiplications;
+    return sum;
+}

@@ -1,0 +1,93 @@
+// network.h - a trained network as steps of inference for one picture, ready to be written as C (write_c.h), to be
+// quantised (quantise.h) and to be computed here (execute.h).
+//
+// Batch norm and constant factors are folded into the convolution or linear layer before them, in double, rounded once.
+// An activation is computed by the step before it. Elsewhere batch norm is a depthwise convolution of 1x1. With floats,
+// an add joins the convolution before it. In integers it does not, because TensorFlow Lite rounds between the two; and
+// there only a relu is joined, because other activations are tables. Flatten and dropout are nothing.
+//
+// Step 0 normalises the pixels, and the last step writes the logits. A value is the output of a step. All values lie in
+// one slab, placed by their lifetimes (program/buffer_planner.h); where a step can work in place, its output takes the
+// bytes of an input that no later step reads.
+#ifndef LS_DEPLOY_NETWORK_H
+#define LS_DEPLOY_NETWORK_H
+
+#include "deploy/kernels_layer.h"
+#include "formats/weights_metadata.h"
+
+// The kinds of steps: X(NAME, name of the kernel and of its part in kernels_*.h)
+#define LS_STEPS(X) \
+    X(NORMALISE, normalise) \
+    X(CONV, conv) \
+    X(DEPTHWISE, depthwise) \
+    X(MAX_POOL, max_pool) \
+    X(MEAN_POOL, mean_pool) \
+    X(ADD, add) \
+    X(MULTIPLY, multiply) \
+    X(MAP, map_values) \
+    X(JOIN, join) \
+    X(SHORTCUT, shortcut) \
+    X(GROUP_NORM, group_norm) \
+    X(LOGITS, logits)
+typedef enum {
+#define X(NAME, name) LS_STEP_##NAME,
+    LS_STEPS(X)
+#undef X
+        LS_STEP_COUNT
+} ls_step_kind;
+
+// Activations, with the numbers that kernels_float.h gives them.
+enum { LS_APPLIES_NONE, LS_APPLIES_RELU, LS_APPLIES_GELU, LS_APPLIES_SILU, LS_APPLIES_SIGMOID };
+
+typedef struct {
+    ls_step_kind kind;
+    const char *name;           // name of the last layer that the step computes
+    int inputs[2], input_count; // values. NORMALISE has none; the second input of a convolution is added
+    int output;                 // a value; -1 for LOGITS. Each input of a concat is a JOIN with the same output
+    float_layer floats;         // what the kernel reads; its arrays are those below
+    float *weight, *bias;       // owned, in the order of kernels_float.h, or NULL
+    int64_t weight_count;
+    int bias_count;
+    int8_layer integers; // as floats, for int8 (quantise.h)
+    int8_t *table;       // owned: integers.weight
+    int32_t *numbers;    // owned: integers.bias, multiplier and shift, number_count of each
+    int64_t table_count;
+    int number_count;
+    int64_t ram_bytes;       // of the slab that are in use at this step
+    int64_t multiplications; // of one picture; only convolutions and linear layers count
+} ls_step;
+
+typedef struct {
+    int channels, area;        // area: rows * columns
+    int first_step, last_step; // lifetime
+    int64_t offset;            // place in the slab, in elements
+    double scale, least, most; // int8: scale of a value, and the range of real numbers from which it follows
+    int zero;                  // int8: zero point
+} ls_network_value;
+
+typedef struct {
+    const ls_weights_info *info; // borrowed
+    int integer;                 // 1: lowered for int8
+    ls_step *steps;
+    int step_count;
+    ls_network_value *values; // value v is the output of a step
+    int value_count;
+    int64_t slab_elements; // floats, or bytes for int8
+    int peak_step;         // the step that has the most ram_bytes
+} ls_network;
+
+// Makes the steps. info and weights are borrowed; the weights only for the call. LS_STORAGE: a weight is missing, or is
+// not finite. LS_USAGE names the layer: with `integer`, a layer without an integer form (groupnorm); or a size of the
+// network does not fit into 32 bits.
+LS_CHECKED ls_status ls_network_new(
+    const ls_weights_info *info, const ls_safetensors *weights, int integer, ls_network **out);
+void ls_network_free(ls_network *network); // NULL is allowed
+// Returns the elements of a value.
+int64_t ls_network_elements(const ls_network *network, int value);
+int64_t ls_network_multiplications(const ls_network *network);
+// Returns the bytes of constants of a step, and of the whole network.
+int64_t ls_step_constant_bytes(const ls_network *network, const ls_step *step);
+int64_t ls_network_constant_bytes(const ls_network *network);
+int64_t ls_network_slab_bytes(const ls_network *network);
+
+#endif

@@ -1,0 +1,27 @@
+// write_c.h - writes a network as one C99 file without dependencies, for microcontrollers:
+//   int NAME_predict(const uint8_t *pixels, float *logits);
+// The file has the weights as constants, static buffers in one slab, and the kernels that the network uses
+// (kernels_float.h, kernels_int8.h). It calls no function of the C library but those of math.h, and these only if an
+// activation or a group norm needs them. A comment at its beginning gives shapes, classes, multiplications and bytes.
+// It compiles as C99 and as C++ without warnings (-Wall -Wextra -Wconversion -pedantic).
+#ifndef LS_DEPLOY_WRITE_C_H
+#define LS_DEPLOY_WRITE_C_H
+
+#include "deploy/network.h"
+
+// The picture and the logits with which the file checks itself: a `main` that returns 0 if NAME_predict gives these
+// logits, as floats within 1e-5 of the largest of them, from an int8 network exactly. It prints the first difference.
+typedef struct {
+    const uint8_t *pixels; // planar (C,H,W); NULL: no main
+    const float *logits;
+} ls_write_c_test;
+
+// Writes the file `path`. name: begins the names of the file's function. LS_STORAGE: it cannot be written.
+LS_CHECKED ls_status ls_write_c(
+    const char *path, const char *name, const ls_network *network, const ls_write_c_test *test);
+// Takes the name that the user gave, or without one (NULL) the file's name without its ending, for `name`. LS_USAGE: it
+// is no C identifier.
+enum { LS_WRITE_C_NAME_BYTES = 64 };
+LS_CHECKED ls_status ls_write_c_name(const char *given, const char *path, char name[LS_WRITE_C_NAME_BYTES]);
+
+#endif
