@@ -10,6 +10,7 @@
 #include "command/commands.h"
 #include "cli/eval_data.h"
 #include "cli/eval_folder.h"
+#include "cli/eval_int8.h"
 #include "cli/eval_report.h"
 #include "formats/weights.h"
 #include "train/trainer.h"
@@ -79,9 +80,8 @@ static ls_status evaluate_configured(const ls_args *args, ls_comm *comm) {
 
 // --- on a folder -----------------------------------------------------------------------------------
 
-static ls_status print_folder(const ls_args *args, ls_config *cfg, const char *folder) {
-    ls_evaluation *e;
-    LS_TRY(ls_eval_folder(args, cfg, folder, &e));
+// Prints an evaluation that one rank made, and frees it.
+static ls_status print_alone(const ls_args *args, ls_evaluation *e) {
     ls_status status = LS_SUCCESS;
     if (args->json) {
         status = ls_eval_print_json(e);
@@ -97,12 +97,25 @@ static ls_status print_folder(const ls_args *args, ls_config *cfg, const char *f
     return status;
 }
 
-// Evaluates the weights on a folder of pictures. All ranks call it; rank 0 alone evaluates.
-static ls_status evaluate_folder(const ls_args *args, ls_comm *comm, const char *folder) {
+// Evaluates the weights on a folder of pictures, or with --int8 on the configuration's data (folder NULL).
+static ls_status evaluate_here(const ls_args *args, ls_config *cfg, const char *folder) {
+    ls_evaluation *e;
+    LS_TRY(folder ? ls_eval_folder(args, cfg, folder, &e) : ls_eval_int8(args, cfg, &e));
+    return print_alone(args, e);
+}
+
+// All ranks call it; rank 0 alone evaluates.
+static ls_status evaluate_alone(const ls_args *args, ls_comm *comm, const char *folder) {
     ls_config cfg;
     LS_TRY(ls_command_agree(comm, ls_command_configure(args, comm, &cfg)));
     const int works = ls_comm_get_info(comm)->rank == 0;
-    return ls_command_agree(comm, works ? print_folder(args, &cfg, folder) : LS_SUCCESS);
+    return ls_command_agree(comm, works ? evaluate_here(args, &cfg, folder) : LS_SUCCESS);
+}
+
+static ls_status evaluate_int8(const ls_args *args, ls_comm *comm) {
+    if (args->weights) return evaluate_alone(args, comm, NULL);
+    return ls_command_agree(comm,
+        ls_fail(LS_USAGE, "--int8: name the weights: train eval CONFIG.ini WEIGHTS --int8, or train eval RUN --int8"));
 }
 
 // --- the command -----------------------------------------------------------------------------------
@@ -130,11 +143,14 @@ ls_status ls_cmd_eval(const ls_args *args, ls_comm *comm) {
     char config[2 * LS_TEXT_BYTES];
     int begins_with_weights = is_weights(args->config); // rank 0 decides: the others may not see the file
     LS_TRY(ls_command_agree(comm, ls_comm_broadcast(comm, &begins_with_weights, sizeof begins_with_weights, 0)));
-    if (!begins_with_weights) return evaluate_configured(args, comm);
+    if (!begins_with_weights) return args->int8 ? evaluate_int8(args, comm) : evaluate_configured(args, comm);
     own.weights = args->config;
     own.config = NULL;
-    if (args->weights) return evaluate_folder(&own, comm, args->weights);
+    if (args->weights && args->int8)
+        return ls_command_agree(
+            comm, ls_fail(LS_USAGE, "--int8: only on a configuration's data: train eval RUN --int8"));
+    if (args->weights) return evaluate_alone(&own, comm, args->weights);
     LS_TRY(ls_command_agree(comm, find_config(own.weights, config, sizeof config)));
     own.config = config;
-    return evaluate_configured(&own, comm);
+    return args->int8 ? evaluate_int8(&own, comm) : evaluate_configured(&own, comm);
 }

@@ -3,6 +3,7 @@
 
 #include <string.h>
 #include "base/log.h"
+#include "cli/calibrate.h"
 #include "cli/export_c.h"
 #include "command/commands.h"
 #include "formats/onnx.h"
@@ -18,7 +19,11 @@ static ls_status export_onnx(const ls_args *args, const ls_weights_info *info, c
 
 // Refuses options that only a C file has.
 static ls_status check_options(const ls_args *args) {
-    const char *const given = args->name ? "--name" : args->test ? "--test" : args->report ? "--report" : NULL;
+    const char *const given = args->name     ? "--name"
+                              : args->test   ? "--test"
+                              : args->report ? "--report"
+                              : args->int8   ? "--int8"
+                                             : NULL;
     if (!given) return LS_SUCCESS;
     return ls_fail(
         LS_USAGE, "%s: only for a C file: train export WEIGHTS OUT.c, but the output is %s", given, args->output);
@@ -43,6 +48,10 @@ static ls_status export(const ls_args *args, ls_config *cfg) {
 
 ls_status ls_cmd_export(const ls_args *args, ls_comm *comm) {
     ls_config cfg;
-    LS_TRY(ls_command_agree(comm, ls_command_configure(args, comm, &cfg)));
-    return ls_command_agree(comm, ls_comm_get_info(comm)->rank == 0 ? export(args, &cfg) : LS_SUCCESS);
+    ls_args own = *args;
+    char config[2 * LS_TEXT_BYTES];
+    if (args->int8 && is_c(args->output))
+        LS_TRY(ls_command_agree(comm, ls_calibrate_find_config(args, &own, config, sizeof config)));
+    LS_TRY(ls_command_agree(comm, ls_command_configure(&own, comm, &cfg)));
+    return ls_command_agree(comm, ls_comm_get_info(comm)->rank == 0 ? export(&own, &cfg) : LS_SUCCESS);
 }

@@ -4,7 +4,9 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "cli/calibrate.h"
 #include "command/commands.h"
+#include "deploy/execute.h"
 #include "deploy/report.h"
 #include "deploy/write_c.h"
 #include "train/predict.h"
@@ -56,15 +58,25 @@ static ls_status predict(
     return status;
 }
 
+// Computes the picture's logits in integers, as `train eval --int8` does.
+static ls_status execute_int8(const ls_network *network, const test_picture *test) {
+    int8_t *slab;
+    LS_TRY(ls_try_new(&slab, network->slab_elements, sizeof *slab, "buffers of --test"));
+    ls_execute_int8(network, test->pixels, slab, test->logits);
+    free(slab);
+    return LS_SUCCESS;
+}
+
 static ls_status make_test(
-    const ls_config *cfg, const ls_weights_info *info, const ls_safetensors *file, test_picture *test) {
+    const ls_config *cfg, const ls_network *network, const ls_safetensors *file, test_picture *test) {
+    const ls_weights_info *info = network->info;
     ls_dataset *picture;
     int32_t label;
     LS_TRY(open_picture(cfg, info, &picture));
     test->pixels = ls_new(ls_chw_count(info->graph->input), sizeof *test->pixels, "picture of --test");
     test->logits = ls_new(info->graph->classes, sizeof *test->logits, "logits of --test");
     ls_status status = ls_dataset_read(picture, 0, test->pixels, &label);
-    LS_THEN(status, predict(cfg, info, file, picture, test->logits));
+    LS_THEN(status, network->integer ? execute_int8(network, test) : predict(cfg, info, file, picture, test->logits));
     ls_dataset_free(picture);
     return status;
 }
@@ -88,8 +100,9 @@ ls_status ls_export_c(
     ls_network *network = NULL;
     test_picture test = { 0 };
     LS_TRY(ls_write_c_name(args->name, args->output, name));
-    ls_status status = ls_network_new(info, file, 0, &network);
-    if (args->test) LS_THEN(status, make_test(cfg, info, file, &test));
+    ls_status status =
+        args->int8 ? ls_calibrate(args, cfg, info, file, &network) : ls_network_new(info, file, 0, &network);
+    if (args->test) LS_THEN(status, make_test(cfg, network, file, &test));
     LS_THEN(status, write_network(args, network, name, &test));
     ls_network_free(network);
     free(test.pixels);

@@ -340,6 +340,8 @@ static ls_status check_options(ls_args *args) {
     }
     if (args->trace_to && !args->trace)
         return ls_fail(LS_USAGE, "--trace-updates: only with --trace FILE, where the timeline goes");
+    if (args->calibrate != LS_ARGS_CALIBRATE && !args->int8)
+        return ls_fail(LS_USAGE, "--calibrate %d: only with --int8", args->calibrate);
     return LS_SUCCESS;
 }
 

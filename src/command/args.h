@@ -18,7 +18,7 @@ typedef enum { LS_SCALING_STRONG, LS_SCALING_WEAK, LS_SCALING_BOTH } ls_scaling;
 
 enum { LS_ARGS_SETS_MAX = 64, LS_ARGS_SWEEPS_MAX = 8 };
 
-enum { LS_ARGS_JOINT_BYTES = 512 };
+enum { LS_ARGS_JOINT_BYTES = 512, LS_ARGS_CALIBRATE = 256 }; // CALIBRATE: pictures, unless --calibrate says others
 
 // The words and options of a command line. The texts point into argv. A comment that begins with "bench:" describes a
 // field that only the command bench uses. Free with ls_args_free.
@@ -39,6 +39,7 @@ typedef struct {
     int logits;                         // predict: --logits
     const char *name;                   // export: --name; NULL: not set
     int test, report;                   // export: --test, --report
+    int int8, calibrate;                // export, eval: --int8; number of training pictures for it
     const char *output;                 // export, augment, metrics, report: path of the file to write
     const char *event;                  // metrics: kind of event to export; NULL: not set
     int rows, columns;                  // augment: number of pictures, number of epochs

@@ -1,5 +1,5 @@
 // kernels_float.h - the float kernels of an exported C file (write_c.h). write_c.c copies the parts that a network
-// uses; "//: NAME" begins a part.
+// uses; "//: NAME" begins a part. The program calibrates with the same functions (execute_float.c).
 //
 // A kernel reads the maps a and b, and writes dst. dst may be the same buffer as b of a convolution, a or b of `add`,
 // and a of `multiply` and `map_values`. Sums are in fp32.

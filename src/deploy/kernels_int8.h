@@ -1,6 +1,6 @@
 // kernels_int8.h - the integer kernels of an exported C file (write_c.h), and the one definition of Lockstep's int8
-// arithmetic. The program includes this file for `train eval --int8` (execute.c); write_c.c copies the parts that a
-// network uses. So both compute the same integers.
+// arithmetic. The program includes this file for `train eval --int8` (execute_int8.c), and write_c.c copies the parts
+// that a network uses. So both compute the same integers.
 //
 // A real number r is stored as q = r / scale + zero, from -128 to 127; `scale` and `zero` belong to the whole tensor.
 // A weight is w = r / scale(o), from -127 to 127, with a scale for each output channel and without a zero. A bias is
@@ -18,8 +18,8 @@
 #include "deploy/kernels_layer.h"
 
 //: rescale
-// Returns x * multiplier / 2^31 * 2^shift. Rounds twice, halves away from zero: after the product, and after a shift to
-// the right.
+// Returns x * multiplier / 2^31 * 2^shift. Rounds twice to the nearest: the product (halves up), and after a shift to
+// the right (halves away from zero).
 static int32_t rescale(int32_t x, int32_t multiplier, int32_t shift) {
     const int right = shift < 0 ? -shift : 0;
     const int64_t half = right == 0 ? 0 : (int64_t)1 << (right - 1);

@@ -2,7 +2,6 @@
 
 #include <math.h>
 #include "base/memory.h"
-#include "deploy/place.h"
 #include "formats/weights.h"
 
 typedef struct {

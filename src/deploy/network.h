@@ -89,5 +89,8 @@ int64_t ls_network_multiplications(const ls_network *network);
 int64_t ls_step_constant_bytes(const ls_network *network, const ls_step *step);
 int64_t ls_network_constant_bytes(const ls_network *network);
 int64_t ls_network_slab_bytes(const ls_network *network);
+// For ls_network_new alone (place.c): sets the lifetimes and places of all values, ram_bytes of all steps,
+// slab_elements and peak_step. LS_USAGE: the slab does not fit into 32 bits.
+LS_CHECKED ls_status ls_network_place(ls_network *network);
 
 #endif

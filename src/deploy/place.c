@@ -1,4 +1,4 @@
-#include "deploy/place.h"
+#include "deploy/network.h"
 
 #include "base/memory.h"
 #include "program/buffer_planner.h"

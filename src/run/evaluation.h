@@ -1,7 +1,7 @@
 // evaluation.h - the detailed results of an evaluation, as data and as evaluation.json for programs and `train report`.
 //
 // {"set": "test" | "validation" | "folder",
-//  "of": "plain", or "tta" if the outputs are averages of test-time augmentation (eval.tta)
+//  "of": "plain", "tta" if the outputs are averages of test-time augmentation (eval.tta), or "int8" (train eval --int8)
 //  "samples", "loss": mean cross-entropy, "top1": share of pictures whose class got the highest probability,
 //  "top5": share of pictures whose class got one of the five highest; absent with fewer than 6 classes
 //  "calibration_error": sum over bins of count / samples * |accuracy - confidence|

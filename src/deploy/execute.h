@@ -1,0 +1,21 @@
+// execute.h - computes a network's steps for one picture in this program, with the kernels of the exported C file.
+#ifndef LS_DEPLOY_EXECUTE_H
+#define LS_DEPLOY_EXECUTE_H
+
+#include "deploy/network.h"
+
+// Is called after each step but the last with the step's output (ls_network_elements floats).
+typedef struct {
+    void (*look)(void *context, int step, const float *values);
+    void *context;
+} ls_execute_look;
+
+// Computes the logits of one picture in floats. pixels: planar (C,H,W). slab: slab_elements floats. look may be NULL.
+// The network may be lowered for int8; it then need not be quantised.
+void ls_execute_float(
+    const ls_network *network, const uint8_t *pixels, float *slab, float *logits, const ls_execute_look *look);
+// Computes the logits of one picture in integers. The network must be quantised (quantise.h). slab: slab_elements
+// bytes. Several threads may call it, each with its own slab.
+void ls_execute_int8(const ls_network *network, const uint8_t *pixels, int8_t *slab, float *logits);
+
+#endif

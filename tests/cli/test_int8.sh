@@ -1,0 +1,197 @@
+# `--int8`: the C file of `train export --int8` and `train eval --int8` compute the same integers: the file checks itself exactly, and
+# over a test set it gives the loss and accuracy that eval prints. The arithmetic itself: tests/deploy/test_int8.c.
+root=$PWD
+. "$(dirname "$0")/common.sh" "$1" || exit 1
+for needed in python3 gcc; do
+    command -v $needed >/dev/null || {
+        echo "skipped: no $needed"
+        exit 77
+    }
+done
+strict="-std=c99 -Wall -Wextra -Wconversion -pedantic -Werror"
+sanitize="-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all"
+
+# A set like MNIST's of 12x12 pictures: a bright square whose place is the class, in noise.
+mkdir idx
+python3 - <<'P'
+import random, struct
+draw = random.Random(1)
+for part, count in (("train", 400), ("t10k", 200)):
+    pictures, labels = bytearray(), bytearray()
+    for _ in range(count):
+        label = draw.randrange(10)
+        rows = [[draw.randrange(90) for _ in range(12)] for _ in range(12)]
+        for y in range(3):
+            for x in range(2):
+                rows[1 + label // 5 * 6 + y][1 + label % 5 * 2 + x] = draw.randrange(120, 256)
+        pictures += bytes(sum(rows, []))
+        labels.append(label)
+    open(f"idx/{part}-images-idx3-ubyte", "wb").write(struct.pack(">IIII", 2051, count, 12, 12) + pictures)
+    open(f"idx/{part}-labels-idx1-ubyte", "wb").write(struct.pack(">II", 2049, count) + labels)
+P
+cat >set.c <<'C'
+/* Prints accuracy and mean loss of net_predict over the test set. */
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+int net_predict(const uint8_t *pixels, float *logits);
+int main(void) {
+    FILE *pictures = fopen("idx/t10k-images-idx3-ubyte", "rb"), *labels = fopen("idx/t10k-labels-idx1-ubyte", "rb");
+    uint8_t pixels[144], label;
+    float logits[10];
+    double loss = 0;
+    int count = 0, correct = 0;
+    fseek(pictures, 16, SEEK_SET);
+    fseek(labels, 8, SEEK_SET);
+    while (fread(pixels, 1, 144, pictures) == 144 && fread(&label, 1, 1, labels) == 1) {
+        double sum = 0;
+        correct += net_predict(pixels, logits) == label;
+        for (int k = 0; k < 10; k++) sum += exp((double)logits[k] - (double)logits[label]);
+        loss += log(sum);
+        count++;
+    }
+    printf("test_accuracy %.6f\ntest_loss %.6f\ntest_samples %d\n", (double)correct / count, loss / count, count);
+    return 0;
+}
+C
+
+# same WHAT NETWORK OPTIONS...: trains it, and compares the C file with eval
+same() {
+    local what=$1 network=$2
+    shift 2
+    "$train" tiny.ini --quiet --run-dir "run-$what" --set model.file="$network" --set data.dataset=mnist --set data.path=idx \
+        --set data.cache=off --set data.train_samples=0 --set data.test_samples=0 --set train.epochs=3 --set train.global_batch=16 "$@" >training.txt 2>&1
+    check "$what: trained" "$? $(grep error: training.txt)" "0 "
+    "$train" export "run-$what" net.c --int8 --test --calibrate 64 >export.txt 2>&1
+    check "$what: exported" "$? $(grep error: export.txt)" "0 "
+    gcc $strict -c net.c -o net.o 2>warned.txt
+    check "$what: no warning" "$? $(head -3 warned.txt)" "0 "
+    if command -v g++ >/dev/null; then
+        g++ -x c++ -std=c++11 ${strict#-std=c99} -c net.c -o net.o 2>warned.txt
+        check "$what: C++ has no warning" "$? $(head -3 warned.txt)" "0 "
+    fi
+    gcc -std=c99 $sanitize net.c -o itself -lm
+    check "$what: checks itself" "$(./itself 2>&1)" "10 logits are as expected"
+    gcc -std=c99 $sanitize -Dmain=unused_main -c net.c -o net.o
+    gcc -std=c99 $sanitize set.c net.o -o set -lm
+    ./set >ours.txt 2>&1
+    "$train" eval "run-$what" --int8 --calibrate 64 >eval.txt 2>&1
+    check "$what: eval" "$? $(grep error: eval.txt)" "0 "
+    check "$what: the test set in C as in eval" "$(cat ours.txt)" "$(grep -E '^test_(accuracy|loss|samples)' eval.txt)"
+}
+
+printf '[network]\ninput = data\n' >resnet8.ini
+sed '1,/^input/d' "$root/configs/models/tiny-resnet8.ini" >>resnet8.ini
+same resnet8 resnet8.ini
+check "resnet8 has learnt" "$(awk '/^test_accuracy/ { print ($2 > 0.6) }' eval.txt)" 1
+"$train" eval run-resnet8 >float.txt 2>&1
+check "int8 is as accurate as floats" "$(cat float.txt eval.txt | awk '/^test_accuracy/ { a[n++] = $2 } END { d = a[0] - a[1]; print (d < 0.03 && d > -0.03) }')" 1
+cat >every.ini <<'INI'
+[network]
+input = data
+[stem]
+layer = conv2d
+out_channels = 8
+kernel = 3
+padding = 1
+[bend]
+layer = silu
+[depth]
+layer = conv2d
+out_channels = 8
+kernel = 3
+padding = 1
+groups = 8
+[norm]
+layer = batchnorm2d
+[curve]
+layer = gelu
+[wide]
+layer = conv2d
+out_channels = 12
+kernel = 3
+stride = 2
+padding = 2
+dilation = 2
+groups = 4
+[relu]
+layer = relu
+[mean]
+layer = avgpool2d
+kernel = 3
+stride = 1
+padding = 1
+[all]
+layer = globalavgpool
+[gate]
+layer = linear
+out_features = 12
+[squash]
+layer = sigmoid
+[gated]
+layer = multiply
+inputs = squash, mean
+[sum]
+layer = add
+inputs = gated, relu
+[after]
+layer = batchnorm2d
+[max]
+layer = maxpool2d
+kernel = 3
+stride = 2
+padding = 1
+[part]
+layer = shortcut
+out_channels = 14
+stride = 1
+[joined]
+layer = concat
+inputs = part, max
+[clipped]
+layer = relu
+[half]
+layer = scale
+factor = 0.5
+[square]
+layer = multiply
+inputs = half, clipped
+[flat]
+layer = flatten
+[drop]
+layer = dropout
+p = 0.1
+[out]
+layer = linear
+out_features = classes
+INI
+same every every.ini
+"$train" export --quiet run-resnet8 net.c --int8 && "$train" export --quiet run-resnet8 again.c --int8 --name net
+check "the same file twice" "$(cmp net.c again.c && echo same)" same
+"$train" export --quiet run-resnet8 net.c --int8 --report >report.txt
+check "report: RAM as the buffers have" "$(sed -n 's/^RAM  *\([0-9]*\) .*/\1/p' report.txt)" "$(sed -n 's/^static int8_t slab\[\([0-9]*\)\];/\1/p' net.c)"
+"$train" eval run-resnet8 --int8 --json >eval.json
+check "eval --json: of" "$(grep -o '"of":"int8"' eval.json)" '"of":"int8"'
+"$train" export --quiet run-resnet8/weights.safetensors other.c --int8 --config run-resnet8/config.ini --name net
+check "with --config: the same file" "$(cmp net.c other.c && echo same)" same
+
+# A layer whose weights are all 0.
+printf '[network]\ninput = data\n[c]\nlayer = conv2d\nout_channels = 3\nkernel = 3\nweight_init = 0\n[r]\nlayer = relu\n[f]\nlayer = flatten\n[l]\nlayer = linear\nout_features = 10\n' >zero.ini
+same zero zero.ini --set optimizer.lr=0
+check "a constant layer is named" "$(grep -c "warning: int8: 3 output channels have weights that are all 0 ('r')" export.txt)" 1
+
+refused "no pictures" 2 "--calibrate 0: a whole number from 4 to 100000 is allowed" "$train" export run-resnet8 net.c --int8 --calibrate 0
+refused "--calibrate alone" 2 "--calibrate 8: only with --int8" "$train" export run-resnet8 net.c --calibrate 8
+refused "eval: --calibrate alone" 2 "--calibrate 8: only with --int8" "$train" eval run-resnet8 --calibrate 8
+refused "--int8 of ONNX" 2 "--int8: only for a C file" "$train" export run-resnet8 x.onnx --int8
+refused "weights without pictures" 2 "run-resnet8/weights.safetensors: --int8 needs training pictures" \
+    "$train" export run-resnet8/weights.safetensors net.c --int8
+refused "three training pictures" 2 "the training set has 3 pictures; calibration needs at least 4" \
+    "$train" export run-resnet8 net.c --int8 --config run-resnet8/config.ini --set data.train_samples=3
+refused "views" 2 "eval.tta = flip: --int8 evaluates each picture as it is" "$train" eval run-resnet8 --int8 --set eval.tta=flip
+refused "a folder of pictures" 2 "--int8: only on a configuration's data" "$train" eval run-resnet8 --int8 idx
+printf '[network]\ninput = data\n[c]\nlayer = conv2d\nout_channels = 10\nkernel = 3\n[n]\nlayer = groupnorm\ngroups = 2\n[p]\nlayer = globalavgpool\n' >group.ini
+"$train" tiny.ini --quiet --run-dir run-group --set model.file=group.ini --set data.dataset=mnist --set data.path=idx --set data.cache=off \
+    --set data.train_samples=16 --set data.test_samples=16 --set train.global_batch=16 --set train.epochs=1 >/dev/null 2>&1
+refused "group norm" 2 "layer 'n' (groupnorm) has no integer form: export without --int8" "$train" export run-group net.c --int8
+finish
