@@ -14,9 +14,13 @@
 
 #if defined(__x86_64__)
 #define spin_pause() __builtin_ia32_pause()
+#elif defined(__aarch64__)
+#define spin_pause() __asm__ volatile("isb" ::: "memory") // "yield" does nothing on most processors
 #else
 #define spin_pause() atomic_signal_fence(memory_order_seq_cst)
 #endif
+
+enum { LINE = 128 }; // the cache lines of some arm64 processors, and two neighbouring ones of x86-64, fetched together
 
 static const double spin_s = 50e-6;
 
@@ -25,7 +29,7 @@ static const double spin_s = 50e-6;
 // over. So a thread that wakes late neither delays its run nor takes part in the next one. A successful claim means
 // that a task of the run was open, so job, context and end, which are read before the claim, belong to that run.
 typedef struct {
-    _Alignas(64) _Atomic uint64_t state;
+    _Alignas(LINE) _Atomic uint64_t state;
     atomic_int end;
 } share;
 
@@ -36,12 +40,12 @@ typedef struct {
 } worker;
 
 struct ls_pool {
-    _Alignas(64) _Atomic uint32_t run; // number of the run begun last
+    _Alignas(LINE) _Atomic uint32_t run; // number of the run begun last
     _Atomic(ls_pool_task *) job;
     _Atomic(void *) context;
     atomic_int tasks;
-    _Alignas(64) atomic_int tasks_done;
-    _Alignas(64) atomic_int sleeping_workers;
+    _Alignas(LINE) atomic_int tasks_done;
+    _Alignas(LINE) atomic_int sleeping_workers;
     atomic_int caller_sleeps, stop;
     pthread_mutex_t lock; // only for sleeping
     pthread_cond_t work, finished;

@@ -145,7 +145,7 @@ static void mpi_finish(ls_comm *comm) {
 }
 
 // The exit code for exit_now. It belongs to the whole process, as signal handlers do.
-static volatile sig_atomic_t abort_code;
+static atomic_int abort_code;
 static void exit_now(int signal_number) {
     (void)signal_number;
     _exit(abort_code);
