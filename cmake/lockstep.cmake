@@ -32,6 +32,11 @@ function(lockstep_room name)
   if(NOT LOCKSTEP_MPI)
     list(FILTER sources EXCLUDE REGEX "/comm_mpi[a-z_]*\\.c$")
   endif()
+  if(LOCKSTEP_ONEDNN)
+    list(FILTER sources EXCLUDE REGEX "/onednn_absent\\.c$")
+  else()
+    list(FILTER sources EXCLUDE REGEX "/onednn\\.c$")
+  endif()
   add_library(lockstep_${name} STATIC ${sources})
   set_target_properties(lockstep_${name} PROPERTIES LINKER_LANGUAGE C)
   target_include_directories(lockstep_${name} PUBLIC "${CMAKE_SOURCE_DIR}/src")
@@ -44,13 +49,17 @@ endfunction()
 #   library versions that CMake found at configure time. Every build describes the tree again, but rewrites the header
 #   only if it changed, so that nothing is compiled again without need.
 function(lockstep_version room)
-  set(dnnl "")
-  foreach(part MAJOR MINOR PATCH)
-    file(STRINGS "${DNNL_INCLUDE_DIR}/oneapi/dnnl/dnnl_version.h" line REGEX "^#define +DNNL_VERSION_${part} +[0-9]+")
-    string(REGEX MATCH "[0-9]+$" number "${line}")
-    list(APPEND dnnl "${number}")
-  endforeach()
-  list(JOIN dnnl "." dnnl)
+  set(libraries "zlib ${ZLIB_VERSION_STRING}")
+  if(LOCKSTEP_ONEDNN)
+    set(dnnl "")
+    foreach(part MAJOR MINOR PATCH)
+      file(STRINGS "${DNNL_INCLUDE_DIR}/oneapi/dnnl/dnnl_version.h" line REGEX "^#define +DNNL_VERSION_${part} +[0-9]+")
+      string(REGEX MATCH "[0-9]+$" number "${line}")
+      list(APPEND dnnl "${number}")
+    endforeach()
+    list(JOIN dnnl "." dnnl)
+    set(libraries "oneDNN ${dnnl}, ${libraries}")
+  endif()
   string(TOUPPER "${CMAKE_BUILD_TYPE}" type)
   set(flags "${CMAKE_BUILD_TYPE} ${CMAKE_C_FLAGS} ${CMAKE_C_FLAGS_${type}}")
   if(LOCKSTEP_SANITIZE)
@@ -59,7 +68,7 @@ function(lockstep_version room)
   string(REGEX REPLACE "[ \"\\]+" " " flags "${flags}") # the flags become a C string
   set(command ${CMAKE_COMMAND} "-DSOURCE=${CMAKE_SOURCE_DIR}" "-DOUT=${CMAKE_BINARY_DIR}/generated/lockstep_version.h"
     "-DVERSION=${PROJECT_VERSION}" "-DCOMPILER=${CMAKE_C_COMPILER_ID} ${CMAKE_C_COMPILER_VERSION} ${flags}"
-    "-DLIBRARIES=oneDNN ${dnnl}, zlib ${ZLIB_VERSION_STRING}" -P "${CMAKE_SOURCE_DIR}/cmake/version.cmake")
+    "-DLIBRARIES=${libraries}" -P "${CMAKE_SOURCE_DIR}/cmake/version.cmake")
   add_custom_target(lockstep_describe COMMAND ${command} VERBATIM
     BYPRODUCTS "${CMAKE_BINARY_DIR}/generated/lockstep_version.h" COMMENT "")
   add_dependencies(lockstep_${room} lockstep_describe)
@@ -69,14 +78,16 @@ endfunction()
 # lockstep_vector_kernels(ROOM FOLDER)
 #   Compiles every .c file of FOLDER several times into the room. LS_VL is the number of floats in a vector, and
 #   LS_KERNEL(name) in kernels.h appends it to the symbol. The program chooses a variant at run time, by the processor:
+#     v1b, v4     any processor that the program is compiled for: x86-64 without AVX2, arm64
 #     v1          for tensors with few channels; without the Winograd kernels, which need more channels
 #     v8          AVX2
 #     v16         AVX-512
 #     v16n_bf16   AVX-512 with instructions that round to bfloat16
 #   In variants with _bf16 (LS_STORED_BF16) activations are bfloat16 in memory; files without activations are left out.
-#   v16e (LS_EMULATED) has vectors of 16 floats on AVX2, so that tests cover the layouts of AVX-512 on any machine. Only
-#   tests are linked with it (lockstep_tests). It is compiled at -O1, because -O3 takes two minutes for vectors that are
-#   twice as wide as the registers.
+#   Two variants are emulated (LS_EMULATED) for tests alone: lockstep_tests links them.
+#     v16e        vectors of 16 floats on AVX2, so that tests cover the layouts of AVX-512 on any machine; compiled at
+#                 -O1, because -O3 takes two minutes for vectors that are twice as wide as the registers
+#     v4e         vectors of 4 floats with AVX2's fused multiply-add: the arithmetic of arm64 on x86-64
 function(lockstep_vector_kernels room folder)
   file(GLOB sources CONFIGURE_DEPENDS "${folder}/*.c")
   if(NOT sources)
@@ -87,19 +98,32 @@ function(lockstep_vector_kernels room folder)
     # A third of the time of compiling. The address sanitizer sees what the checks that are left out would see.
     set(level -O1 -fno-sanitize=null,alignment,pointer-overflow,object-size,bounds)
   endif()
+  set(narrow "") # few x86-64 processors need v1b and v4, so their time of compiling counts more than their speed
+  if(LOCKSTEP_X86)
+    set(narrow -O1)
+  endif()
+  set(options_1b LS_VL=1 -DLS_BASELINE=1 ${narrow})
+  set(options_4 LS_VL=4 ${narrow})
+  set(options_4e LS_VL=4 -march=haswell -DLS_EMULATED=1 -O1 -fexpensive-optimizations) # the latter fuses
   set(options_1 LS_VL=1 -march=haswell)
   set(options_8 LS_VL=8 -march=haswell)
   set(options_16 LS_VL=16 -march=skylake-avx512 -mprefer-vector-width=512)
   set(options_16e LS_VL=16 -march=haswell -DLS_EMULATED=1 -O1)
   set(options_16n LS_VL=16 -march=skylake-avx512 -mavx512bf16 -mprefer-vector-width=512 -DLS_NATIVE_BF16=1)
-  set(widths 1 8 16 16n)
-  if(BUILD_TESTING)
-    list(APPEND widths 16e)
+  set(widths 1b 4)
+  if(LOCKSTEP_X86)
+    list(APPEND widths 1 8 16 16n)
+    if(BUILD_TESTING)
+      list(APPEND widths 16e)
+    endif()
+    if(BUILD_TESTING AND NOT LOCKSTEP_SANITIZE) # it takes time to compile, and v4 is the same source
+      list(APPEND widths 4e)
+    endif()
   endif()
   foreach(width IN LISTS widths)
     list(POP_FRONT options_${width} definition)
     set(width_sources ${sources})
-    if(width EQUAL 1)
+    if(width MATCHES "^1b?$")
       list(FILTER width_sources EXCLUDE REGEX "/winograd[^/]*$")
     endif()
     set(storages "" _bf16)
@@ -117,7 +141,7 @@ function(lockstep_vector_kernels room folder)
       target_compile_definitions(${target} PRIVATE ${definition} $<$<BOOL:${storage}>:LS_STORED_BF16=1>)
       # ISO C mode turns contraction off, but the kernels need fused multiply-add
       target_compile_options(${target} PRIVATE ${level} -ffp-contract=fast -Wno-psabi ${options_${width}})
-      if(NOT width STREQUAL 16e)
+      if(NOT width MATCHES "e$")
         target_sources(lockstep_${room} PRIVATE $<TARGET_OBJECTS:${target}>)
       endif()
     endforeach()
@@ -125,8 +149,8 @@ function(lockstep_vector_kernels room folder)
 endfunction()
 
 # lockstep_program(NAME ROOM)
-#   Makes executable NAME from src/ROOM. A build without sanitizers also makes a link to it in the root of the
-#   repository, which git ignores.
+#   Makes executable NAME from src/ROOM. A build without sanitizers, for this processor, also makes a link to it in the
+#   root of the repository, which git ignores.
 function(lockstep_program name room)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/${room}/*.c")
   list(FILTER sources EXCLUDE REGEX "/main\\.c$")
@@ -135,7 +159,7 @@ function(lockstep_program name room)
   target_link_libraries(lockstep_${room} PUBLIC ${lockstep_uses_${room}})
   add_executable(${name} "${CMAKE_SOURCE_DIR}/src/${room}/main.c")
   target_link_libraries(${name} PRIVATE lockstep_${room})
-  if(NOT LOCKSTEP_SANITIZE)
+  if(NOT LOCKSTEP_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
     add_custom_command(TARGET ${name} POST_BUILD
       COMMAND ${CMAKE_COMMAND} -E create_symlink $<TARGET_FILE:${name}> "${CMAKE_SOURCE_DIR}/${name}")
   endif()
@@ -248,8 +272,11 @@ function(lockstep_tests folder)
     add_executable(${target} "${source}")
     target_include_directories(${target} PRIVATE "${folder}")
     target_link_libraries(${target} PRIVATE lockstep_cli PkgConfig::CMOCKA)
-    if(test MATCHES "^device\\.") # these tests choose the width of vectors
+    if(LOCKSTEP_X86 AND test MATCHES "^device\\.") # these tests choose the width of vectors
       target_sources(${target} PRIVATE $<TARGET_OBJECTS:lockstep_kernels_v16e> $<TARGET_OBJECTS:lockstep_kernels_v16e_bf16>)
+    endif()
+    if(TARGET lockstep_kernels_v4e AND test STREQUAL "device.cpu.kernels")
+      target_sources(${target} PRIVATE $<TARGET_OBJECTS:lockstep_kernels_v4e> $<TARGET_OBJECTS:lockstep_kernels_v4e_bf16>)
     endif()
     file(STRINGS "${source}" opens_emulated REGEX "cuda_(device|ranks)\\.h\"" LIMIT_COUNT 1)
     if(opens_emulated AND TARGET lockstep_cuda_emulated)
@@ -265,6 +292,11 @@ function(lockstep_tests folder)
   target_link_libraries(plant_plans PRIVATE lockstep_cli)
   lockstep_injected(train_flipped "${folder}/support/flip.c")
   lockstep_injected(train_unsound "${folder}/support/unsound.c")
+  lockstep_injected(train_narrow "${folder}/support/narrow.c")
+  if(TARGET lockstep_kernels_v4e)
+    lockstep_injected(train_fused "${folder}/support/narrow.c")
+    target_sources(train_fused PRIVATE $<TARGET_OBJECTS:lockstep_kernels_v4e> $<TARGET_OBJECTS:lockstep_kernels_v4e_bf16>)
+  endif()
   lockstep_mpich()
   file(GLOB_RECURSE scripts CONFIGURE_DEPENDS "${folder}/test_*.sh")
   foreach(script ${scripts})

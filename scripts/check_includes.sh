@@ -34,7 +34,8 @@ grep -rnE '^[[:space:]]*#[[:space:]]*include' src --include='*.c' --include='*.h
       wrap("^xxhash", "^src/base/hash\\.c$")
       wrap("^hwloc", "^src/(system|device/cpu)/")
       wrap("^(onnx\\.pb-c|protobuf-c)", "^src/formats/onnx\\.c$")
-      wrap("^(omp|immintrin)\\.h", "^src/device/cpu/")
+      wrap("^(x86intrin|[a-z]mmintrin|arm_[a-z]+)\\.h", "^src/device/cpu/kernels/kernels\\.h$")
+      wrap("^cpuid\\.h", "^src/system/cpus\\.c$")
     }
     function allow(room, rooms,   list, count, i) {
       uses[room] = rooms

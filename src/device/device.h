@@ -109,7 +109,7 @@ typedef struct {
     // convolutions from the cache and measures those that are missing (algorithm_cache.h). Borrowed until close.
     // NULL: a fixed rule decides.
     struct ls_algorithm_cache *algorithms;
-    int vector_width;     // cpu: 8 or 16 floats; 0: the widest that the processor has (tests set both)
+    int vector_width;     // cpu: 4, 8 or 16 floats; 0: the widest that the processor has (tests set the others)
     const char *winograd; // cpu: "auto" | "f2" | "off"
     // For tests and benchmarks: use this algorithm for every convolution that it can compute. cpu: "winograd f(4,3)",
     // "winograd f(3,3)", ..., "onednn", "own direct"; cuda: "implicit gemm", "library".

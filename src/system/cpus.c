@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #if defined(__x86_64__)
@@ -180,6 +181,7 @@ static void count_mask(ls_cpus *cpus) {
 static void detect_instructions(ls_cpus *cpus) {
 #if defined(__x86_64__)
     cpus->has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    cpus->is_old = !cpus->has_avx2;
     cpus->has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
     unsigned a, b, c, d; // cpuid leaf 7: AMX-BF16 is EDX bit 22, AVX512-BF16 is EAX bit 5 of subleaf 1
@@ -190,14 +192,25 @@ static void detect_instructions(ls_cpus *cpus) {
 #endif
 }
 
+// Returns the value of a line "name : value" of /proc/cpuinfo, which ends with the line; NULL: there is no such line.
+static const char *value_of(const char *text, const char *name) {
+    const char *line = strstr(text, name), *value = line ? strchr(line, ':') : NULL;
+    return value ? value + 1 + strspn(value + 1, " \t") : NULL;
+}
+
+// Writes the processor's name. arm64 has no names but numbers: "aarch64, implementer 0x41, part 0xd40".
 static void read_model(char *model, size_t bytes) {
     char text[4096];
-    snprintf(model, bytes, "unknown processor");
+    struct utsname machine;
+    snprintf(model, bytes, "%.16s", uname(&machine) == 0 ? machine.machine : "unknown");
     if (!read_text("/proc/cpuinfo", text, sizeof text)) return;
-    const char *line = strstr(text, "model name"), *value = line ? strchr(line, ':') : NULL;
-    if (!value) return;
-    value += 1 + strspn(value + 1, " \t");
-    snprintf(model, bytes, "%.*s", (int)strcspn(value, "\n"), value);
+    const char *name = value_of(text, "model name"), *maker = value_of(text, "CPU implementer"),
+               *part = value_of(text, "CPU part");
+    if (name)
+        snprintf(model, bytes, "%.*s", (int)strcspn(name, "\n"), name);
+    else if (maker && part)
+        snprintf(model, bytes, "%.16s, implementer %.*s, part %.*s", machine.machine, (int)strcspn(maker, "\n"), maker,
+            (int)strcspn(part, "\n"), part);
 }
 
 void ls_cpus_detect(ls_cpus *cpus) {

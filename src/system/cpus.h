@@ -5,6 +5,15 @@
 #include <stdint.h>
 #include "system/cpu_mask.h"
 
+// The vector instructions of every processor that this program is compiled for.
+#if defined(__x86_64__)
+#define LS_CPUS_BASELINE "SSE2"
+#elif defined(__aarch64__)
+#define LS_CPUS_BASELINE "NEON"
+#else
+#define LS_CPUS_BASELINE "4-wide vectors"
+#endif
+
 typedef struct {
     int mask_cpus;     // logical processors in the affinity mask
     int mask_cores;    // physical cores among them (SMT siblings counted once)
@@ -13,6 +22,7 @@ typedef struct {
     int host_cpus;     // processors shared by all ranks of this host: the cgroup's cpuset, else online_cpus
     int has_avx2, has_avx512, has_avx512_bf16,
         has_amx_bf16; // has_avx512 needs F, BW, DQ and VL
+    int is_old;       // an x86-64 processor without AVX2 and FMA
     char model[64];   // "AMD EPYC ..."
 } ls_cpus;
 

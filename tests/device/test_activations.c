@@ -1,5 +1,6 @@
 // GELU, SiLU and the sigmoid over all of their range against double: every device, on values that random cases do not meet.
 #include "op_harness.h"
+#include "device/widths.h"
 #include "support/cmocka.h"
 
 enum { STEP = 997, COUNT = 1 << 22 };
@@ -117,8 +118,7 @@ static void sweep(const activation *a, const char *type, int width) {
 static void against_double_over_the_whole_range(void **unused) {
     (void)unused;
     for (int a = 0; a < ACTIVATIONS; a++) {
-        sweep(&activations[a], "cpu", 8);
-        sweep(&activations[a], "cpu", 16);
+        for (int width = LS_TEST_NARROWEST; width <= widest(); width *= 2) sweep(&activations[a], "cpu", width);
     }
 }
 
@@ -167,8 +167,8 @@ static void infinities_and_what_is_no_number(void **unused) {
     (void)unused;
     for (int a = 0; a < ACTIVATIONS; a++) {
         check_specials(&activations[a], "ref", 0);
-        check_specials(&activations[a], "cpu", 8);
-        check_specials(&activations[a], "cpu", 16);
+        for (int width = LS_TEST_NARROWEST; width <= widest(); width *= 2)
+            check_specials(&activations[a], "cpu", width);
     }
 }
 

@@ -3,7 +3,7 @@
 set -euo pipefail
 bin=$1
 command -v cmake >/dev/null || { echo "skipped: no cmake to build bench_kernels with"; exit 77; }
-grep -qw avx2 /proc/cpuinfo || { echo "skipped: the cpu device needs AVX2"; exit 77; }
+grep -qw avx2 /proc/cpuinfo || { echo "skipped: bench_kernels compares kernels for AVX2"; exit 77; }
 cmake --build "$bin/.." --target bench_kernels >/dev/null
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

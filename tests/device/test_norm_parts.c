@@ -5,9 +5,10 @@
 // both ways round the same values in another order.
 #include "cuda_device.h"
 #include "op_harness.h"
+#include "widths.h"
 #include "support/cmocka.h"
 
-enum { PARTS_MAX = 3, DEVICES_MAX = 4 };
+enum { PARTS_MAX = 3, DEVICES_MAX = 5 };
 
 static ls_device *devices[DEVICES_MAX]; // the first one is ref
 static int device_count;
@@ -475,8 +476,8 @@ static void open_device(const char *type, ls_device_options options) {
 static int open_devices(void **unused) {
     (void)unused;
     open_device("ref", (ls_device_options){ .threads = 1 });
-    open_device("cpu", (ls_device_options){ .threads = 2, .vector_width = 8 });
-    open_device("cpu", (ls_device_options){ .threads = 1, .vector_width = 16 });
+    for (int width = LS_TEST_NARROWEST; width <= widest(); width *= 2)
+        open_device("cpu", (ls_device_options){ .threads = width == 8 ? 2 : 1, .vector_width = width });
     if (cuda_choose() == 0) devices[device_count++] = cuda_open();
     return 0;
 }

@@ -91,7 +91,7 @@ static int direct_gains(const ls_cpu *cpu, const ls_op_desc *desc) {
 ls_status ls_cpu_conv_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
     double gain;
     const int winograd = best_winograd(cpu, desc, &gain);
-    const int grouped = ls_conv_grouped_can(desc) && ls_conv_grouped_gains(cpu, desc, gain) ? LS_CONV_GROUPED : -1;
+    const int grouped = ls_conv_grouped_can(cpu, desc) && ls_conv_grouped_gains(cpu, desc, gain) ? LS_CONV_GROUPED : -1;
     const ls_conv_attr parts = ls_conv_of_parts(cpu, &desc->attr.conv);
     const int product = ls_winograd_product_gains(&parts, desc->op, cpu->block, bf16_rate(cpu, &parts, desc->op))
                             ? LS_WINOGRAD_F11

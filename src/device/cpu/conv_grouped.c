@@ -225,9 +225,9 @@ static void backward_weight_run(const ls_plan *plan, const ls_buffer *args, ls_b
 
 // --- the plan ------------------------------------------------------------------------------------
 
-int ls_conv_grouped_can(const ls_op_desc *desc) {
+int ls_conv_grouped_can(const ls_cpu *cpu, const ls_op_desc *desc) {
     const ls_conv_attr *a = &desc->attr.conv;
-    const int plain = a->src.c <= LS_CPU_FEW || a->dst.c <= LS_CPU_FEW; // a plain tensor has no lanes
+    const int plain = a->src.c <= ls_cpu_few(cpu) || a->dst.c <= ls_cpu_few(cpu); // a plain tensor has no lanes
     return a->groups > 1 && !a->bias_only && !plain && a->kernel_h <= LS_GROUPED_ROWS;
 }
 

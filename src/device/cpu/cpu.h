@@ -1,10 +1,11 @@
 // cpu.h - declarations shared by the files of the cpu device.
 //
-// Layouts. B is the block: the width of the processor's vectors, 8 or 16 floats.
-//   activation (N,C,H,W)  C <= LS_CPU_FEW: plain [N][C][H][W]; else blocked [N][C/B][H][W][B], C rounded up to B
+// Layouts. B is the block: the width of the processor's vectors, 4, 8 or 16 floats.
+//   activation (N,C,H,W)  few channels (ls_cpu_few): plain [N][C][H][W]; else blocked [N][C/B][H][W][B], with C rounded
+//                         up to B
 //   vector (C)            [C rounded up to B]
 //   linear weight         [O][K], K the elements of one sample of the source in the layout above
-//   conv weight           C <= LS_CPU_FEW: [K/B][R][S][C][B of K]; else [K/B][C/B][R][S][B of C][B of K];
+//   conv weight           few channels C: [K/B][R][S][C][B of K]; else [K/B][C/B][R][S][B of C][B of K];
 //                         with groups: plain OIHW
 // Elements that rounding up adds are zero. Activations, and the copies of weights and biases that operators read, are
 // fp32 or bf16 in memory (storage). Arithmetic is fp32. Operators without bf16 kernels work on fp32 copies
@@ -21,16 +22,17 @@
 #include "device/cpu/onednn.h"
 #include "device/device.h"
 
-enum { LS_CPU_FEW = 4, LS_CPU_ALIGN = 128 };
+enum { LS_CPU_ALIGN = 128 };
 
 typedef struct {
     ls_device base;
     const ls_kernels *kernels, *kernels_bf16; // for blocked tensors
     const ls_kernels *plain, *plain_bf16;     // for tensors with few channels
+    const char *isa;                          // their instructions: "AVX2"
     int block;
     ls_pool *pool, *alone; // alone: only the calling thread
     int threads;
-    ls_onednn *onednn;
+    ls_onednn *onednn; // NULL: it has no code for the device's layouts
     ls_cpus cpus;
     char winograd[8];       // "auto", "f2" or "off"
     int forced_convolution; // an ls_conv_algorithm for all convolutions; -1: none
@@ -47,8 +49,11 @@ struct ls_cpu_plan { // the common first part of every plan of this device
     void (*release)(ls_cpu_plan *plan); // frees the plan's own resources; NULL: it has none
 };
 
+static inline int ls_cpu_few(const ls_cpu *cpu) { // tensors of up to so many channels are plain; less than a block
+    return cpu->block > 4 ? 4 : 3;
+}
 static inline int ls_cpu_block(const ls_cpu *cpu, int channels) {
-    return channels <= LS_CPU_FEW ? 1 : cpu->block;
+    return channels <= ls_cpu_few(cpu) ? 1 : cpu->block;
 }
 static inline int ls_cpu_blocks(const ls_cpu *cpu, int channels) {
     int block = ls_cpu_block(cpu, channels);
@@ -67,8 +72,8 @@ static inline size_t ls_cpu_elements(const ls_cpu *cpu, ls_nchw shape) {
     return (size_t)shape.n * ls_cpu_sample(cpu, shape);
 }
 static inline const ls_kernels *ls_cpu_kernels(const ls_cpu *cpu, int channels, ls_dtype storage) {
-    if (storage == LS_F32) return channels <= LS_CPU_FEW ? cpu->plain : cpu->kernels;
-    return channels <= LS_CPU_FEW ? cpu->plain_bf16 : cpu->kernels_bf16;
+    if (storage == LS_F32) return channels <= ls_cpu_few(cpu) ? cpu->plain : cpu->kernels;
+    return channels <= ls_cpu_few(cpu) ? cpu->plain_bf16 : cpu->kernels_bf16;
 }
 // Returns the address `elements` after the start of an activation, or NULL if it is absent.
 static inline void *ls_cpu_at(const void *activation, size_t elements, ls_dtype storage) {

@@ -76,7 +76,7 @@ static void copy_activation(const ls_cpu *cpu, ls_nchw s, const copy *c) {
 
 static void copy_conv(const ls_cpu *cpu, const ls_param_shape *s, const copy *c) {
     const int b = cpu->block, outs = s->dim[0], ins = s->dim[1], taps = s->dim[2] * s->dim[3];
-    const int few = ins <= LS_CPU_FEW, depth = few ? ins : b, blocks = few ? 1 : ls_cpu_blocks(cpu, ins);
+    const int few = ins <= ls_cpu_few(cpu), depth = few ? ins : b, blocks = few ? 1 : ls_cpu_blocks(cpu, ins);
     piece p = { .stride = (size_t)ins * (size_t)taps, .step = (size_t)depth * (size_t)b, .count = taps };
     for (int o = 0; o < outs; o += b) {
         p.lanes = lanes_of(outs, o, b);
@@ -117,7 +117,7 @@ void ls_cpu_activation_export(ls_device *device, ls_nchw shape, ls_dtype storage
 
 static size_t conv_elements(const ls_cpu *cpu, const ls_param_shape *s) {
     if (s->groups > 1) return (size_t)ls_param_count(s);
-    int in = s->dim[1] <= LS_CPU_FEW ? s->dim[1] : ls_cpu_vector(cpu, s->dim[1]);
+    int in = s->dim[1] <= ls_cpu_few(cpu) ? s->dim[1] : ls_cpu_vector(cpu, s->dim[1]);
     return (size_t)ls_cpu_vector(cpu, s->dim[0]) * (size_t)in * (size_t)s->dim[2] * (size_t)s->dim[3];
 }
 

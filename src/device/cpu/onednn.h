@@ -1,5 +1,6 @@
 // onednn.h - the cpu device's interface to oneDNN: convolutions on blocked layouts, each run by one thread. Only
-// onednn.c includes the library. It supports versions 2.6 and 3.x.
+// onednn.c includes the library. It supports versions 2.6 and 3.x. In programs without the library, onednn_absent.c
+// takes its place.
 //
 // A primitive is made for one thread and a fixed number of samples. The device's tasks run it on different samples at
 // the same time.
@@ -9,6 +10,8 @@
 #include <stddef.h>
 #include "base/shape.h"
 #include "base/status.h"
+
+enum { LS_ONEDNN_BLOCK_MIN = 8 }; // the library has no layouts of narrower blocks
 
 typedef struct ls_onednn ls_onednn;
 typedef struct ls_onednn_conv ls_onednn_conv;

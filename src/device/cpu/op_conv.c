@@ -183,6 +183,7 @@ static ls_status plan_onednn(ls_conv_plan *plan) {
     // gradient of one channel.
     if (plan->depth < plan->block || plan->dst_depth < plan->block) return LS_SUCCESS;
     if (a->storage != LS_F32 && !ls_conv_multiplies_bf16(plan->base.cpu, a)) return LS_SUCCESS;
+    if (!plan->base.cpu->onednn) return LS_SUCCESS;
     plan->cuts = cuts_of(plan);
     ls_onednn_conv_attr attr = { .pass = desc->op == LS_OP_CONV_FORWARD         ? LS_ONEDNN_FORWARD
                                          : desc->op == LS_OP_CONV_BACKWARD_DATA ? LS_ONEDNN_BACKWARD_DATA
@@ -219,10 +220,10 @@ static void describe_geometry(ls_conv_plan *plan) {
     const ls_conv_attr *a = &desc->attr.conv;
     const ls_cpu *cpu = plan->base.cpu;
     plan->block = cpu->block;
-    plan->depth = a->src.c <= LS_CPU_FEW ? a->src.c : cpu->block;
-    plan->dst_depth = a->dst.c <= LS_CPU_FEW ? a->dst.c : cpu->block;
+    plan->depth = a->src.c <= ls_cpu_few(cpu) ? a->src.c : cpu->block;
+    plan->dst_depth = a->dst.c <= ls_cpu_few(cpu) ? a->dst.c : cpu->block;
     plan->parts = ls_conv_of_parts(cpu, a).groups;
-    plan->src_blocks = a->src.c <= LS_CPU_FEW ? 1 : ls_cpu_blocks(cpu, a->src.c / plan->parts);
+    plan->src_blocks = a->src.c <= ls_cpu_few(cpu) ? 1 : ls_cpu_blocks(cpu, a->src.c / plan->parts);
     plan->dst_blocks = ls_cpu_vector(cpu, a->dst.c) / cpu->block;
     plan->weight_floats =
         (size_t)(plan->dst_blocks * plan->block) * (size_t)(plan->src_blocks * plan->depth) * (size_t)ls_conv_taps(a);
@@ -291,7 +292,7 @@ ls_status ls_cpu_conv_plan_by(ls_cpu *cpu, const ls_op_desc *desc, int algorithm
                                                              : backward_weight_run;
     *out = NULL;
     if (algorithm == LS_CONV_GROUPED)
-        return ls_conv_grouped_can(desc) ? ls_cpu_conv_grouped_plan(cpu, desc, out) : LS_SUCCESS;
+        return ls_conv_grouped_can(cpu, desc) ? ls_cpu_conv_grouped_plan(cpu, desc, out) : LS_SUCCESS;
     ls_conv_plan *plan = ls_cpu_plan_make(cpu, desc, sizeof *plan, run, ls_conv_name(LS_CONV_DIRECT));
     plan->base.release = conv_release;
     describe_geometry(plan);

@@ -180,7 +180,7 @@ static void look_at_processor(const ls_devices *devices, ls_facts *facts) {
     memcpy(facts->model, cpus->model, sizeof facts->model);
     for (int i = 0; i < LS_DEVICES_FEATURES_MAX && devices->features[i]; i++)
         ls_text_put(&room, "%s%s", i ? ", " : "", devices->features[i]);
-    facts->has_avx2 = cpus->has_avx2;
+    facts->is_old = cpus->is_old;
     facts->mask_cpus = cpus->mask_cpus;
     facts->mask_cores = cpus->mask_cores;
     facts->online_cpus = cpus->online_cpus;

@@ -8,8 +8,8 @@ static void list_features(const ls_cpus *cpus, const char *features[LS_DEVICES_F
     const struct {
         int has;
         const char *name;
-    } rows[LS_DEVICES_FEATURES_MAX] = { { cpus->has_avx2, "AVX2" }, { cpus->has_avx512, "AVX-512" },
-        { cpus->has_avx512_bf16, "AVX512-BF16" }, { cpus->has_amx_bf16, "AMX-BF16" } };
+    } rows[LS_DEVICES_FEATURES_MAX] = { { !cpus->has_avx2, LS_CPUS_BASELINE }, { cpus->has_avx2, "AVX2" },
+        { cpus->has_avx512, "AVX-512" }, { cpus->has_avx512_bf16, "AVX512-BF16" }, { cpus->has_amx_bf16, "AMX-BF16" } };
     int count = 0;
     for (int i = 0; i < LS_DEVICES_FEATURES_MAX; i++)
         if (rows[i].has) features[count++] = rows[i].name;

@@ -8,7 +8,7 @@
 #include "device/device.h"
 #include "device/gpu/plugin.h"
 
-enum { LS_DEVICES_FEATURES_MAX = 4 };
+enum { LS_DEVICES_FEATURES_MAX = 5 };
 
 typedef struct {
     ls_cpus cpus;

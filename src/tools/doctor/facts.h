@@ -52,7 +52,7 @@ typedef struct {
     // processor
     char model[64];
     char features[64]; // "AVX2, AVX-512"
-    int32_t has_avx2;
+    int32_t is_old;    // an x86-64 processor without AVX2 and FMA
     int32_t mask_cpus, mask_cores, online_cpus, host_cpus;
     int32_t threads; // number of threads that a rank takes here
     double quota;    // number of cores that the control group allows; 0: no limit

@@ -1,6 +1,7 @@
 // Direct convolution by own kernels against ref: shapes that leave parts of the last block of channels over, phases of
 // strided convolutions without a tap, filters that reach beyond the map; and the same bits for any number of threads.
 #include "device/op_harness.h"
+#include "device/widths.h"
 #include "support/cmocka.h"
 
 typedef struct {
@@ -91,13 +92,13 @@ static void compare(ls_device *oracle, ls_device *device, ls_ops_options options
 
 static void it_agrees_with_ref(void **unused) {
     (void)unused;
-    for (int width = 8; width <= 16; width += 8)
+    for (int width = LS_TEST_NARROWEST; width <= widest(); width *= 2)
         compare(device_open("ref", 0, 2), device_open("cpu", width, 2), (ls_ops_options){ .tolerance_factor = 1.5 });
 }
 
 static void threads_do_not_change_a_bit(void **unused) {
     (void)unused;
-    for (int width = 8; width <= 16; width += 8)
+    for (int width = LS_TEST_NARROWEST; width <= widest(); width *= 2)
         compare(device_open("cpu", width, 1), device_open("cpu", width, 3), (ls_ops_options){ .exact = 1 });
 }
 

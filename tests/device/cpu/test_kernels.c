@@ -14,28 +14,38 @@
 #include "device/cpu/winograd.h"
 #include "support/cmocka.h"
 
-static int has_avx512(void) {
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+#pragma weak ls_kernels_v4e // builds with sanitizers do not have it
+#pragma weak ls_kernels_v4e_bf16
+
+typedef enum { NOTHING, AVX2, AVX512, AVX512_BF16 } needs; // of the processor
+
+static int has(needs what) {
+    ls_cpus cpus;
+    ls_cpus_detect(&cpus);
+    return what == NOTHING ? 1 : what == AVX2 ? cpus.has_avx2 : what == AVX512 ? cpus.has_avx512 : cpus.has_avx512_bf16;
 }
 
 static const struct {
     const char *name;
     const ls_kernels *kernels;
-    int wide; // needs AVX-512
+    needs needs;
 } widths[] = {
-    { "width 1", &ls_kernels_v1, 0 },
-    { "width 8", &ls_kernels_v8, 0 },
-    { "width 16", &ls_kernels_v16, 1 },
-    { "width 16 emulated", &ls_kernels_v16e, 0 },
+    { "width 1 of any processor", &ls_kernels_v1b, NOTHING },
+    { "width 4", &ls_kernels_v4, NOTHING },
+#if defined(__x86_64__)
+    { "width 1", &ls_kernels_v1, AVX2 },
+    { "width 4 fused", &ls_kernels_v4e, AVX2 },
+    { "width 8", &ls_kernels_v8, AVX2 },
+    { "width 16", &ls_kernels_v16, AVX512 },
+    { "width 16 emulated", &ls_kernels_v16e, AVX2 },
+#endif
 };
 
 typedef void check(const char *name, const ls_kernels *kernels);
 
 static void each_width(check *of) {
-    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) skip();
     for (size_t i = 0; i < sizeof widths / sizeof *widths; i++)
-        if (!widths[i].wide || has_avx512()) of(widths[i].name, widths[i].kernels);
+        if (widths[i].kernels && has(widths[i].needs)) of(widths[i].name, widths[i].kernels);
 }
 
 // --- arrays --------------------------------------------------------------------------------------
@@ -108,13 +118,18 @@ static void element_by_element(void **unused) {
 static const struct {
     const char *name;
     const ls_kernels *kernels;
-    int wide, native; // needs AVX-512, and AVX512-BF16, whose instruction rounds what is below 2^-126 to 0
+    needs needs; // the instruction of AVX512-BF16 rounds what is below 2^-126 to 0
 } bf16_widths[] = {
-    { "width 1", &ls_kernels_v1_bf16, 0, 0 },
-    { "width 8", &ls_kernels_v8_bf16, 0, 0 },
-    { "width 16", &ls_kernels_v16_bf16, 1, 0 },
-    { "width 16 by the processor", &ls_kernels_v16n_bf16, 1, 1 },
-    { "width 16 emulated", &ls_kernels_v16e_bf16, 0, 0 },
+    { "width 1 of any processor", &ls_kernels_v1b_bf16, NOTHING },
+    { "width 4", &ls_kernels_v4_bf16, NOTHING },
+#if defined(__x86_64__)
+    { "width 1", &ls_kernels_v1_bf16, AVX2 },
+    { "width 4 fused", &ls_kernels_v4e_bf16, AVX2 },
+    { "width 8", &ls_kernels_v8_bf16, AVX2 },
+    { "width 16", &ls_kernels_v16_bf16, AVX512 },
+    { "width 16 by the processor", &ls_kernels_v16n_bf16, AVX512_BF16 },
+    { "width 16 emulated", &ls_kernels_v16e_bf16, AVX2 },
+#endif
 };
 
 static int is_tiny(float x) {
@@ -175,12 +190,9 @@ static void check_bf16_counts(const char *name, const ls_kernels *k) {
 
 static void bf16_is_rounded(void **unused) {
     (void)unused;
-    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) skip();
-    ls_cpus cpus;
-    ls_cpus_detect(&cpus);
     for (size_t i = 0; i < sizeof bf16_widths / sizeof *bf16_widths; i++) {
-        if ((bf16_widths[i].wide && !has_avx512()) || (bf16_widths[i].native && !cpus.has_avx512_bf16)) continue;
-        check_bf16(bf16_widths[i].name, bf16_widths[i].kernels, bf16_widths[i].native);
+        if (!bf16_widths[i].kernels || !has(bf16_widths[i].needs)) continue;
+        check_bf16(bf16_widths[i].name, bf16_widths[i].kernels, bf16_widths[i].needs == AVX512_BF16);
         check_bf16_counts(bf16_widths[i].name, bf16_widths[i].kernels);
     }
 }
@@ -541,6 +553,10 @@ static void pools_of_one_pixel(void **unused) {
 
 // --- Winograd's products: every rest of panels; the result written and added to ------------------
 
+static const char *wide(const ls_winograd_kernels *k) {
+    return k->width == 4 ? "width 4" : k->width == 8 ? "width 8" : "width 16";
+}
+
 // half: of the in channels' last block and of the outputs' only the first half is there.
 static void check_winograd_product(const ls_winograd_kernels *k, int in_blocks, int panel_blocks, int half, int tiles) {
     const ls_winograd_channels channels = { .blocks = in_blocks, .each = in_blocks, .half = half };
@@ -560,8 +576,8 @@ static void check_winograd_product(const ls_winograd_kernels *k, int in_blocks, 
             for (size_t i = 0; there && i < (half ? in - width / 2 : in); i++)
                 expected += (double)v[i / width * v_block + at / width * width + i % width] *
                             (double)filters[i * panel + at % width];
-            near("winograd product", k->width == 8 ? "width 8" : "width 16", at, (double)m[(size_t)o * v_block + at],
-                expected, 1e-7 * (16 + (double)in));
+            near("winograd product", wide(k), at, (double)m[(size_t)o * v_block + at], expected,
+                1e-7 * (16 + (double)in));
         }
     }
     free(v), free(u), free(m);
@@ -597,7 +613,7 @@ static void check_winograd_sum(
         }
         double expected = add ? (double)before[at] : 0;
         for (size_t t = 0; t < (size_t)tiles; t++) expected += (double)from[t * width] * (double)to[t * width];
-        near("winograd sum", k->width == 8 ? "width 8" : "width 16", at, (double)a[at], expected, 1e-7 * (16 + tiles));
+        near("winograd sum", wide(k), at, (double)a[at], expected, 1e-7 * (16 + tiles));
     }
     free(v), free(z), free(a), free(before);
 }
@@ -618,10 +634,9 @@ static void check_winograd(const ls_winograd_kernels *k) {
 
 static void winograd_products_of_any_size(void **unused) {
     (void)unused;
-    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) skip();
-    check_winograd(ls_kernels_v8.winograd);
-    check_winograd(ls_kernels_v16e.winograd);
-    if (has_avx512()) check_winograd(ls_kernels_v16.winograd);
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++)
+        if (widths[i].kernels && has(widths[i].needs) && widths[i].kernels->winograd)
+            check_winograd(widths[i].kernels->winograd);
 }
 
 int main(void) {

@@ -1,6 +1,7 @@
-// The cpu device: every operator in every shape of the tables against ref, for both vector widths;
+// The cpu device: every operator in every shape of the tables against ref, for every vector width;
 // and the same bits for any number of threads.
 #include "device/op_harness.h"
+#include "device/widths.h"
 #include "support/cmocka.h"
 
 static ls_device *device_open(const char *type, ls_device_options options) {
@@ -25,14 +26,22 @@ static void compare_with_ref(int width, const char *winograd, double tolerance_f
 
 // Factors: a direct convolution adds hundreds of terms in one chain, whose error may exceed the tables' tolerance (for
 // sums in any order) a little; Winograd's is up to four times as large (winograd.h), F(5,3)'s, of maps and phases of 5x5, up to eight times.
+static void width_4_agrees_with_ref(void **unused) {
+    (void)unused;
+    compare_with_ref(4, "off", 1.5, NULL);
+    compare_with_ref(4, "auto", 8, "conv ");
+}
+
 static void width_8_agrees_with_ref(void **unused) {
     (void)unused;
+    if (widest() < 8) skip();
     compare_with_ref(8, "off", 1.5, NULL);
     compare_with_ref(8, "auto", 8, "conv ");
 }
 
 static void width_16_agrees_with_ref(void **unused) {
     (void)unused;
+    if (widest() < 16) skip();
     compare_with_ref(16, "off", 1.5, NULL);
     compare_with_ref(16, "f2", 4, "conv ");
 }
@@ -44,9 +53,10 @@ static void bf16_agrees_with_ref(void **unused) {
         const char *winograd;
         double tolerance_factor;
         int width;
-    } rows[] = { { "off", 1.5, 8 }, { "auto", 8, 16 } };
+    } rows[] = { { "off", 1.5, 8 }, { "auto", 8, 16 }, { "auto", 8, 4 } };
     ls_device *ref = device_open("ref", (ls_device_options){ .threads = 2 });
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].width > widest()) continue;
         ls_device *cpu = device_open(
             "cpu", (ls_device_options){ .threads = 2, .vector_width = rows[i].width, .winograd = rows[i].winograd });
         assert_int_equal(ls_ops_compare(ref, cpu,
@@ -90,9 +100,16 @@ static void every_algorithm_agrees_with_ref(void **unused) {
         { "onednn", 1.5, 3, 1, 8, LARGE },
         { "own direct", 1.5, 3, 1, 8, SMALL },
         { "own direct", 1.5, 3, 1, 16, LARGE },
+        { "winograd f(4,3)", 4, 3, 1, 4, SMALL },
+        { "winograd f(3,5)", 16, 5, 1, 4, SMALL },
+        { "winograd f(2,3)", 4, 3, 1, 4, SMALL },
+        { "own grouped", 1.5, 3, 8, 4, SMALL },
+        { "own product", 1.5, 3, 1, 4, SMALL },
+        { "own direct", 1.5, 3, 1, 4, SMALL },
     };
     ls_device *ref = device_open("ref", (ls_device_options){ .threads = 2 });
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].width > widest()) continue;
         ls_device *cpu = device_open("cpu",
             (ls_device_options){
                 .threads = 2, .vector_width = rows[i].width, .winograd = "off", .convolution = rows[i].convolution });
@@ -149,6 +166,8 @@ static void compare_threads(int width, const char *winograd, ls_dtype storage, i
 
 static void threads_do_not_change_a_bit(void **unused) {
     (void)unused;
+    compare_threads(4, "auto", LS_F32, 3, NULL);
+    if (widest() < 16) return;
     compare_threads(8, "off", LS_F32, 2, NULL);
     compare_threads(8, "auto", LS_F32, 3, "conv ");
     compare_threads(16, "off", LS_F32, 3, NULL);
@@ -158,6 +177,7 @@ static void threads_do_not_change_a_bit(void **unused) {
 int main(int argc, char **argv) {
     if (argc > 1) cmocka_set_test_filter(argv[1]); // scripts/avx512-check.sh: an emulated processor is slow
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(width_4_agrees_with_ref),
         cmocka_unit_test(width_8_agrees_with_ref),
         cmocka_unit_test(width_16_agrees_with_ref),
         cmocka_unit_test(bf16_agrees_with_ref),

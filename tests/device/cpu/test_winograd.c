@@ -10,6 +10,7 @@
 #include "base/pool.h"
 #include "device/cpu/kernels/kernels.h"
 #include "device/cpu/winograd.h"
+#include "device/widths.h"
 #include "support/cmocka.h"
 
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers" // rows of tables leave out what is zero
@@ -472,44 +473,50 @@ static void check_kernels(const ls_winograd_kernels *kernels) {
     }
 }
 
-static int has_avx2(void) {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+static void test_width_4(void **state) {
+    (void)state;
+    check_kernels(ls_kernels_v4.winograd);
 }
 
+#if defined(__x86_64__)
 static void test_width_8(void **state) {
     (void)state;
-    if (!has_avx2()) skip();
+    if (widest() < 8) skip();
     check_kernels(ls_kernels_v8.winograd);
 }
 
 static void test_width_16(void **state) {
     (void)state;
-    if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512dq") ||
-        !__builtin_cpu_supports("avx512vl"))
-        skip();
+    ls_cpus cpus;
+    ls_cpus_detect(&cpus);
+    if (!cpus.has_avx512) skip();
     check_kernels(ls_kernels_v16.winograd);
 }
 
 static void test_width_16_emulated(void **state) {
     (void)state;
-    if (!has_avx2()) skip();
+    if (widest() < 16) skip();
     check_kernels(ls_kernels_v16e.winograd);
 }
+#endif
 
 static void test_absent_bias(void **state) {
     (void)state;
-    if (!has_avx2()) skip();
     const shape s = { "no bias", 2, 16, 8, 8, 16, 3, 1 };
     test_case t = new_case(&s);
-    const ls_winograd_kernels *kernels = ls_kernels_v16e.winograd;
+    const ls_winograd_kernels *kernels = ls_kernels_v4.winograd;
+#if defined(__x86_64__)
+    if (widest() == 16) kernels = ls_kernels_v16e.winograd;
+#endif
+    const int width = kernels->width;
     size_t count, weight_count;
-    float *src = pack_map(t.attr.src, 16, t.src, &count), *dst = pack_map(t.attr.dst, 16, t.grad_dst, &count);
-    float *weight = pack_weight(&s, 16, t.weight, &weight_count), *out = new_floats(count);
+    float *src = pack_map(t.attr.src, width, t.src, &count), *dst = pack_map(t.attr.dst, width, t.grad_dst, &count);
+    float *weight = pack_weight(&s, width, t.weight, &weight_count), *out = new_floats(count);
     memset(t.bias, 0, 16 * sizeof(float));
     memset(t.expected.dst, 0, count * sizeof(double));
     reference_run(&t.attr, t.bias, &t.expected);
     memset(out, 0xff, count * sizeof(float));
-    comparison cmp = { .row = s.name, .width = 16, .bound = 3e-6, .what = "dst" };
+    comparison cmp = { .row = s.name, .width = width, .bound = 3e-6, .what = "dst" };
     run_all(&t, LS_OP_CONV_FORWARD, LS_WINOGRAD_F43, kernels, (void *[]){ src, weight, NULL, out }, out, count, NULL, 0,
         &cmp.algorithm);
     check_elementwise(cmp, t.attr.dst, out, t.expected.dst);
@@ -646,9 +653,12 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_gain),
         cmocka_unit_test(test_padding),
         cmocka_unit_test(test_absent_bias),
+        cmocka_unit_test(test_width_4),
+#if defined(__x86_64__)
         cmocka_unit_test(test_width_8),
         cmocka_unit_test(test_width_16),
         cmocka_unit_test(test_width_16_emulated),
+#endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

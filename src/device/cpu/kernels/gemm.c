@@ -14,17 +14,18 @@ enum { ROWS = LS_GEMM_ROWS, COLS = 2 * LS_VL, DEPTH = LS_GEMM_DEPTH };
 
 // --- a panel of B ------------------------------------------------------------------------------------------
 
-#if LS_VL > 1 && !defined(LS_EMULATED)
+#if LS_VL > 1 && !(LS_VL == 16 && defined(LS_EMULATED))
 // Step s of a transposition exchanges the s x s blocks next to the diagonal. LOWER and UPPER give the source of lane l
 // in the lower and in the upper row.
 #define LOWER(l, s) ((l) & (s) ? (l) - (s) + LS_VL : (l))
 #define UPPER(l, s) ((l) & (s) ? (l) + LS_VL : (l) + (s))
-#define EIGHT(X, l, s) \
-    X((l), s), X((l) + 1, s), X((l) + 2, s), X((l) + 3, s), X((l) + 4, s), X((l) + 5, s), X((l) + 6, s), X((l) + 7, s)
-#if LS_VL == 8
-#define LANES(X, s) EIGHT(X, 0, s)
+#define FOUR(X, l, s) X((l), s), X((l) + 1, s), X((l) + 2, s), X((l) + 3, s)
+#if LS_VL == 4
+#define LANES(X, s) FOUR(X, 0, s)
+#elif LS_VL == 8
+#define LANES(X, s) FOUR(X, 0, s), FOUR(X, 4, s)
 #else
-#define LANES(X, s) EIGHT(X, 0, s), EIGHT(X, 8, s)
+#define LANES(X, s) FOUR(X, 0, s), FOUR(X, 4, s), FOUR(X, 8, s), FOUR(X, 12, s)
 #endif
 #if defined(__clang__) || __GNUC__ >= 12
 #define SHUFFLE __builtin_shufflevector
@@ -46,7 +47,9 @@ static void pack_square(const float *b, size_t b_n, int columns, float *panel) {
         if (j < columns) t[j] = load(b + (size_t)j * b_n);
     EXCHANGE(1)
     EXCHANGE(2)
+#if LS_VL >= 8
     EXCHANGE(4)
+#endif
 #if LS_VL == 16
     EXCHANGE(8)
 #endif

@@ -1,8 +1,12 @@
 // kernels.h - the inner loops of the cpu device. They are written once for vectors of LS_VL floats and compiled for
 // each of these widths:
 //   1   plain tensors (few channels, NCHW), treated as blocked tensors with one channel in a block
+//   4   any x86-64 (SSE2) and arm64 (NEON), by the compiler's vectors alone
 //   8   AVX2
 //   16  AVX-512; and again for AVX2 (LS_EMULATED), so that any machine can test the 16-wide layouts
+// Width 1 is compiled for AVX2, and again (LS_BASELINE) beside width 4 for any processor. Width 4 is compiled once more
+// with AVX2's fused multiply-add (LS_EMULATED), so that x86-64 can test the arithmetic of arm64.
+//
 // Each width is compiled for activations and their gradients stored as floats and, with LS_STORED_BF16, as bfloat16
 // (with LS_NATIVE_BF16 the instruction of AVX512-BF16 does the rounding). Void pointers here point to stored
 // activations. Arithmetic is fp32. Strides count elements. The device chooses a table of function pointers for its
@@ -207,16 +211,19 @@ typedef struct {
 #include "device/ops.def"
 } ls_kernels;
 
-extern const ls_kernels ls_kernels_v1, ls_kernels_v8, ls_kernels_v16, ls_kernels_v16e;
-extern const ls_kernels ls_kernels_v1_bf16, ls_kernels_v8_bf16, ls_kernels_v16_bf16, ls_kernels_v16n_bf16,
-    ls_kernels_v16e_bf16;
+extern const ls_kernels ls_kernels_v1b, ls_kernels_v4, ls_kernels_v4e, ls_kernels_v1, ls_kernels_v8, ls_kernels_v16,
+    ls_kernels_v16e;
+extern const ls_kernels ls_kernels_v1b_bf16, ls_kernels_v4_bf16, ls_kernels_v4e_bf16, ls_kernels_v1_bf16,
+    ls_kernels_v8_bf16, ls_kernels_v16_bf16, ls_kernels_v16n_bf16, ls_kernels_v16e_bf16;
 
 #ifdef LS_VL // inside a kernel's file
 
 #define LS_JOIN2(a, b) a##b
 #define LS_JOIN(a, b) LS_JOIN2(a, b)
-#ifdef LS_EMULATED
+#if defined(LS_EMULATED)
 #define LS_FLOAT_KERNEL(name) LS_JOIN(LS_JOIN(name##_v, LS_VL), e)
+#elif defined(LS_BASELINE)
+#define LS_FLOAT_KERNEL(name) LS_JOIN(LS_JOIN(name##_v, LS_VL), b)
 #else
 #define LS_FLOAT_KERNEL(name) LS_JOIN(name##_v, LS_VL)
 #endif
@@ -236,8 +243,8 @@ typedef float stored;
 #include <immintrin.h>
 #endif
 
-// A register tile of products. AVX-512 has twice the registers.
-#if LS_VL == 16 && !defined(LS_EMULATED)
+// A register tile of products. AVX-512 and NEON have twice the registers.
+#if (LS_VL == 16 && !defined(LS_EMULATED)) || defined(__aarch64__)
 #define LS_GEMM_ROWS 12
 #else
 #define LS_GEMM_ROWS 6
@@ -275,7 +282,7 @@ static inline vf pick(vi mask, vf yes, vf no) { // each lane of mask: all ones o
 static inline vf take_lanes(vf v, vi lane) { // lane numbers count modulo LS_VL
 #if LS_VL == 8
     return _mm256_permutevar8x32_ps(v, (__m256i)lane);
-#elif !defined(LS_EMULATED)
+#elif LS_VL == 16 && !defined(LS_EMULATED)
     return _mm512_permutexvar_ps((__m512i)lane, v);
 #else
     vf taken;
@@ -310,6 +317,13 @@ typedef double vf_pairs __attribute__((vector_size(32)));
 #define LS_NONE 8, 8, 8, 8
 #define LS_IN_TURN 0, 8, 1, 9, 2, 10, 3, 11
 #define LS_TWICE 0, 0, 1, 1, 2, 2, 3, 3
+#elif LS_VL == 4
+typedef double vf_pairs __attribute__((vector_size(16)));
+#define LS_EVEN 0, 2
+#define LS_ODD 1, 3
+#define LS_NONE 4, 4
+#define LS_IN_TURN 0, 4, 1, 5
+#define LS_TWICE 0, 0, 1, 1
 #endif
 #if LS_VL > 1
 #ifdef __clang__

@@ -4,6 +4,7 @@
 // vectors:
 //   product  6 tiles x 2 vectors (width 16: 12 x 2): 12 (24) accumulators; 2 loads and 6 (12) broadcasts in each step
 //   sum      4 in channels x 3 vectors (width 16: 8 x 3); remainders 4 x 2 and 8 x 1
+// Width 4 has 12 x 2 on arm64, which has 32 registers, and 6 x 2 elsewhere; its sums have 2 in channels x 3 vectors.
 // Accumulators are named variables, because gcc spills arrays of them.
 #include "device/cpu/kernels/winograd_gemm.h"
 #include "device/cpu/kernels/winograd.h"
@@ -11,15 +12,21 @@
 // blocks of in channels in one product: its part of a panel of U is 16 KB (width 16: 32 KB)
 enum { REDUCED_BLOCKS = 256 / LS_VL };
 
-#if LS_VL == 8
-#define EACH_TILE(X) X(0) X(1) X(2) X(3) X(4) X(5)
-#define EACH_ROW(X) X(0) X(1) X(2) X(3)
-#define EACH_ROW_OF_1(X) EACH_ROW(X) X(4) X(5) X(6) X(7)
+#define EACH_2(X) X(0) X(1)
+#define EACH_4(X) EACH_2(X) X(2) X(3)
+#define EACH_6(X) EACH_4(X) X(4) X(5)
+#define EACH_8(X) EACH_6(X) X(6) X(7)
+#define EACH_12(X) EACH_8(X) X(8) X(9) X(10) X(11)
+#define EACH_16(X) EACH_12(X) X(12) X(13) X(14) X(15)
+#define EACH_TILE(X) LS_JOIN(EACH_, LS_WINOGRAD_PRODUCT_TILES)(X)
+#if LS_VL == 4
+#define EACH_ROW EACH_2
+#elif LS_VL == 8
+#define EACH_ROW EACH_4
 #else
-#define EACH_TILE(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
-#define EACH_ROW(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
-#define EACH_ROW_OF_1(X) EACH_ROW(X) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
+#define EACH_ROW EACH_8
 #endif
+#define EACH_ROW_OF_1(X) LS_JOIN(EACH_, LS_VL)(X)
 enum { TILES = LS_WINOGRAD_PRODUCT_TILES, HALF = LS_VL / 2, ROWS = HALF };
 
 #define ZERO_1(r) vf a##r = { 0 };

@@ -11,7 +11,11 @@
 
 enum { B = LS_VL }; // channels in a block
 
-enum { LS_WINOGRAD_PRODUCT_TILES = LS_VL == 8 ? 6 : 12 };
+#if LS_VL == 16 || LS_GEMM_ROWS == 12
+#define LS_WINOGRAD_PRODUCT_TILES 12
+#else
+#define LS_WINOGRAD_PRODUCT_TILES 6
+#endif
 
 // The kernels of winograd.h that use only floats: winograd_gemm.c, winograd_filters.c.
 void LS_FLOAT_KERNEL(ls_winograd_product)(const float *v, size_t v_block, const ls_winograd_channels *in,
