@@ -279,6 +279,9 @@ static const mixture mixtures[] = {
         { "lockstep_cuda12.so: cuBLASLt has the wrong major version: found ",
             "/cuda/libcublasLt.so.13; this build needs 12.0.0 or later (libcublasLt.so.12)" },
         { "lockstep_cuda12.so: cuBLASLt has the wrong major version: found ", "/cuda/libcublasLt.so.13" } },
+    // a process can have one cuDNN: that of 12 is not tried after it
+    { "cuDNN of 13 without a part, 12 complete", LIBRARIES & ~GRAPH, LIBRARIES, { file_12 },
+        { "lockstep_cuda13.so: cuDNN is incomplete: found ", "/cuda/libcudnn.so.9 without libcudnn_graph.so.9" } },
     { "cuDNN of 12, the others of 13", LIBRARIES & ~CUDNN, LIBRARIES & ~(RUNTIME | CUBLASLT),
         { "lockstep_cuda12.so: CUDA runtime has the wrong major version" },
         { "lockstep_cuda13.so: cuDNN 9.19.0 is built for another CUDA version: found ",

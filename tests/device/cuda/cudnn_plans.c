@@ -35,6 +35,7 @@ static const device_row devices[] = {
     { "A100", 800, 108, 166912, 32, 2048, 85031714816, 1410000, 1593000, 41943040, 32 },
     { "B200", 1000, 148, 232448, 32, 2048, 191514804224, 1965000, 3996000, 132120576, 32 },
     { "RTX 4090", 890, 128, 101376, 24, 1536, 25393692672, 2520000, 10501000, 75497472, 160 },
+    { "T4", 750, 40, 65536, 16, 1024, 15828320256, 1590000, 5001000, 4194304, 160 },
 };
 
 static const struct {
@@ -210,6 +211,8 @@ static int plan_network(const network_case *of, const cudnnBackendDescriptor_t *
     int count = find_shapes(of, shapes), failures = 0;
     for (size_t d = 0; d < sizeof devices / sizeof devices[0]; d++) {
         for (int p = 0; p < (int)(sizeof precisions / sizeof precisions[0]); p++) {
+            if (devices[d].version < 10 * LS_CUDA_BF16 && (precisions[p].storage == LS_BF16 || precisions[p].tf32))
+                continue;
             ls_cudnn_target target = {
                 .described = described[d], .tf32 = precisions[p].tf32, .workspace_limit = LS_CUDA_WORKSPACE_LIMIT
             };

@@ -6,9 +6,9 @@
 #include "support/must.h"
 
 #if defined(__SANITIZE_ADDRESS__)
-enum { SLOW = 4 };
+enum { SLOW = 4, FIRST = 1, STEP = 3 }; // operators of two cards
 #else
-enum { SLOW = 1 };
+enum { SLOW = 1, FIRST = 0, STEP = 1 };
 #endif
 
 static const struct {
@@ -36,7 +36,7 @@ static void operators_agree_with_ref(void **unused) {
     (void)unused;
     ls_device *ref = NULL;
     must(ls_device_open("ref", &(ls_device_options){ .threads = 2 }, &ref, NULL));
-    for (int i = 0; i < CARDS; i++) {
+    for (int i = FIRST; i < CARDS; i += STEP) {
         ls_device *cuda = open_card(i, &(ls_device_options){ .tf32 = 1, .alone = 1 });
         ls_ops_options mixed = { .storage = cards[i].mixed, .flops_max = 3e5 / SLOW };
         ls_ops_options conv = {
