@@ -11,8 +11,8 @@
 #
 # Installs the packages that it needs. No GPU is needed: the CUDA device is tested on an emulated one. Where no CUDA toolkit is
 # installed, scripts/fetch-cuda.sh fetches one, to compile the kernels and to ask cuDNN for its plans; LOCKSTEP_CHECK_CUDA=off leaves
-# that out. SLURM is installed for its test where that starts no services (root, no systemd: a container). Uses ccache where it is
-# installed.
+# that out. Where cuda12/ is there (scripts/fetch-cuda.sh 12), the plugin for CUDA 12 is built and its kernels are checked, too.
+# SLURM is installed for its test where that starts no services (root, no systemd: a container). Uses ccache where it is installed.
 #
 # Says first how long it takes and how much disk. Of a stage with sanitizers nothing stays when it has passed, unless its folder
 # (build/asan, build/tsan) was there before; build/check and cuda/ stay. The last line adds up all stages.
@@ -33,7 +33,7 @@ readonly unsanitized='device.cuda.gpu_check dist.slurm fault.slurm_stop fault.la
 cli.scripts_help cli.completion data.fetch emulation.planted_faults mutation.places train.golden'
 # Minutes of each stage from a fresh clone on two free cores (AMD EPYC, Debian 12, gcc 12, no ccache), rounded up generously: each stage
 # prints what it took. MB in the repository's folder, measured there.
-declare -rA minutes=([test]=15 [cuda]=3 [asan]=25 [tsan]=4 [lint]=2) megabytes=([test]=130 [cuda]=0 [asan]=750 [tsan]=100 [lint]=0)
+declare -rA minutes=([test]=15 [cuda]=5 [asan]=25 [tsan]=4 [lint]=2) megabytes=([test]=130 [cuda]=0 [asan]=750 [tsan]=100 [lint]=0)
 readonly cuda_minutes=3 cuda_megabytes=1900 # loading the toolkit, at 10 MB/s
 passed=0 failed=0 skipped=0
 started=$SECONDS
@@ -82,11 +82,13 @@ skip() { # NAME REASON
 nvcc='' toolkit=()
 find_toolkit() {
   nvcc=$(installed_nvcc)
-  needs_toolkit || return 0
-  step "CUDA toolkit"
-  if check "fetch-cuda" scripts/fetch-cuda.sh; then
-    nvcc=$PWD/cuda/bin/nvcc toolkit=(-DLOCKSTEP_CUDA_ROOT="$PWD/cuda")
+  if needs_toolkit; then
+    step "CUDA toolkit"
+    if check "fetch-cuda" scripts/fetch-cuda.sh; then
+      nvcc=$PWD/cuda/bin/nvcc toolkit=(-DLOCKSTEP_CUDA_ROOT="$PWD/cuda")
+    fi
   fi
+  if [ -n "$nvcc" ] && [ -e cuda12/packages ]; then toolkit=("-DLOCKSTEP_CUDA_ROOT=${nvcc%/bin/nvcc};$PWD/cuda12"); fi
 }
 
 installed_nvcc() { [ "${LOCKSTEP_CHECK_CUDA:-on}" = off ] || command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null; }
@@ -170,6 +172,7 @@ stage_cuda() {
   step "CUDA kernels: registers and spills"
   if [ -n "$nvcc" ]; then
     check "registers and spills" python3 scripts/kernel_report.py --nvcc "$nvcc"
+    [ ! -e cuda12/packages ] || check "spills, CUDA 12" python3 scripts/kernel_report.py --nvcc cuda12/bin/nvcc --only sm_70,sm_75
   else
     skip "registers and spills" "no nvcc: LOCKSTEP_CHECK_CUDA=off, or it could not be fetched"
   fi
