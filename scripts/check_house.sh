@@ -18,7 +18,7 @@ export LC_ALL=C.UTF-8 # columns are characters
 
 # Rooms that follow each rule, or folders of them. Add every room that does.
 readonly narrow=(src)
-readonly plain=(src/base src/command/help src/device/ref src/device/cuda/kernels src/dist src/formats src/model src/program src/system src/tools/audit src/tools/compare src/tools/report src/train/diagnose)
+readonly plain=(src/base src/command/help src/deploy src/device/cuda/kernels src/device/ref src/dist src/formats src/model src/program src/system src/tools/audit src/tools/compare src/tools/report src/train/diagnose)
 
 # The dialect: an extended regular expression and what to write instead.
 readonly phrases=(

@@ -42,7 +42,7 @@ enum { LS_APPLIES_NONE, LS_APPLIES_RELU, LS_APPLIES_GELU, LS_APPLIES_SILU, LS_AP
 typedef struct {
     ls_step_kind kind;
     const char *name;           // name of the last layer that the step computes
-    int inputs[2], input_count; // values. NORMALISE has none; the second input of a convolution is added
+    int inputs[2], input_count; // values that the step reads; the second input of a convolution is added
     int output;                 // a value; -1 for LOGITS. Each input of a concat is a JOIN with the same output
     float_layer floats;         // what the kernel reads; its arrays are those below
     float *weight, *bias;       // owned, in the order of kernels_float.h, or NULL

@@ -237,22 +237,28 @@ refused "--name of ONNX" 2 "--name: only for a C file" "$train" export run-map x
 refused "--report of ONNX" 2 "--report: only for a C file" "$train" export run-map x.onnx --report
 refused "C++" 2 "net.cpp: export writes ONNX (OUT.onnx) or C (OUT.c): train export WEIGHTS OUT; OUT.c compiles as C++, too" "$train" export run-map net.cpp
 refused "no folder" 7 "none/net.c" "$train" export --quiet run-map none/net.c
-printf '[network]\ninput = 1x12x12\n[c]\nlayer = conv2d\nout_channels = 65536\nkernel = 1\npadding = 60\n[p]\nlayer = globalavgpool\n[l]\nlayer = linear\nout_features = 4\n' >large.ini
-python3 - <<'P'
-# Weights of large.ini, as safetensors: more numbers in a map than 32 bits of bytes.
-import json, struct
-text = open("large.ini").read()
-shapes = {"c.weight": [65536, 1, 1, 1], "c.bias": [65536], "l.weight": [4, 65536], "l.bias": [4]}
+# weights.py NAME OUTPUTS KERNEL PADDING VALUE: NAME.safetensors of a network of a convolution, a pool and a linear layer; all weights VALUE
+cat >weights.py <<'P'
+import array, json, struct, sys
+name, outputs, kernel, padding, value = sys.argv[1], *map(int, sys.argv[2:5]), float(sys.argv[5])
+text = f"[network]\ninput = 1x12x12\n[c]\nlayer = conv2d\nout_channels = {outputs}\nkernel = {kernel}\npadding = {padding}\n" \
+       "[p]\nlayer = globalavgpool\n[l]\nlayer = linear\nout_features = 4\n"
+shapes = {"c.weight": [outputs, 1, kernel, kernel], "c.bias": [outputs], "l.weight": [4, outputs], "l.bias": [4]}
 header, at = {"__metadata__": {"format": "pt", "lockstep.network": text, "lockstep.mean": "0", "lockstep.std": "1",
-                               "lockstep.classes": '["0","1","2","3"]', "lockstep.dataset": "synthetic"}}, 0
-for name, shape in shapes.items():
+                               "lockstep.classes": '["0","1","2","*/\\n"]', "lockstep.dataset": "synthetic"}}, 0
+for tensor, shape in shapes.items():
     count = 1
     for d in shape: count *= d
-    header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [at, at + 4 * count]}
+    header[tensor] = {"dtype": "F32", "shape": shape, "data_offsets": [at, at + 4 * count]}
     at += 4 * count
 head = json.dumps(header).encode()
-open("large.safetensors", "wb").write(struct.pack("<Q", len(head)) + head + bytes(at))
+open(f"{name}.safetensors", "wb").write(struct.pack("<Q", len(head)) + head + array.array("f", [value] * (at // 4)).tobytes())
 P
+python3 weights.py odd 2 3 1 0.5
+exported "a class that would end the comment" odd.safetensors 1x12x12 4
+python3 weights.py broken 2 3 1 nan
+refused "weights that are not finite" 7 "layer 'c' has weights that are not finite: did its run diverge?" "$train" export --quiet broken.safetensors net.c
+python3 weights.py large 65536 1 60 0
 refused "sizes beyond int32" 2 "layer 'c' has 131072 weights and an output of 1141899264 numbers: in C, sizes must fit into 32 bits" \
     "$train" export --quiet large.safetensors net.c
 finish
