@@ -281,8 +281,8 @@ static ls_status choose_inspected(const audit *a, const ls_args *args, stretch *
         if (ls_audit_is(&r->lines.line[i], "nonfinite")) s->to = r->lines.line[i].update;
     if (s->to < 0) return ls_fail(LS_USAGE, "--inspect nonfinite: every value of the run was finite; name an update");
     if (s->to >= end_of(a))
-        return ls_fail(LS_USAGE, "--inspect %s: the run has done %" PRId64 " updates, numbered from 0", args->inspect,
-            end_of(a));
+        return ls_fail(
+            LS_USAGE, "--inspect %s: the run has done %" PRId64 " updates, numbered from 0", args->inspect, end_of(a));
     for (int i = 0; i < r->count && r->point[i].update <= s->to; i++)
         if (is_readable(&r->point[i])) s->from = r->point[i].update;
     char why[sizeof a->why];

@@ -240,7 +240,9 @@ found 6 "(start, update 0): base_learning_rate is 0.1, computed 0.2" final
 alter set altered/metrics.jsonl start 0 version 0.0.1
 found 0 "warning: another version of the program computed the run: 0.0.1, this is " parts
 alter set altered/metrics.jsonl start 4 resumed_at_update 3
-found 6 "resumed_at_update is 3, in the checkpoint's manifest 4" init
+found 6 "resumed_at_update is 3, in the checkpoint's manifest 4" parts
+sed -i 's/^lr = 0.1$/lr = 0.3/' altered/config.ini # the part began with another change of it
+found 6 "config.ini: optimizer.lr is 0.3, but the newest checkpoint was made with 0.1" init
 # the weights that it began with
 cp base/weights.safetensors first
 alter tensor base/weights.safetensors l.weight 3

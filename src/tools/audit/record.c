@@ -219,11 +219,11 @@ ls_status ls_record_leg(
 // --- config.ini ----------------------------------------------------------------------------------
 
 // Whether the last part began with this change, after the newest checkpoint.
-static int is_announced(const ls_record *r, const char *name) {
+static int is_announced(const ls_record *r, const char *name, const char *value) {
     const cJSON *change;
     cJSON_ArrayForEach(change, ls_json_get(start_of(r, 0), "changed")) {
-        const char *option = ls_json_get_text(change, "option");
-        if (option && strcmp(option, name) == 0) return 1;
+        const char *option = ls_json_get_text(change, "option"), *now = ls_json_get_text(change, "now");
+        if (option && now && strcmp(option, name) == 0 && strcmp(now, value) == 0) return 1;
     }
     return 0;
 }
@@ -240,7 +240,7 @@ ls_status ls_record_check_config(const ls_record *r,
     LS_TRY(take_options(manifest, &recorded));
     for (int i = 0; ls_config_value(&recorded, i, &name, y, sizeof y); i++) {
         ls_config_value(r->side->config, i, &name, x, sizeof x);
-        if (strcmp(x, y) != 0 && !is_announced(r, name)) found(context, name, x, y);
+        if (strcmp(x, y) != 0 && !is_announced(r, name, x)) found(context, name, x, y);
     }
     return LS_SUCCESS;
 }
