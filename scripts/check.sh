@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # check.sh - everything that must hold before a change goes in; continuous integration runs this.
 #
-#   scripts/check.sh [STAGE]...     stages (default: all): test, cuda, asan, tsan, lint
+#   scripts/check.sh [STAGE]...     stages (default: all): test, arm64, cuda, asan, tsan, lint
 #
 #   test   build with warnings as errors, and every test
+#   arm64  cross-compiled, under qemu: unit tests and short trainings, with the bits of the same kernels on x86-64
 #   cuda   registers and spills of every CUDA kernel
 #   asan   the tests, but a few of scripts, under the address and undefined-behaviour sanitizers
 #   tsan   what has threads of its own (pool, loader, reducer, watchdog) under the thread sanitizer
@@ -31,18 +32,22 @@ readonly threaded='base.pool base.spans data.loader dist.ranks dist.watch.flight
 # beside PyTorch's curves, which take minutes there and run the code of the other tests.
 readonly unsanitized='device.cuda.gpu_check dist.slurm fault.slurm_stop fault.launch fault.launch_command fault.launch_hosts
 cli.scripts_help cli.completion data.fetch emulation.planted_faults mutation.places train.golden'
+# Tests that stage arm64 runs: kernels and their convolutions, bits of numbers and files, threads without locks.
+readonly emulated='base.half base.philox base.portable_math base.spans data.loader device.cpu.conv_direct device.cpu.kernels dist.watch.flight_recorder formats.safetensors system.cpus'
+readonly emulated_flops=1e5 # operators' cases that cost more are left out there
 # Minutes of each stage from a fresh clone on two free cores (AMD EPYC, Debian 12, gcc 12, no ccache), rounded up generously: each stage
 # prints what it took. MB in the repository's folder, measured there.
-declare -rA minutes=([test]=15 [cuda]=5 [asan]=25 [tsan]=4 [lint]=2) megabytes=([test]=130 [cuda]=0 [asan]=750 [tsan]=100 [lint]=0)
+declare -rA minutes=([test]=15 [arm64]=6 [cuda]=5 [asan]=25 [tsan]=4 [lint]=2)
+declare -rA megabytes=([test]=130 [arm64]=400 [cuda]=0 [asan]=750 [tsan]=100 [lint]=0)
 readonly cuda_minutes=3 cuda_megabytes=1900 # loading the toolkit, at 10 MB/s
 passed=0 failed=0 skipped=0
 started=$SECONDS
-[ $# -gt 0 ] || set -- test cuda asan tsan lint
+[ $# -gt 0 ] || set -- test arm64 cuda asan tsan lint
 for stage in "$@"; do
   case $stage in
-  test | cuda | asan | tsan | lint) ;;
+  test | arm64 | cuda | asan | tsan | lint) ;;
   *)
-    echo "check.sh: unknown stage '$stage'; stages are test, cuda, asan, tsan and lint" >&2
+    echo "check.sh: unknown stage '$stage'; stages are test, arm64, cuda, asan, tsan and lint" >&2
     exit 2
     ;;
   esac
@@ -168,6 +173,33 @@ stage_test() {
   build check && run_tests check
 }
 
+# The programs of tests named NAME...: base.pool is test_base_pool, if it is no script.
+programs_of() {
+  local test source
+  for test in "$@"; do
+    source=tests/${test//./\/}
+    [ ! -e "${source%/*}/test_${source##*/}.c" ] || echo "test_${test//./_}"
+  done
+}
+
+stage_arm64() {
+  step "arm64 under qemu: unit tests and short trainings"
+  local output programs here
+  here=$(uname -m)
+  if [ "$here" != x86_64 ]; then
+    skip "arm64" "it is compared with x86-64, and this is $here"
+    return
+  elif ! output=$(scripts/install-packages.sh arm64 2>&1) || ! output=$(scripts/fetch-arm64.sh 2>&1); then
+    skip "arm64" "${output##*$'\n'}"
+    return
+  fi
+  # shellcheck disable=SC2086 # names
+  mapfile -t programs < <(programs_of $emulated)
+  build check train_fused && build arm64 train "${programs[@]}" || return
+  LOCKSTEP_TEST_FLOPS_MAX=$emulated_flops run_tests arm64 -R "^(${emulated// /|})\$"
+  check "trainings have the bits of x86-64" tests/train/arm64_bits.sh build/check/bin build/arm64/bin
+}
+
 stage_cuda() {
   step "CUDA kernels: registers and spills"
   if [ -n "$nvcc" ]; then
@@ -196,11 +228,9 @@ stage_tsan() {
   wrapper=()
 }
 build_and_run_tsan() {
-  local test source programs=()
-  for test in $threaded; do
-    source=tests/${test//./\/}
-    [ ! -e "${source%/*}/test_${source##*/}.c" ] || programs+=("test_${test//./_}")
-  done
+  local programs
+  # shellcheck disable=SC2086 # names
+  mapfile -t programs < <(programs_of $threaded)
   build tsan "${programs[@]}" && run_tests tsan -R "^(${threaded// /|})\$"
 }
 
@@ -240,7 +270,7 @@ stage_lint() {
 # What gcc alone knows shows in the processor's kernels first.
 clang_kernels() {
   local variant files
-  for variant in "-DLS_VL=1" "-DLS_VL=8" "-DLS_VL=16 -mavx512f -mavx512bw -mavx512dq -mavx512vl" "-DLS_VL=16 -DLS_EMULATED"; do
+  for variant in "-DLS_VL=1" "-march=x86-64 -DLS_VL=4" "-DLS_VL=8" "-DLS_VL=16 -mavx512f -mavx512bw -mavx512dq -mavx512vl" "-DLS_VL=16 -DLS_EMULATED"; do
     files=(src/device/cpu/kernels/*.c)
     [ "$variant" = "-DLS_VL=1" ] && files=(src/device/cpu/kernels/[!w]*.c) # few channels have no Winograd kernels
     # shellcheck disable=SC2086 # a variant's options

@@ -2,9 +2,10 @@
 # install-packages.sh - the system packages that Lockstep needs, by apt on Debian and Ubuntu.
 #
 #   scripts/install-packages.sh [GROUP]...
+#   scripts/install-packages.sh --print GROUP...     only prints their names
 #
 # Groups: run (the default: building, training), test (scripts/check.sh), data (Fashion-MNIST), cluster (SLURM, for its test),
-# fuzz (scripts/fuzz.sh), package (making .deb files: docs/packages.md).
+# fuzz (scripts/fuzz.sh), package (making .deb files: docs/packages.md), arm64 (compiling for arm64 and running it on another processor).
 # Installs only what is missing; needs root or sudo for that alone. This is the one list of packages in the repository.
 # Exit: 0 all are installed; 1 they cannot be installed; 2 wrong use.
 set -euo pipefail
@@ -33,8 +34,14 @@ test=(
 data=(dataset-fashion-mnist)
 cluster=(slurmctld slurmd slurm-client munge) # SLURM, for its test; they are started as services where there is systemd
 fuzz=(clang libclang-rt-dev) # libFuzzer; not with a version in the name, so that both are of the release's default version
+arm64=(gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-user-static)
 package=(dpkg-dev file) # dpkg-shlibdeps; file finds the programs and libraries in a package
 
+print=
+if [ "${1-}" = --print ]; then
+  print=yes
+  shift
+fi
 [ $# -gt 0 ] || set -- run
 packages=()
 for group in "$@"; do
@@ -45,12 +52,18 @@ for group in "$@"; do
   cluster) packages+=("${cluster[@]}") ;;
   fuzz) packages+=("${fuzz[@]}") ;;
   package) packages+=("${package[@]}") ;;
+  arm64) packages+=("${arm64[@]}") ;;
   *)
-    echo "install-packages.sh: unknown group '$group'; groups are run, test, data, cluster, fuzz and package" >&2
+    echo "install-packages.sh: unknown group '$group'; groups are run, test, data, cluster, fuzz, package and arm64" >&2
     exit 2
     ;;
   esac
 done
+
+if [ -n "$print" ]; then
+  printf '%s\n' "${packages[@]}"
+  exit 0
+fi
 
 command -v apt-get >/dev/null || {
   echo "install-packages.sh: no apt-get here; install what these Debian packages hold by your own means: ${packages[*]}" >&2

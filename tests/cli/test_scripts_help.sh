@@ -43,7 +43,9 @@ fetch-data.sh mnist -x
 fetch-cuda.sh -x
 fetch-cuda.sh 12 -x
 fetch-cuda.sh 11 cuda11
+fetch-arm64.sh -x
 install-packages.sh --all
+install-packages.sh --print all
 check.sh --all
 fuzz.sh --all
 fuzz.sh --jobs x

@@ -1,0 +1,23 @@
+# A toolchain file: compiles for arm64 on another processor, with Debian's cross compiler and the libraries that
+# scripts/fetch-arm64.sh puts below arm64/ (or LOCKSTEP_ARM64_ROOT). Tests run under qemu.
+if(NOT LOCKSTEP_ARM64_ROOT)
+  set(LOCKSTEP_ARM64_ROOT "${CMAKE_CURRENT_LIST_DIR}/../arm64")
+endif()
+list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES LOCKSTEP_ARM64_ROOT)
+get_filename_component(CMAKE_SYSROOT "${LOCKSTEP_ARM64_ROOT}" ABSOLUTE)
+set(CMAKE_SYSTEM_NAME Linux)
+set(CMAKE_SYSTEM_PROCESSOR aarch64)
+set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)
+set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
+set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++)
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
+set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
+set(ENV{PKG_CONFIG_SYSROOT_DIR} "${CMAKE_SYSROOT}")
+set(ENV{PKG_CONFIG_LIBDIR} "${CMAKE_SYSROOT}/usr/lib/aarch64-linux-gnu/pkgconfig:${CMAKE_SYSROOT}/usr/share/pkgconfig")
+set(CMAKE_CROSSCOMPILING_EMULATOR "qemu-aarch64-static;-L;${CMAKE_SYSROOT}")
+# The wrapper mpicc belongs to the other processor.
+set(MPI_C_COMPILER MPI_C_COMPILER-NOTFOUND CACHE FILEPATH "")
+set(MPI_C_HEADER_DIR "${CMAKE_SYSROOT}/usr/lib/aarch64-linux-gnu/openmpi/include" CACHE PATH "")
+set(MPI_C_LIB_NAMES mpi CACHE STRING "")
+set(MPI_mpi_LIBRARY "${CMAKE_SYSROOT}/usr/lib/aarch64-linux-gnu/openmpi/lib/libmpi.so" CACHE FILEPATH "")
