@@ -28,8 +28,7 @@ static void compare_with_ref(int width, const char *winograd, double tolerance_f
 // sums in any order) a little; Winograd's is up to four times as large (winograd.h), F(5,3)'s, of maps and phases of 5x5, up to eight times.
 static void width_4_agrees_with_ref(void **unused) {
     (void)unused;
-    compare_with_ref(4, "off", 1.5, NULL);
-    compare_with_ref(4, "auto", 8, "conv ");
+    compare_with_ref(4, "off", 1.5, NULL); // Winograd: every_algorithm_agrees_with_ref, and bf16
 }
 
 static void width_8_agrees_with_ref(void **unused) {
