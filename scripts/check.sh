@@ -31,7 +31,7 @@ readonly threaded='base.pool base.spans data.loader dist.ranks dist.watch.flight
 # Tests that stage asan leaves out: of scripts (launchers, SLURM, texts), of scripts whose parts have limits of time, and whole trainings
 # beside PyTorch's curves, which take minutes there and run the code of the other tests.
 readonly unsanitized='device.cuda.gpu_check dist.slurm fault.slurm_stop fault.launch fault.launch_command fault.launch_hosts
-cli.scripts_help cli.completion data.fetch emulation.planted_faults mutation.places train.golden'
+cli.export_c cli.int8 cli.scripts_help cli.completion data.fetch emulation.planted_faults mutation.places train.golden'
 # Tests that stage arm64 runs: kernels and their convolutions, bits of numbers and files, threads without locks.
 readonly emulated='base.half base.philox base.portable_math base.spans data.loader device.cpu.conv_direct device.cpu.kernels dist.watch.flight_recorder formats.safetensors system.cpus'
 readonly emulated_flops=1e5 # operators' cases that cost more are left out there
