@@ -162,7 +162,7 @@ def resume(network, precision, check):
     s = sizes(check)
     options = [*network_options(network), f"train.precision={precision}", f"data.train_samples={s.batch * 16}", f"train.global_batch={s.batch}",
                "device.type=cuda", *(["loss_scale.growth_interval=3"] if precision == "fp16" else [])]
-    options += ["train.max_updates=20", "checkpoint.every_updates=10", "checkpoint.keep_last=9"]
+    options += ["checkpoint.every_updates=6", "checkpoint.keep_last=9"]
     folder = train(check, f"resume-{network}-{precision}", options)
     done = check.run([check.bin / "train", "audit", folder, "--all", "--quiet"])
     return done.last_line()
