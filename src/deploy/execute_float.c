@@ -36,10 +36,10 @@ static int completes(const ls_network *n, int step) {
 }
 
 void ls_execute_float(
-    const ls_network *n, const uint8_t *pixels, float *slab, float *logits, const ls_execute_look *look) {
+    const ls_network *n, const uint8_t *pixels, float *slab, float *logits, const ls_step_observer *observer) {
     for (int i = 0; i < n->step_count; i++) {
         const ls_step *s = &n->steps[i];
         run(n, s, pixels, slab, logits);
-        if (look && completes(n, i)) look->look(look->context, i, slab + n->values[s->output].offset);
+        if (observer && completes(n, i)) observer->observe(observer->context, i, slab + n->values[s->output].offset);
     }
 }

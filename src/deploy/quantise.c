@@ -34,7 +34,7 @@ static const uint8_t *picture(const calibration *c, int index) {
 
 // --- ranges ----------------------------------------------------------------------------------------
 
-static void look(void *context, int step, const float *values) {
+static void record_values(void *context, int step, const float *values) {
     calibration *c = context;
     const int value = c->network->steps[step].output;
     const int64_t count = ls_network_elements(c->network, value);
@@ -58,10 +58,10 @@ static void look(void *context, int step, const float *values) {
 }
 
 static ls_status find_histograms(calibration *c) {
-    const ls_execute_look looks = { look, c };
+    const ls_step_observer observer = { record_values, c };
     for (c->fills = 0; c->fills < 2; c->fills++) {
         for (int i = 0; i < c->pictures->count; i++)
-            if (!is_held_out(i)) ls_execute_float(c->network, picture(c, i), c->slab, c->logits, &looks);
+            if (!is_held_out(i)) ls_execute_float(c->network, picture(c, i), c->slab, c->logits, &observer);
         if (!c->finite)
             return ls_fail(LS_NUMERIC, "%s: layer '%s' gives values that are not finite: did the run diverge?",
                 c->network->info->graph->path, c->network->steps[c->broken].name);
