@@ -2,14 +2,16 @@
 # fetch-cuda.sh - assembles a CUDA toolkit (compiler, runtime, cuDNN, cuBLAS, NCCL, headers) in a local folder, from the Python
 # packages that NVIDIA publishes. No root, nothing is installed elsewhere; the driver is not among them.
 #
-#   scripts/fetch-cuda.sh [12|13] [FOLDER]
+#   scripts/fetch-cuda.sh [--arm64] [12|13] [FOLDER]
 #     13 (the default) needs driver 580 or later, 12 needs 525.60.13 or later. FOLDER: cuda/ or cuda12/ in the repository, where
-#     `train` also looks for libraries at run time; it must be named where this script is installed.
+#     `train` also looks for libraries at run time; it must be named where this script is installed. --arm64: also the libraries for
+#     arm64, into FOLDER/targets/sbsa-linux, with which another processor builds the plugin for arm64.
 #
 # Loads about 1.1 GB (12: 1.5 GB) and leaves 1.7 GB (12: 2.7 GB). The folder appears whole or not at all; one that holds this set
 # already and whose compiler works is left as it is. Needs python3 with pip or venv, and a C++ compiler for nvcc to use.
 # CUDA 12 also needs apt-get, because its Python packages lack nvcc: Debian 13's package nvidia-cuda-toolkit has it. The script takes
-# that from the Debian mirror of this machine's apt sources, or from DEBIAN_MIRROR. Its nvcc takes g++ up to version 13.
+# that from the Debian mirror of this machine's apt sources, or from DEBIAN_MIRROR. Its nvcc takes g++ up to version 13. cuBLAS is 12.9's,
+# because 12.4's has no code for compute capability 10.0 and 12.0.
 # Exit: 0 the toolkit is there and compiles; 2 wrong use; 4 not to be had, or it does not compile.
 set -euo pipefail
 
@@ -35,7 +37,7 @@ readonly packages_12='nvidia-cuda-nvcc-cu12==12.4.131
 nvidia-cuda-runtime-cu12==12.4.127
 nvidia-cuda-cccl-cu12==12.9.27
 nvidia-cuda-nvrtc-cu12==12.4.127
-nvidia-cublas-cu12==12.4.5.8
+nvidia-cublas-cu12==12.9.1.4
 nvidia-cudnn-cu12==9.10.2.21
 nvidia-nccl-cu12==2.27.7'
 readonly debian_package=nvidia-cuda-toolkit debian_version=12.4.131~12.4.1-2 debian_suite=trixie
@@ -48,8 +50,14 @@ fail() {
     exit "$code"
 }
 
-readonly usage="usage: scripts/fetch-cuda.sh [12|13] [FOLDER]"
-major=13
+readonly usage="usage: scripts/fetch-cuda.sh [--arm64] [12|13] [FOLDER]"
+major=13 arm64=
+case ${1-} in
+--arm64)
+    arm64=yes
+    shift
+    ;;
+esac
 case ${1-} in
 12 | 13)
     major=$1
@@ -98,7 +106,11 @@ told() {
     [ -n "$repository" ] || printf 'run with it:         export LD_LIBRARY_PATH=%s/lib\n' "$folder"
 }
 
-if [ "$(cat "$folder/packages" 2>/dev/null)" = "$packages" ] && compiles "$folder" >"$work/log" 2>&1; then
+is_complete() {
+    [ "$(cat "$folder/packages" 2>/dev/null)" = "$packages" ] && { [ -z "$arm64" ] || [ -d "$folder/targets/sbsa-linux" ]; } &&
+        compiles "$folder" >"$work/log" 2>&1
+}
+if is_complete; then
     told "is there already, and compiles"
     exit 0
 fi
@@ -159,25 +171,45 @@ LIBRARIES =+ $(_SPACE_) "-L$(TOP)/lib"
 PROFILE
 }
 
-say "loading $(wc -l <<<"$packages") packages, about $gigabytes GB"
-[ "$major" != 12 ] || load_debian_package
-# shellcheck disable=SC2086 # one package a word
-PIP_ROOT_USER_ACTION=ignore "$python" -m pip install --quiet --disable-pip-version-check --no-cache-dir --no-deps --no-compile --only-binary=:all: \
-    --target "$work/packages" $packages || fail 4 "the packages are not to be had: see above"
+# load TREE PLATFORM PACKAGE...: the packages' folders as one tree. nvidia/cu13 holds the toolkit, nvidia/cudnn and nvidia/nccl (of CUDA 12:
+# every package) their own include and lib. PLATFORM: options of pip for another processor, or nothing.
+load() {
+    local tree=$1 platform=$2 part
+    shift 2
+    rm -rf "$work/packages"
+    # shellcheck disable=SC2086 # several options
+    PIP_ROOT_USER_ACTION=ignore "$python" -m pip install --quiet --disable-pip-version-check --no-cache-dir --no-deps --no-compile \
+        --only-binary=:all: $platform --target "$work/packages" "$@" || fail 4 "the packages are not to be had: see above"
+    find "$work/packages" -name __init__.py -delete
+    mkdir -p "$tree"
+    for part in "$work"/packages/nvidia/*/; do
+        cp -rl "$part." "$tree/"
+    done
+}
 
-# nvidia/cu13 holds the toolkit, nvidia/cudnn and nvidia/nccl (of CUDA 12: every package) their own include and lib: into one tree.
-find "$work/packages" -name __init__.py -delete
-mkdir "$work/cuda"
-for part in "$work"/packages/nvidia/*/; do
-    cp -rl "$part." "$work/cuda/"
-done
+# The name that a linker looks for.
+name_libraries() { # FOLDER
+    local library name
+    for library in "$1"/lib*.so.*; do
+        name=$(basename "$library")
+        [ -e "$1/${name%%.so.*}.so" ] || ln -s "$name" "$1/${name%%.so.*}.so"
+    done
+}
+
+mapfile -t list <<<"$packages"
+say "loading ${#list[@]} packages, about $gigabytes GB"
+[ "$major" != 12 ] || load_debian_package
+load "$work/cuda" "" "${list[@]}"
 [ "$major" != 12 ] || add_debian_package
 [ -x "$work/cuda/bin/nvcc" ] || fail 4 "the packages hold no bin/nvcc; found: $(ls "$work/cuda")"
 [ -e "$work/cuda/lib64" ] || ln -s lib "$work/cuda/lib64" # where nvcc and CMake look
-for library in "$work"/cuda/lib/lib*.so.*; do             # the name that a linker looks for
-    name=$(basename "$library")
-    [ -e "$work/cuda/lib/${name%%.so.*}.so" ] || ln -s "$name" "$work/cuda/lib/${name%%.so.*}.so"
-done
+name_libraries "$work/cuda/lib"
+if [ -n "$arm64" ]; then
+    mapfile -t list < <(grep -E 'runtime|cublas|cudnn|nccl' <<<"$packages")
+    say "loading ${#list[@]} packages for arm64"
+    load "$work/cuda/targets/sbsa-linux" "--platform manylinux_2_27_aarch64 --platform manylinux_2_18_aarch64 --platform manylinux2014_aarch64" "${list[@]}"
+    name_libraries "$work/cuda/targets/sbsa-linux/lib"
+fi
 
 compiles "$work/cuda" >"$work/log" 2>&1 ||
     fail 4 "the toolkit does not compile a kernel: $(grep -m 1 -iE 'error|fatal' "$work/log" || tail -n 1 "$work/log")"
