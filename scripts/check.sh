@@ -33,7 +33,7 @@ readonly threaded='base.pool base.spans data.loader dist.ranks dist.watch.flight
 readonly unsanitized='device.cuda.gpu_check dist.slurm fault.slurm_stop fault.launch fault.launch_command fault.launch_hosts
 cli.export_c cli.int8 cli.scripts_help cli.completion data.fetch emulation.planted_faults mutation.places train.golden'
 # Tests that stage arm64 runs: kernels and their convolutions, bits of numbers and files, threads without locks.
-readonly emulated='base.half base.philox base.portable_math base.spans data.loader device.cpu.conv_direct device.cpu.kernels dist.watch.flight_recorder formats.safetensors system.cpus'
+readonly emulated='base.half base.philox base.pool base.portable_math base.spans data.loader device.cpu.conv_direct device.cpu.kernels dist.watch.flight_recorder formats.safetensors system.cpus'
 # Operators' cases that cost more are left out of stages arm64 and asan: they run in stage test.
 readonly emulated_flops=1e5 sanitized_flops=1e7
 # Minutes of each stage from a fresh clone on two free cores (AMD EPYC, Debian 12, gcc 12, no ccache), rounded up generously: each stage
