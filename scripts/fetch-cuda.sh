@@ -7,7 +7,7 @@
 #     `train` also looks for libraries at run time; it must be named where this script is installed. --arm64: also the libraries for
 #     arm64, into FOLDER/targets/sbsa-linux, with which another processor builds the plugin for arm64.
 #
-# Loads about 1.1 GB (12: 1.5 GB) and leaves 1.7 GB (12: 2.7 GB). The folder appears whole or not at all; one that holds this set
+# Loads about 1.1 GB (12: 1.8 GB) and leaves 1.7 GB (12: 2.7 GB). The folder appears whole or not at all; one that holds this set
 # already and whose compiler works is left as it is. Needs python3 with pip or venv, and a C++ compiler for nvcc to use.
 # CUDA 12 also needs apt-get, because its Python packages lack nvcc: Debian 13's package nvidia-cuda-toolkit has it. The script takes
 # that from the Debian mirror of this machine's apt sources, or from DEBIAN_MIRROR. Its nvcc takes g++ up to version 13. cuBLAS is 12.9's,
@@ -67,7 +67,7 @@ esac
 [ $# -le 1 ] || fail 2 "$usage"
 case ${1-} in -* | [0-9]*) fail 2 "$usage" ;; esac # no folder: a number is a version that is not to be had
 case $major in
-12) packages=$packages_12 gigabytes=1.5 name=cuda12 ;;
+12) packages=$packages_12 gigabytes=1.8 name=cuda12 ;;
 13) packages=$packages_13 gigabytes=1.1 name=cuda ;;
 esac
 readonly packages
@@ -81,7 +81,8 @@ folder=$(cd "$(dirname "$folder")" && pwd)/$(basename "$folder")
 work=$(mktemp -d "$folder.XXXXXX") || fail 4 "$(dirname "$folder"): cannot be written"
 trap 'rm -rf "$work"' EXIT
 
-# A kernel, compiled and linked with the runtime, for a card that needs not be there.
+# A kernel, compiled and linked with the runtime, for a card that needs not be there. CUDA 12's package of the runtime lacks cudadevrt,
+# which nvcc would link by default.
 compiles() { # TOOLKIT
     cat >"$work/try.cu" <<'CODE'
 #include <cuda_bf16.h>
@@ -96,7 +97,7 @@ int main() {
 CODE
     local by=()
     [ "$major" != 12 ] || [ "$(c++ -dumpversion 2>/dev/null | cut -d . -f 1)" -lt 14 ] || by=(-ccbin g++-13) # the newest that nvcc 12.4 takes
-    (cd "$work" && unset CUDA_HOME && "$1/bin/nvcc" "${by[@]}" -arch=sm_80 -cudart shared -I "$1/include" try.cu -o try -L "$1/lib" \
+    (cd "$work" && unset CUDA_HOME && "$1/bin/nvcc" "${by[@]}" -arch=sm_80 -cudart shared -cudadevrt none -I "$1/include" try.cu -o try -L "$1/lib" \
         -l:libcudnn.so.9 "-l:libcublasLt.so.$major" -l:libnccl.so.2 && LD_LIBRARY_PATH=$1/lib ./try)
 }
 
@@ -212,7 +213,7 @@ if [ -n "$arm64" ]; then
 fi
 
 compiles "$work/cuda" >"$work/log" 2>&1 ||
-    fail 4 "the toolkit does not compile a kernel: $(grep -m 1 -iE 'error|fatal' "$work/log" || tail -n 1 "$work/log")"
+    fail 4 "the toolkit does not compile a kernel: $(grep -m 1 -iE 'error|fatal|cannot find|undefined' "$work/log" || tail -n 1 "$work/log")"
 printf '%s\n' "$packages" >"$work/cuda/packages"
 rm -rf "$folder"
 mv "$work/cuda" "$folder"
