@@ -24,7 +24,7 @@ root=$(realpath -m -- "${1:-arm64}")
 mapfile -t packages < <(scripts/install-packages.sh --print run test | grep -E '^lib.*-dev$' | grep -vE '^lib(dnnl|mpich)-')
 packages+=(libc6-dev linux-libc-dev)
 stamp=$root/packages wanted=${packages[*]}
-[ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ] || exit 0
+[ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ] || [ ! -e "$root/shlibs" ] || exit 0
 
 command -v apt-get >/dev/null || {
   echo "fetch-arm64.sh: no apt-get here; unpack the arm64 packages of your system into $root: $wanted" >&2
@@ -49,6 +49,9 @@ options=(-qq -o APT::Architecture=arm64 -o APT::Architectures::=arm64 -o APT::Sa
 }
 for package in "$made"/apt/archives/*.deb; do
   dpkg-deb --fsys-tarfile "$package" | tar -x --keep-directory-symlink --no-same-owner -C "$made"
+  # Its libraries, for packages made of the build: `libmpi 40 libopenmpi3 (>= 4.1.4)`. Some packages have only a list of symbols.
+  dpkg-deb -I "$package" shlibs 2>/dev/null | grep -v : >>"$made/shlibs" ||
+    dpkg-deb -I "$package" symbols 2>/dev/null | sed -nE 's/^(lib[^ ]+)\.so\.([0-9]+) ([^ ]+) .*/\1 \2 \3/p' >>"$made/shlibs" || true
 done
 rm -rf "$made/apt" "$made/log"
 echo "$wanted" >"$made/packages"

@@ -1,0 +1,23 @@
+# Read by cpack in a build for another processor, where dpkg-shlibdeps cannot look libraries up. Sets the dependencies of
+# package lockstep: the packages of the libraries that the program names, by the list that scripts/fetch-arm64.sh keeps.
+# Its rows are `libmpi 40 libopenmpi3 (>= 4.1.4)` for libmpi.so.40.
+file(STRINGS "${CPACK_LOCKSTEP_SHLIBS}" rows)
+execute_process(COMMAND "${CPACK_LOCKSTEP_READELF}" -d "${CPACK_LOCKSTEP_PROGRAM}" OUTPUT_VARIABLE dynamic COMMAND_ERROR_IS_FATAL ANY)
+string(REGEX MATCHALL "\\[lib[^]]+\\.so\\.[0-9]+\\]" libraries "${dynamic}")
+set(depends "")
+foreach(library ${libraries})
+  string(REGEX REPLACE "^\\[(.*)\\.so\\.([0-9]+)\\]$" "\\1 \\2 " key "${library}")
+  set(found "")
+  foreach(row ${rows})
+    string(FIND "${row}" "${key}" at)
+    if(at EQUAL 0)
+      string(REPLACE "${key}" "" found "${row}")
+    endif()
+  endforeach()
+  if(NOT found)
+    message(FATAL_ERROR "${CPACK_LOCKSTEP_SHLIBS} names no package of ${library}, which ${CPACK_LOCKSTEP_PROGRAM} needs")
+  endif()
+  list(APPEND depends "${found}")
+endforeach()
+list(REMOVE_DUPLICATES depends)
+list(JOIN depends ", " CPACK_DEBIAN_PROGRAM_PACKAGE_DEPENDS)
