@@ -210,6 +210,7 @@ if [ -n "$arm64" ]; then
     say "loading ${#list[@]} packages for arm64"
     load "$work/cuda/targets/sbsa-linux" "--platform manylinux_2_27_aarch64 --platform manylinux_2_18_aarch64 --platform manylinux2014_aarch64" "${list[@]}"
     name_libraries "$work/cuda/targets/sbsa-linux/lib"
+    cp -rln "$work/cuda/include/." "$work/cuda/targets/sbsa-linux/include/" # the compiler's, which are the same
 fi
 
 compiles "$work/cuda" >"$work/log" 2>&1 ||
