@@ -87,7 +87,8 @@ class Plan:
         side = draw.whole(*size["side"])
         self.input = (draw.one(1, 3, 3, 4), side, draw.whole(*size["side"]) if draw.chance(0.3) else side)
         self.norms = draw.one(("batchnorm2d",), ("batchnorm2d",), ("groupnorm",), ("batchnorm2d", "groupnorm", None), (None,))
-        self.activations = draw.one(("relu",), ("relu",), ("gelu",), ("silu",), ("relu", "gelu", "silu", "sigmoid"))
+        self.activations = draw.one(("relu",), ("relu",), ("gelu",), ("silu",), ("relu", "gelu", "silu", "sigmoid"),
+                                   ("hardswish", "relu6", "hardsigmoid"), ("leaky_relu", "elu", "mish", "gelu_tanh", "tanh", "softplus"))
         self.blocks = [draw.one(*BLOCKS) for _ in range(3)]  # a network has a style
         self.shapes, self.text, self.work, self.last = {"input": self.input}, "[network]\ninput = data\n", 0, "input"
         self.make()

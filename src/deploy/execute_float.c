@@ -1,6 +1,10 @@
 #include "deploy/execute.h"
 #include "deploy/kernels_float.h"
 
+#define ACTIVATION(NAME, name, zero, text) \
+    _Static_assert((int)LS_ACTIVATION_##NAME == (int)NAME, "kernels_float.h has another number for " #name);
+#include "config/activations.def"
+
 typedef void kernel(const float_layer *l, const float *a, const float *b, float *dst);
 static kernel *const kernels[LS_STEP_COUNT] = {
     [LS_STEP_CONV] = conv,

@@ -116,14 +116,6 @@ static ls_status make_weights(ls_network *n, ls_step *s, ls_quantised *result) {
 
 // --- other steps -----------------------------------------------------------------------------------
 
-static double activated(double x, int activation) {
-    if (activation == LS_APPLIES_RELU) return x > 0 ? x : 0;
-    if (activation == LS_APPLIES_GELU) return 0.5 * x * erfc(-x * sqrt(0.5));
-    if (activation == LS_APPLIES_SILU) return x / (1 + exp(-x));
-    if (activation == LS_APPLIES_SIGMOID) return 1 / (1 + exp(-x));
-    return x;
-}
-
 static ls_status make_normalise(ls_network *n, ls_step *s, ls_quantised *result) {
     (void)result;
     for (int c = 0; c < s->bias_count; c++)
@@ -137,7 +129,8 @@ static ls_status make_table(ls_network *n, ls_step *s, ls_quantised *result) {
     const ls_network_value *from = &n->values[s->inputs[0]], *to = &n->values[s->output];
     for (int q = -128; q < 128; q++) {
         const double x = (q - from->zero) * from->scale * (double)s->floats.factor;
-        s->table[q + 128] = quantised(activated(x, s->floats.activation), to);
+        const double y = ls_activation_value((ls_activation)s->floats.activation, (double)s->floats.parameter, x);
+        s->table[q + 128] = quantised(y, to);
     }
     return LS_SUCCESS;
 }
@@ -207,7 +200,7 @@ ls_status ls_integers_make(ls_network *n, ls_quantised *result) {
         if (s->input_count > 0) to->scale = (float)n->values[s->inputs[0]].scale;
         if (s->input_count > 1) to->b = n->values[s->inputs[1]].zero;
         if (s->output >= 0) to->out = n->values[s->output].zero;
-        to->low = s->floats.activation == LS_APPLIES_RELU ? to->out : -128;
+        to->low = s->floats.activation == LS_ACTIVATION_RELU ? to->out : -128;
         if (kinds[s->kind].make) LS_TRY(kinds[s->kind].make(n, s, result));
     }
     return LS_SUCCESS;

@@ -10,17 +10,50 @@
 #include "deploy/kernels_layer.h"
 
 //: activate
-enum { NONE, RELU, GELU, SILU, SIGMOID };
-static float activate(float x, int kind) {
-    (void)kind;
+enum {
+    NONE,
+    RELU,
+    GELU,
+    SILU,
+    SIGMOID,
+    LEAKY_RELU,
+    RELU6,
+    ELU,
+    GELU_TANH,
+    HARDSIGMOID,
+    HARDSWISH,
+    MISH,
+    TANH,
+    SOFTPLUS
+};
+static float activate(const float_layer *l, float x) {
+    (void)l;
     //: relu
-    if (kind == RELU) return x > 0 ? x : 0;
+    if (l->activation == RELU) return x > 0 ? x : 0;
     //: gelu
-    if (kind == GELU) return 0.5f * x * erfcf(-0.707106781f * x);
+    if (l->activation == GELU) return 0.5f * x * erfcf(-0.707106781f * x);
     //: silu
-    if (kind == SILU) return x / (1 + expf(-x));
+    if (l->activation == SILU) return x / (1 + expf(-x));
     //: sigmoid
-    if (kind == SIGMOID) return 1 / (1 + expf(-x));
+    if (l->activation == SIGMOID) return 1 / (1 + expf(-x));
+    //: leaky_relu
+    if (l->activation == LEAKY_RELU) return x > 0 ? x : x * l->parameter;
+    //: relu6
+    if (l->activation == RELU6) return x > 6 ? 6 : x > 0 ? x : 0;
+    //: elu
+    if (l->activation == ELU) return x > 0 ? x : l->parameter * expm1f(x);
+    //: gelu_tanh
+    if (l->activation == GELU_TANH) return x / (1 + expf(-1.59576912f * x * (1 + 0.044715f * x * x)));
+    //: hardsigmoid
+    if (l->activation == HARDSIGMOID) return x > 3 ? 1 : x > -3 ? (x + 3) / 6 : 0;
+    //: hardswish
+    if (l->activation == HARDSWISH) return x > 3 ? x : x > -3 ? x * (x + 3) / 6 : 0;
+    //: mish
+    if (l->activation == MISH) return x * tanhf(log1pf(expf(x)));
+    //: tanh
+    if (l->activation == TANH) return tanhf(x);
+    //: softplus
+    if (l->activation == SOFTPLUS) return (x > 0 ? x : 0) + log1pf(expf(-fabsf(x)));
     //: activated
     return x;
 }
@@ -49,7 +82,7 @@ static void conv(const float_layer *l, const float *a, const float *b, float *ds
             for (int i = 0; i < ins; i++)
                 for (int o = 0; o < outs; o++) sum[o] += taken[i] * row[i * outs + o];
         }
-        for (int o = 0; o < outs; o++) sum[o] = activate(sum[o], l->activation);
+        for (int o = 0; o < outs; o++) sum[o] = activate(l, sum[o]);
     }
 }
 
@@ -65,7 +98,7 @@ static void depthwise(const float_layer *l, const float *a, const float *b, floa
             for (int c = 0; from >= 0 && c < channels; c++)
                 sum[c] += a[from * channels + c] * l->weight[k * channels + c];
         }
-        for (int c = 0; c < channels; c++) sum[c] = activate(sum[c], l->activation);
+        for (int c = 0; c < channels; c++) sum[c] = activate(l, sum[c]);
     }
 }
 
@@ -83,7 +116,7 @@ static void max_pool(const float_layer *l, const float *a, const float *b, float
                 if (!found || a[from * channels + c] > most[c]) most[c] = a[from * channels + c];
             found = 1;
         }
-        for (int c = 0; c < channels; c++) most[c] = activate(most[c], l->activation);
+        for (int c = 0; c < channels; c++) most[c] = activate(l, most[c]);
     }
 }
 
@@ -103,13 +136,13 @@ static void mean_pool(const float_layer *l, const float *a, const float *b, floa
                 }
                 sum += row;
             }
-            dst[at * w->out_c + c] = activate(sum / (float)(w->kernel_h * w->kernel_w), l->activation);
+            dst[at * w->out_c + c] = activate(l, sum / (float)(w->kernel_h * w->kernel_w));
         }
 }
 
 //: add
 static void add(const float_layer *l, const float *a, const float *b, float *dst) {
-    for (int i = 0; i < l->w.out_h * l->w.out_w * l->w.out_c; i++) dst[i] = activate(a[i] + b[i], l->activation);
+    for (int i = 0; i < l->w.out_h * l->w.out_w * l->w.out_c; i++) dst[i] = activate(l, a[i] + b[i]);
 }
 
 //: multiply
@@ -118,14 +151,13 @@ static void multiply(const float_layer *l, const float *a, const float *b, float
     const int channels = l->w.out_c, area = l->w.out_h * l->w.out_w,
               step = l->w.in_h * l->w.in_w == area ? channels : 0;
     for (int i = 0; i < area; i++)
-        for (int c = 0; c < channels; c++)
-            dst[i * channels + c] = activate(a[i * channels + c] * b[i * step + c], l->activation);
+        for (int c = 0; c < channels; c++) dst[i * channels + c] = activate(l, a[i * channels + c] * b[i * step + c]);
 }
 
 //: map_values
 static void map_values(const float_layer *l, const float *a, const float *b, float *dst) {
     (void)b;
-    for (int i = 0; i < l->w.out_h * l->w.out_w * l->w.out_c; i++) dst[i] = activate(a[i] * l->factor, l->activation);
+    for (int i = 0; i < l->w.out_h * l->w.out_w * l->w.out_c; i++) dst[i] = activate(l, a[i] * l->factor);
 }
 
 //: join
@@ -146,7 +178,7 @@ static void shortcut(const float_layer *l, const float *a, const float *b, float
         for (int c = 0; c < w->out_c; c++) {
             const int inside = c >= first && c < first + w->in_c;
             const float x = inside ? a[position(w, at, 0) * w->in_c + c - first] : 0;
-            dst[at * w->out_c + c] = activate(x, l->activation);
+            dst[at * w->out_c + c] = activate(l, x);
         }
 }
 
@@ -171,7 +203,7 @@ static void group_norm(const float_layer *l, const float *a, const float *b, flo
         for (int i = 0; i < area; i++)
             for (int c = g; c < g + each; c++) {
                 const float x = (a[i * channels + c] - mean) * factor;
-                dst[i * channels + c] = activate(x * l->weight[c] + l->bias[c], l->activation);
+                dst[i * channels + c] = activate(l, x * l->weight[c] + l->bias[c]);
             }
     }
 }

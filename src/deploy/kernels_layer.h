@@ -26,6 +26,7 @@ typedef struct {
     window w;
     const float *weight, *bias;
     float factor;          // map_values: multiplies; group_norm: is added to the variance
+    float parameter;       // of the activation
     int activation, first; // first: join: the first channel in the output
 } float_layer;
 

@@ -137,19 +137,17 @@ static void lower_linear(builder *b, int index) {
 }
 
 static void lower_activation(builder *b, int index) {
-    static const int activations[LS_LAYER_COUNT] = { [LS_LAYER_RELU] = LS_APPLIES_RELU,
-        [LS_LAYER_GELU] = LS_APPLIES_GELU,
-        [LS_LAYER_SILU] = LS_APPLIES_SILU,
-        [LS_LAYER_SIGMOID] = LS_APPLIES_SIGMOID };
     const ls_layer *layer = &b->graph->layers[index];
-    const int activation = activations[layer->kind];
+    double parameter;
+    const ls_activation activation = ls_layer_applies(layer, &parameter);
     ls_step *s = joinable(b, layer, 0);
-    if (s && b->network->integer && activation != LS_APPLIES_RELU && s->kind != LS_STEP_MAP) s = NULL;
+    if (s && b->network->integer && activation != LS_ACTIVATION_RELU && s->kind != LS_STEP_MAP) s = NULL;
     if (s)
         join(b, s, index);
     else
         s = add_step(b, LS_STEP_MAP, index);
-    s->floats.activation = activation;
+    s->floats.activation = (int)activation;
+    s->floats.parameter = (float)parameter;
 }
 
 static void lower_batchnorm2d(builder *b, int index) {
@@ -284,10 +282,15 @@ static void lower_groupnorm(builder *b, int index) {
     memcpy(s->bias, b->params[layer->first_param + 1], bytes);
 }
 
-#define lower_relu lower_activation
-#define lower_gelu lower_activation
-#define lower_silu lower_activation
-#define lower_sigmoid lower_activation
+static void lower_relu(builder *b, int index) {
+    lower_activation(b, index);
+}
+#define ACTIVATION(NAME, name, zero, text) \
+    static void lower_##name(builder *b, int index) { \
+        lower_activation(b, index); \
+    }
+#include "config/activations.def"
+
 static void (*const lower_layer[LS_LAYER_COUNT])(builder *b, int index) = {
 #define X(NAME, name, type, field) lower_##name,
 #include "model/layers.def"

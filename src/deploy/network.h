@@ -36,9 +36,6 @@ typedef enum {
         LS_STEP_COUNT
 } ls_step_kind;
 
-// Activations, with the numbers that kernels_float.h gives them.
-enum { LS_APPLIES_NONE, LS_APPLIES_RELU, LS_APPLIES_GELU, LS_APPLIES_SILU, LS_APPLIES_SIGMOID };
-
 typedef struct {
     ls_step_kind kind;
     const char *name;           // name of the last layer that the step computes

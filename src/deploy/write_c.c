@@ -62,12 +62,18 @@ static const char *const step_names[LS_STEP_COUNT] = {
     LS_STEPS(X)
 #undef X
 };
-static const char *const activations[] = { "none", "relu", "gelu", "silu", "sigmoid" };
+static const char *const activations[LS_ACTIVATION_COUNT] = {
+    "none",
+    "relu",
+#define ACTIVATION(NAME, name, zero, text) #name,
+#include "config/activations.def"
+};
 
 static int needs_math(const ls_network *n) {
-    return uses(n, LS_STEP_GROUP_NORM) ||
-           (!n->integer && (uses_activation(n, LS_APPLIES_GELU) || uses_activation(n, LS_APPLIES_SILU) ||
-                               uses_activation(n, LS_APPLIES_SIGMOID)));
+    int needs = uses(n, LS_STEP_GROUP_NORM);
+    for (int i = 0; i < n->step_count && !n->integer; i++)
+        needs = needs || n->steps[i].floats.activation > LS_ACTIVATION_RELU;
+    return needs;
 }
 
 static void put_layer_part(const writer *w, const char *name) {
@@ -96,7 +102,7 @@ static void put_kernels(const writer *w) {
     if (rescales) put_kernel(w, "rescale");
     if (!n->integer && activates) {
         put_kernel(w, "activate");
-        for (int a = LS_APPLIES_RELU; a <= LS_APPLIES_SIGMOID; a++)
+        for (int a = LS_ACTIVATION_RELU; a < LS_ACTIVATION_COUNT; a++)
             if (uses_activation(n, a)) put_kernel(w, activations[a]);
         put_kernel(w, "activated");
     }
@@ -129,6 +135,8 @@ static void put_float_constants(const writer *w) {
     put_name(w, "weight", s->weight_count);
     put_name(w, "bias", s->bias_count);
     ls_write_float(w->file, s->floats.factor);
+    fputs(", ", w->file);
+    ls_write_float(w->file, s->floats.parameter);
     fprintf(w->file, ", %d, %d };\n", s->floats.activation, s->floats.first);
 }
 

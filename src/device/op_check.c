@@ -61,7 +61,8 @@ static void check_norm(const ls_op_desc *desc) {
     REQUIRE_OF("eps", a->eps > 0);
     REQUIRE_OF("stored statistics", !a->stored || (desc->op == LS_OP_NORM_BACKWARD && k == 0));
     REQUIRE(shape, desc->op == LS_OP_NORM_INFERENCE || a->stored || values >= 2);
-    REQUIRE_OF("residual", !a->residual || a->activation != LS_ACTIVATION_GELU);
+    REQUIRE_OF("residual", !a->residual || a->activation <= LS_ACTIVATION_RELU);
+    REQUIRE_OF("activation", ls_activation_keeps_zero(a->activation));
     REQUIRE_OF("residual", !a->adds_last || (a->residual && is_relu && k == 0));
     if (k == 0) return;
     REQUIRE(pooled, is_relu && k * k < LS_POOL_NONE_U8 && 2 * a->pool_pad <= k);

@@ -1,7 +1,8 @@
-// op_norm.h - batch normalisation, fused with the operators after it: an added residual, a ReLU or GELU, a max pooling.
+// op_norm.h - batch normalisation, fused with the operators after it: an added residual, an activation, a max pooling.
 //   forward    m[c] = mean, v[c] = biased variance of src over n,h,w (count = N*H*W);  r[c] = 1/sqrt(v + eps)
 //              y = (src - m) * r * gamma + beta
-//              residual: y += residual;  relu: y = max(y, 0);  gelu: y = gelu(y) (op_elementwise.h; without residual)
+//              residual: y += residual;  relu: y = max(y, 0)
+//              another activation: y = f(y) (op_elementwise.h; without residual; f(0) = 0)
 //              adds_last: y += residual after the relu instead of before it
 //              dst = y
 //              saved[0][c] = m, saved[1][c] = r
@@ -10,7 +11,8 @@
 //              when the forward pass runs a second time for the backward pass.
 //   inference  the same with m = running_mean, v = running_var; nothing is saved
 //   backward   g = grad_dst (+ grad_dst2);  relu: g = 0 where dst <= 0;  grad_residual = g
-//              gelu: g *= gelu'(y). y = (src - m) * r * gamma + beta is computed again, so y need not be stored.
+//              another activation: g *= f'(y). y = (src - m) * r * gamma + beta is computed again, so y need not be
+//              stored.
 //              relu without a residual, with BETA present: a device may set g = 0 where this y <= 0 instead of reading
 //              dst, and it must do so when DST is absent. The two differ only where a positive y rounds to 0 in
 //              storage.
@@ -48,8 +50,9 @@
 //         directly after the first. The device decides what the padding holds.
 //         sums: double[2][C] in the same layout, with padding 0, followed by one more element, the count
 //         backward: SAVED is absent with stored; MEAN and VAR are absent without it. GRAD_GAMMA or GRAD_BETA may be
-//         absent and is then not computed. DST is read only with relu. BETA is read with gelu, and optionally with
-//         relu. With relu, DST or BETA may be absent, but not both. GRAD_DST2 is read only with two_grads.
+//         absent and is then not computed. DST is read only with relu. BETA is read with other activations, and
+//         optionally with relu. With relu, DST or BETA may be absent, but not both. GRAD_DST2 is read only with
+//         two_grads.
 //         GRAD_RESIDUAL is written only with residual. Unused arguments are absent. Arguments do not overlap.
 // Types   arithmetic fp32 (ref: double); saved, sum_* and grad_* are rounded to fp32, before the addition where values
 //         are added
@@ -60,13 +63,13 @@
 #define LS_DEVICE_OP_NORM_H
 
 #include "base/shape.h"
-
-typedef enum { LS_ACTIVATION_NONE, LS_ACTIVATION_RELU, LS_ACTIVATION_GELU } ls_activation;
+#include "config/activation.h"
 
 typedef struct {
     ls_nchw shape;
     float eps;
     ls_activation activation;               // applied after the residual, if there is one, is added
+    float parameter;                        // of the activation
     int residual;                           // forward, inference: RESIDUAL is read; backward: GRAD_RESIDUAL is written
     int adds_last;                          // forward, inference: the residual is added after the activation
     int two_grads;                          // backward: GRAD_DST2 is added to GRAD_DST

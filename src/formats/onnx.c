@@ -31,23 +31,29 @@ enum { INPUTS_MAX = LS_INPUTS_MAX, ATTRIBUTES_MAX = 5, INTS_MAX = 4, PROPS = 3, 
     X(Add, 7) \
     X(AveragePool, 7) \
     X(BatchNormalization, 9) \
+    X(Clip, 11) \
     X(Concat, 4) \
     X(Conv, 1) \
     X(Div, 7) \
+    X(Elu, 6) \
     X(Flatten, 9) \
     X(Gelu, 20) \
     X(Gemm, 11) \
     X(GlobalAveragePool, 1) \
     X(GlobalMaxPool, 1) \
+    X(HardSigmoid, 6) \
     X(Identity, 1) \
     X(InstanceNormalization, 6) \
+    X(LeakyRelu, 6) \
     X(MaxPool, 1) \
     X(Mul, 7) \
     X(Pad, 11) \
     X(Relu, 6) \
     X(Reshape, 5) \
     X(Sigmoid, 6) \
-    X(Sub, 7)
+    X(Softplus, 1) \
+    X(Sub, 7) \
+    X(Tanh, 6)
 
 typedef enum {
 #define X(name, since) OP_##name,
@@ -204,6 +210,15 @@ static const char *inner_name(char *dst, const char *of, const char *what) {
     return dst;
 }
 
+// Adds a tensor that is one number of a layer. Returns its name.
+static const char *add_number(builder *b, const ls_layer *layer, const char *what, float value) {
+    char name[NAME_BYTES];
+    tensor *t = add_tensor(b, inner_name(name, layer->name, what), 0, NULL, NULL);
+    t->values[0] = value;
+    t->proto.raw_data = (ProtobufCBinaryData){ sizeof t->values[0], (uint8_t *)t->values };
+    return t->name;
+}
+
 // --- layers --------------------------------------------------------------------------------------
 
 // Returns the name of the output of layer `index` (-1: the normalised input). as_vector: if the output is a map, a node
@@ -258,21 +273,78 @@ static void put_relu(builder *b, const ls_layer *layer) {
     add_plain(b, layer, OP_Relu);
 }
 
-// Writes a gelu layer. Without the attribute `approximate` the ONNX operator is the exact gelu.
 static void put_gelu(builder *b, const ls_layer *layer) {
-    add_plain(b, layer, OP_Gelu);
+    add_plain(b, layer, OP_Gelu); // exact without the attribute `approximate`
 }
 
-// Writes a silu layer as x * sigmoid(x), because ONNX has no operator for it before set 24.
-static void put_silu(builder *b, const ls_layer *layer) {
+static void put_gelu_tanh(builder *b, const ls_layer *layer) {
+    Onnx__AttributeProto *a =
+        add_attribute(add_plain(b, layer, OP_Gelu), "approximate", ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING);
+    a->has_s = 1;
+    a->s = (ProtobufCBinaryData){ 4, (uint8_t *)text("tanh") };
+}
+
+// Writes x * f(x) with a node for f, which reads `from`: the input, or another node. Returns the node.
+static node *put_gated(builder *b, const ls_layer *layer, operator_id f, const char *part, const char *from) {
     char name[NAME_BYTES];
-    const char *input = value_of(b, layer->inputs[0], 0, layer->name);
-    const char *sigmoid = add_node(b, OP_Sigmoid, inner_name(name, layer->name, "sigmoid"), input)->name;
-    add_input(add_plain(b, layer, OP_Mul), sigmoid);
+    node *n = add_node(b, f, inner_name(name, layer->name, part), from);
+    add_input(add_plain(b, layer, OP_Mul), n->name);
+    return n;
+}
+
+static const char *input_of(builder *b, const ls_layer *layer) {
+    return value_of(b, layer->inputs[0], 0, layer->name);
+}
+
+// ONNX has no operator for silu before set 24.
+static void put_silu(builder *b, const ls_layer *layer) {
+    put_gated(b, layer, OP_Sigmoid, "sigmoid", input_of(b, layer));
 }
 
 static void put_sigmoid(builder *b, const ls_layer *layer) {
     add_plain(b, layer, OP_Sigmoid);
+}
+
+static void put_leaky_relu(builder *b, const ls_layer *layer) {
+    add_float(add_plain(b, layer, OP_LeakyRelu), "alpha", (float)layer->attr.leaky_relu.parameter);
+}
+
+static void put_relu6(builder *b, const ls_layer *layer) {
+    node *n = add_plain(b, layer, OP_Clip);
+    add_input(n, add_number(b, layer, "least", 0));
+    add_input(n, add_number(b, layer, "most", 6));
+}
+
+static void put_elu(builder *b, const ls_layer *layer) {
+    add_float(add_plain(b, layer, OP_Elu), "alpha", (float)layer->attr.elu.parameter);
+}
+
+static void set_hardsigmoid(node *n) {
+    add_float(n, "alpha", 1.0F / 6);
+    add_float(n, "beta", 0.5F);
+}
+
+static void put_hardsigmoid(builder *b, const ls_layer *layer) {
+    set_hardsigmoid(add_plain(b, layer, OP_HardSigmoid));
+}
+
+// ONNX has an operator for hardswish from set 14 on, for mish from set 18 on.
+static void put_hardswish(builder *b, const ls_layer *layer) {
+    set_hardsigmoid(put_gated(b, layer, OP_HardSigmoid, "hardsigmoid", input_of(b, layer)));
+}
+
+static void put_mish(builder *b, const ls_layer *layer) {
+    char name[NAME_BYTES];
+    node *n = add_node(b, OP_Softplus, inner_name(name, layer->name, "softplus"), input_of(b, layer));
+    put_gated(b, layer, OP_Tanh, "tanh", n->name);
+}
+
+static void put_tanh(builder *b, const ls_layer *layer) {
+    add_plain(b, layer, OP_Tanh);
+}
+
+static void put_softplus(builder *b, const ls_layer *layer) {
+    add_plain(b, layer, OP_Softplus);
 }
 
 // Adds a node that reshapes `input`; returns its name. shape: 0 keeps the dimension; -1 is computed from the others.
@@ -396,11 +468,7 @@ static void put_flatten(builder *b, const ls_layer *layer) {
 }
 
 static void put_scale(builder *b, const ls_layer *layer) {
-    char name[NAME_BYTES];
-    tensor *t = add_tensor(b, inner_name(name, layer->name, "factor"), 0, NULL, NULL);
-    t->values[0] = (float)layer->attr.scale.factor;
-    t->proto.raw_data = (ProtobufCBinaryData){ sizeof t->values[0], (uint8_t *)t->values };
-    add_input(add_plain(b, layer, OP_Mul), t->name);
+    add_input(add_plain(b, layer, OP_Mul), add_number(b, layer, "factor", (float)layer->attr.scale.factor));
 }
 
 static void (*const put_layer[LS_LAYER_COUNT])(builder *b, const ls_layer *layer) = {

@@ -13,9 +13,8 @@ static const passing passings[LS_LAYER_COUNT] = {
     [LS_LAYER_CONV2D] = MAKES,
     [LS_LAYER_LINEAR] = MAKES,
     [LS_LAYER_RELU] = PASSES,
-    [LS_LAYER_GELU] = PASSES,
-    [LS_LAYER_SILU] = PASSES,
-    [LS_LAYER_SIGMOID] = PASSES,
+#define ACTIVATION(NAME, name, zero, text) [LS_LAYER_##NAME] = PASSES,
+#include "config/activations.def"
     [LS_LAYER_BATCHNORM2D] = PASSES,
     [LS_LAYER_GROUPNORM] = PASSES,
     [LS_LAYER_MAXPOOL2D] = PASSES,

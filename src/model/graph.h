@@ -19,8 +19,9 @@
 
 #include <stdio.h>
 #include "base/shape.h"
-#include "config/purpose.h"
 #include "base/status.h"
+#include "config/activation.h"
+#include "config/purpose.h"
 
 enum { LS_NAME_BYTES = 96, LS_INPUTS_MAX = 16 };
 
@@ -47,6 +48,9 @@ typedef struct {
 typedef struct {
     int unused;
 } ls_layer_none;
+typedef struct {
+    double parameter; // of a PARAMETRIC row; else 0
+} ls_layer_activation;
 typedef struct {
     int out_channels;
     ls_pair kernel, stride, padding;
@@ -146,6 +150,8 @@ LS_CHECKED ls_status ls_graph_parse(const char *path, const char *text, ls_graph
 LS_CHECKED ls_status ls_graph_resize(const ls_graph *graph, int h, int w, ls_graph **out);
 void ls_graph_free(ls_graph *graph);
 const char *ls_layer_kind_name(ls_layer_kind kind);
+// Returns the activation that a layer is, with its parameter; LS_ACTIVATION_NONE for other layers.
+ls_activation ls_layer_applies(const ls_layer *layer, double *parameter);
 int64_t ls_graph_trained_parameters(const ls_graph *graph); // without statistics
 static inline int ls_role_is_statistic(ls_param_role role) {
     return role == LS_ROLE_RUNNING_MEAN || role == LS_ROLE_RUNNING_VAR;

@@ -109,13 +109,19 @@ static void count_readers(ls_builder *b) {
     b->readers[b->graph->layer_count - 1]++; // the loss reads the network's output
 }
 
-// Returns the only layer that reads layer l if it is of this kind, else -1.
-static int only_reader(const ls_builder *b, int l, ls_layer_kind kind) {
+// Returns the only layer that reads layer l, or -1.
+static int sole_reader(const ls_builder *b, int l) {
     if (b->readers[l] != 1) return -1;
     for (int r = l + 1; r < b->graph->layer_count; r++)
         for (int i = 0; i < b->graph->layers[r].input_count; i++)
-            if (b->graph->layers[r].inputs[i] == l) return b->graph->layers[r].kind == kind ? r : -1;
+            if (b->graph->layers[r].inputs[i] == l) return r;
     return -1;
+}
+
+// Returns the only layer that reads layer l if it is of this kind, else -1.
+static int only_reader(const ls_builder *b, int l, ls_layer_kind kind) {
+    const int reader = sole_reader(b, l);
+    return reader >= 0 && b->graph->layers[reader].kind == kind ? reader : -1;
 }
 
 // Returns the layer whose node computes layer l, after fusion.
@@ -160,8 +166,20 @@ static int takes_add(ls_builder *b, int l, int last, ls_node *node) {
     return 1;
 }
 
+// Fuses the activation, if it is the only reader of batchnorm2d at layer l and keeps padding 0.
+static void takes_activation(ls_builder *b, int l, ls_node *node) {
+    const int reader = sole_reader(b, l);
+    if (reader < 0) return;
+    double parameter;
+    const ls_activation kind = ls_layer_applies(&b->graph->layers[reader], &parameter);
+    if (kind == LS_ACTIVATION_NONE || !ls_activation_keeps_zero(kind)) return;
+    node->activation = kind;
+    node->parameter = parameter;
+    b->absorbed_by[reader] = l;
+}
+
 // Fuses layers into batchnorm2d at layer l: the add that reads it, the relu after that, and after the relu, if the
-// device can, a max pooling (or an add, if no add came before the relu). Alternatively a gelu.
+// device can, a max pooling (or an add, if no add came before the relu). Alternatively another activation.
 static void fuse_norm(ls_builder *b, int l, ls_node *node) {
     const ls_layer *layers = b->graph->layers;
     const int last = takes_add(b, l, l, node) ? only_reader(b, l, LS_LAYER_ADD) : l;
@@ -177,12 +195,8 @@ static void fuse_norm(ls_builder *b, int l, ls_node *node) {
             b->absorbed_by[pool] = l;
         }
     }
-    // A gelu after an add is not fused: its gradient would need the residual a second time.
-    int gelu = node->residual ? -1 : only_reader(b, last, LS_LAYER_GELU);
-    if (gelu >= 0) {
-        node->activation = LS_ACTIVATION_GELU;
-        b->absorbed_by[gelu] = l;
-    }
+    // Another activation after an add is not fused: its gradient would need the residual a second time.
+    if (relu < 0 && !node->residual) takes_activation(b, l, node);
 }
 
 static int is_max_pool(ls_layer_kind kind) {

@@ -3,7 +3,7 @@
 //
 // Fusions on every device:
 //   batchnorm2d, the add of an earlier value and the relu after it (both optional) become one batch norm operator, and
-//   so do batchnorm2d and the gelu after it.
+//   so do batchnorm2d and another activation after it, if that is 0 for 0.
 //   A relu before max pooling is computed by the pooling.
 //   Flatten, and dropout in evaluation, become nothing.
 // Fusions on devices that support them (ls_fusion in device/device.h):

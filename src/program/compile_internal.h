@@ -30,6 +30,7 @@ struct ls_node {
     int input[LS_INPUTS_MAX], input_count;
     int output;               // index of the value that it computes
     ls_activation activation; // fused activation
+    double parameter;         // and its parameter
     int residual, adds_last;  // residual: an add is fused; adds_last: it comes after the activation
     const ls_layer *pool;     // fused max pooling after a batch norm's relu; NULL: none is fused
     ls_ref saved, index; // kept for the backward pass: statistics of batch norm or group norm; index of max pooling

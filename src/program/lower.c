@@ -149,6 +149,7 @@ static ls_op_desc norm_desc(const ls_builder *b, const ls_node *node, ls_op op) 
         .attr.norm = { .shape = input_shape(b, node),
             .eps = (float)node->layer->attr.batchnorm2d.eps,
             .activation = node->activation,
+            .parameter = (float)node->parameter,
             .residual = node->residual,
             .adds_last = node->adds_last,
             .pool_kernel = node->pool ? node->pool->attr.maxpool2d.kernel.h : 0,
@@ -232,7 +233,7 @@ static ls_status norm_forward(ls_builder *b, ls_node *node) {
 
 // Whether the backward pass can compute the activation's input again from src alone.
 static int norm_follows_from_src(const ls_node *node) {
-    return node->activation == LS_ACTIVATION_GELU ||
+    return node->activation > LS_ACTIVATION_RELU ||
            (node->activation == LS_ACTIVATION_RELU && (!node->residual || node->adds_last) && !node->pool);
 }
 
@@ -364,11 +365,10 @@ static ls_op_desc elementwise_desc(const ls_builder *b, const ls_node *node, ls_
 // their input.
 int ls_node_in_place(const ls_builder *b, const ls_node *node) {
     int input = node->layer->inputs[0];
-    ls_layer_kind own = node->layer->kind;
-    int smooth = own == LS_LAYER_GELU || own == LS_LAYER_SILU || own == LS_LAYER_SIGMOID;
-    int keeps_input = b->options->training && smooth;
-    int may = own == LS_LAYER_RELU || smooth;
-    if (!may || keeps_input || input < 0 || b->readers[input] != 1) return 0;
+    double parameter;
+    const ls_activation activation = ls_layer_applies(node->layer, &parameter);
+    if (activation == LS_ACTIVATION_NONE || input < 0 || b->readers[input] != 1) return 0;
+    if (b->options->training && activation != LS_ACTIVATION_RELU) return 0;
     ls_layer_kind kind = b->graph->layers[input].kind;
     return kind == LS_LAYER_CONV2D || kind == LS_LAYER_LINEAR;
 }
@@ -380,16 +380,14 @@ static ls_status output_in_place_or_new(ls_builder *b, const ls_node *node) {
     return LS_SUCCESS;
 }
 
-// Emits an activation's forward operator, whose arguments are src and dst.
-static ls_status activation_forward(ls_builder *b, ls_node *node, ls_op op) {
-    ls_op_desc desc = elementwise_desc(b, node, op);
+// Emit an activation's operators: of a relu, or of any other activation.
+static ls_status emit_forward(ls_builder *b, ls_node *node, ls_op_desc desc) {
     LS_TRY(output_in_place_or_new(b, node));
     ls_ref refs[] = { input_ref(b, node), b->values[node->output].ref };
     return ls_builder_emit(b, &desc, refs, 2);
 }
 
-static ls_status activation_backward(ls_builder *b, ls_node *node, ls_op op, ls_ref reads) {
-    ls_op_desc desc = elementwise_desc(b, node, op);
+static ls_status emit_backward(ls_builder *b, ls_node *node, ls_op_desc desc, ls_ref reads) {
     ls_ref refs[3] = { reads };
     LS_TRY(ls_builder_grad(b, node, &refs[1]));
     LS_TRY(new_input_grad(b, node, &refs[2]));
@@ -398,35 +396,27 @@ static ls_status activation_backward(ls_builder *b, ls_node *node, ls_op op, ls_
 
 static ls_status relu_forward(ls_builder *b, ls_node *node) {
     if (b->values[node->input[0]].rectified) return output_in_place_or_new(b, node);
-    return activation_forward(b, node, LS_OP_RELU_FORWARD);
+    return emit_forward(b, node, elementwise_desc(b, node, LS_OP_RELU_FORWARD));
 }
 
 static ls_status relu_backward(ls_builder *b, ls_node *node) {
-    return activation_backward(b, node, LS_OP_RELU_BACKWARD, b->values[node->output].ref);
+    return emit_backward(b, node, elementwise_desc(b, node, LS_OP_RELU_BACKWARD), b->values[node->output].ref);
 }
 
-static ls_status gelu_forward(ls_builder *b, ls_node *node) {
-    return activation_forward(b, node, LS_OP_GELU_FORWARD);
+static ls_op_desc activation_desc(const ls_builder *b, const ls_node *node, ls_op op) {
+    ls_op_desc desc = elementwise_desc(b, node, op);
+    double parameter;
+    desc.attr.elementwise.activation = ls_layer_applies(node->layer, &parameter);
+    desc.attr.elementwise.parameter = (float)parameter;
+    return desc;
 }
 
-static ls_status gelu_backward(ls_builder *b, ls_node *node) {
-    return activation_backward(b, node, LS_OP_GELU_BACKWARD, input_ref(b, node));
+static ls_status activation_forward(ls_builder *b, ls_node *node) {
+    return emit_forward(b, node, activation_desc(b, node, LS_OP_ACTIVATION_FORWARD));
 }
 
-static ls_status silu_forward(ls_builder *b, ls_node *node) {
-    return activation_forward(b, node, LS_OP_SILU_FORWARD);
-}
-
-static ls_status silu_backward(ls_builder *b, ls_node *node) {
-    return activation_backward(b, node, LS_OP_SILU_BACKWARD, input_ref(b, node));
-}
-
-static ls_status sigmoid_forward(ls_builder *b, ls_node *node) {
-    return activation_forward(b, node, LS_OP_SIGMOID_FORWARD);
-}
-
-static ls_status sigmoid_backward(ls_builder *b, ls_node *node) {
-    return activation_backward(b, node, LS_OP_SIGMOID_BACKWARD, input_ref(b, node));
+static ls_status activation_backward(ls_builder *b, ls_node *node) {
+    return emit_backward(b, node, activation_desc(b, node, LS_OP_ACTIVATION_BACKWARD), input_ref(b, node));
 }
 
 static ls_status add_forward(ls_builder *b, ls_node *node) {
@@ -672,9 +662,9 @@ const ls_lowering ls_lowerings[LS_LAYER_COUNT] = {
     [LS_LAYER_CONV2D] = { conv_forward, conv_backward, LS_READS_INPUT },
     [LS_LAYER_LINEAR] = { linear_forward, linear_backward, LS_READS_INPUT },
     [LS_LAYER_RELU] = { relu_forward, relu_backward, LS_READS_OUTPUT },
-    [LS_LAYER_GELU] = { gelu_forward, gelu_backward, LS_READS_INPUT },
-    [LS_LAYER_SILU] = { silu_forward, silu_backward, LS_READS_INPUT },
-    [LS_LAYER_SIGMOID] = { sigmoid_forward, sigmoid_backward, LS_READS_INPUT },
+#define ACTIVATION(NAME, name, zero, text) \
+    [LS_LAYER_##NAME] = { activation_forward, activation_backward, LS_READS_INPUT },
+#include "config/activations.def"
     [LS_LAYER_GROUPNORM] = { group_norm_forward, group_norm_backward, LS_READS_INPUT },
     [LS_LAYER_BATCHNORM2D] = { norm_forward, norm_backward, LS_READS_INPUT | LS_READS_RELU },
     [LS_LAYER_MAXPOOL2D] = { pool_forward, pool_backward, 0 },

@@ -380,13 +380,20 @@ static inline ls_norm_attr norm_attr(size_t row, int flags, ls_dtype storage) {
         .storage = storage };
 }
 
+static inline const char *activation_name(ls_activation kind) {
+    static const char *const names[LS_ACTIVATION_COUNT] = {
+        "",
+        " relu",
+#define ACTIVATION(NAME, name, zero, text) " " #name,
+#include "config/activations.def"
+    };
+    return names[kind];
+}
+
 static inline void norm_variant(char text[64], const char *what, const ls_norm_attr *a) {
     snprintf(text, 64, "%s%s%s%s%s%s", what,
-        a->activation == LS_ACTIVATION_RELU   ? " relu"
-        : a->activation == LS_ACTIVATION_GELU ? " gelu"
-                                              : "",
-        a->pool_kernel ? " pool" : "", a->residual ? " residual" : "", a->adds_last ? " last" : "",
-        a->two_grads ? " two" : "");
+        a->activation == LS_ACTIVATION_RELU ? " relu" : activation_name(a->activation), a->pool_kernel ? " pool" : "",
+        a->residual ? " residual" : "", a->adds_last ? " last" : "", a->two_grads ? " two" : "");
 }
 
 // again: the forward pass for the second time, whose statistics were handed on by the first
@@ -488,7 +495,7 @@ static inline void norm_backward_case(const char *name, ls_norm_attr a, int froz
     case_activation(c, LS_NORM_BACKWARD_GRAD_DST, USE_IN, dst_shape, 0);
     if (a.two_grads) case_activation(c, LS_NORM_BACKWARD_GRAD_DST2, USE_IN, dst_shape, 0);
     fill_uniform(c, case_vector(c, LS_NORM_BACKWARD_GAMMA, USE_IN, a.shape.c, 0), -1.5F, 1.5F);
-    if (a.activation == LS_ACTIVATION_GELU) case_vector(c, LS_NORM_BACKWARD_BETA, USE_IN, a.shape.c, 0);
+    if (a.activation > LS_ACTIVATION_RELU) case_vector(c, LS_NORM_BACKWARD_BETA, USE_IN, a.shape.c, 0);
     float *saved = case_param(c, LS_NORM_BACKWARD_SAVED, ARG_SAVED, USE_IN, vector_shape(a.shape.c), 0)->host;
     for (int k = 0; k < a.shape.c; k++) saved[a.shape.c + k] = 0.9F + 0.2F * saved[a.shape.c + k];
     if (a.activation == LS_ACTIVATION_RELU && !a.pool_kernel && !a.residual && frozen != NORM_RELU_OF_DST)
@@ -862,7 +869,7 @@ static inline void group_norm_cases(ls_dtype storage, case_visit *visit, void *c
 static inline void map_case(
     ls_op op, const char *name, ls_elementwise_attr a, int in_place, case_visit *visit, void *context) {
     int dst = ls_op_args(op) - 1, inputs = op == LS_OP_DROPOUT ? 1 : dst;
-    op_case *c = case_new(op, a.storage, name, "");
+    op_case *c = case_new(op, a.storage, name, activation_name(a.activation));
     c->desc.attr.elementwise = a;
     for (int i = 0; i < inputs; i++) case_activation(c, i, USE_IN, a.shape, 0);
     if (op == LS_OP_DROPOUT) case_micro(c, LS_DROPOUT_MICRO, a.shape.n);
@@ -870,21 +877,20 @@ static inline void map_case(
     // the others round once, or not at all; division by 1 - p may be a multiplication by its reciprocal
     if (op != LS_OP_DROPOUT) out->relative = 0;
     if (op == LS_OP_DROPOUT && a.storage == LS_F32) out->relative = 3 * EPS32;
-    const int backward = op == LS_OP_GELU_BACKWARD || op == LS_OP_SILU_BACKWARD || op == LS_OP_SIGMOID_BACKWARD;
-    if (op == LS_OP_GELU_FORWARD || op == LS_OP_SILU_FORWARD || op == LS_OP_SIGMOID_FORWARD || backward) {
-        fill_uniform(c, &c->args[0], -6, 6);
-        // rounding x/sqrt(2) before erfc is a relative error of x^2 units there
-        out->relative = a.storage == LS_F32 ? 24 * EPS32 : storage_ulp(a.storage);
-        out->absolute = backward ? 2 * EPS32 : 0; // the derivative crosses 0
+    if (a.activation) {
+        fill_uniform(c, &c->args[0], -7, 7);
+        // rounding x/sqrt(2) before erfc is a relative error of x^2 units there, and rounding gelu_tanh's 2u of 2u units
+        const int units = a.activation == LS_ACTIVATION_GELU_TANH ? 96 : 32;
+        out->relative = a.storage == LS_F32 ? units * EPS32 : storage_ulp(a.storage);
+        out->absolute = op == LS_OP_ACTIVATION_BACKWARD ? 2 * EPS32 : 0; // the derivative crosses 0
     }
     if (in_place) case_alias(c, dst, inputs - 1);
     visit_and_free(visit, context, c);
 }
 
 static inline void map_cases(ls_dtype storage, case_visit *visit, void *context) {
-    static const ls_op ops[] = { LS_OP_RELU_FORWARD, LS_OP_RELU_BACKWARD, LS_OP_GELU_FORWARD, LS_OP_GELU_BACKWARD,
-        LS_OP_SILU_FORWARD, LS_OP_SILU_BACKWARD, LS_OP_SIGMOID_FORWARD, LS_OP_SIGMOID_BACKWARD, LS_OP_ADD,
-        LS_OP_MULTIPLY, LS_OP_SCALE, LS_OP_DROPOUT };
+    static const ls_op ops[] = { LS_OP_RELU_FORWARD, LS_OP_RELU_BACKWARD, LS_OP_ADD, LS_OP_MULTIPLY, LS_OP_SCALE,
+        LS_OP_DROPOUT };
     for (size_t i = 0; i < sizeof map_rows / sizeof *map_rows; i++) {
         ls_elementwise_attr a = { .shape = map_rows[i].shape,
             .storage = storage,
@@ -896,17 +902,41 @@ static inline void map_cases(ls_dtype storage, case_visit *visit, void *context)
             map_case(ops[op], map_rows[i].name, a, 0, visit, context);
             map_case(ops[op], map_rows[i].name, a, 1, visit, context);
         }
+        for (int kind = LS_ACTIVATION_RELU + 1; kind < LS_ACTIVATION_COUNT; kind++) {
+            a.activation = (ls_activation)kind;
+            a.parameter = 0.3F;
+            for (int in_place = 0; in_place < 2; in_place++) {
+                map_case(LS_OP_ACTIVATION_FORWARD, map_rows[i].name, a, in_place, visit, context);
+                map_case(LS_OP_ACTIVATION_BACKWARD, map_rows[i].name, a, in_place, visit, context);
+            }
+        }
     }
 }
 
 #include "op_cases_norm_parts.h"
 #include "op_cases_update.h"
 
+// Batch norm with each activation that it takes in, whole and in halves. GELU is in norm_cases, too.
+static inline void norm_curve_cases(ls_dtype storage, case_visit *visit, void *context) {
+    for (int kind = LS_ACTIVATION_RELU + 1; kind < LS_ACTIVATION_COUNT; kind++) {
+        if (!ls_activation_keeps_zero((ls_activation)kind)) continue;
+        const char *name = norm_rows[NORM_FROZEN_ROW].name;
+        ls_norm_attr a = norm_attr(NORM_FROZEN_ROW, 0, storage);
+        a.activation = (ls_activation)kind;
+        a.parameter = 0.3F;
+        norm_forward_case(name, a, 0, visit, context);
+        norm_inference_case(name, a, visit, context);
+        norm_backward_case(name, a, NORM_ALL, visit, context);
+        norm_part_cases_of(name, a, visit, context);
+    }
+}
+
 static inline void each_case(ls_dtype storage, case_visit *visit, void *context) {
     conv_cases(storage, visit, context);
     linear_cases(storage, visit, context);
     norm_cases(storage, visit, context);
     norm_pool_cases(storage, visit, context);
+    norm_curve_cases(storage, visit, context);
     norm_part_cases(storage, visit, context);
     pool_cases(storage, visit, context);
     map_cases(storage, visit, context);

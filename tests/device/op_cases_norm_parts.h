@@ -49,7 +49,7 @@ static inline double norm_windows(const ls_norm_attr *a) {
 
 // Whether y is computed again from src: with relu where nothing was added.
 static inline int norm_part_again(const ls_norm_attr *a) {
-    return a->activation == LS_ACTIVATION_GELU ||
+    return a->activation > LS_ACTIVATION_RELU ||
            (a->activation == LS_ACTIVATION_RELU && !a->residual && !a->pool_kernel);
 }
 
@@ -67,7 +67,7 @@ static inline void norm_backward_inputs(op_case *c) {
     }
     case_activation(c, LS_NORM_BACKWARD_GRAD_DST, USE_IN, dst_shape, 0);
     if (a->two_grads) case_activation(c, LS_NORM_BACKWARD_GRAD_DST2, USE_IN, dst_shape, 0);
-    if (a->activation == LS_ACTIVATION_GELU) case_vector(c, LS_NORM_BACKWARD_BETA, USE_IN, a->shape.c, 0);
+    if (a->activation > LS_ACTIVATION_RELU) case_vector(c, LS_NORM_BACKWARD_BETA, USE_IN, a->shape.c, 0);
     float *saved = case_param(c, LS_NORM_BACKWARD_SAVED, ARG_SAVED, USE_IN, vector_shape(a->shape.c), 0)->host;
     for (int k = 0; k < a->shape.c; k++) saved[a->shape.c + k] = 0.9F + 0.2F * saved[a->shape.c + k];
     if (norm_part_again(a)) fill_uniform(c, case_vector(c, LS_NORM_BACKWARD_GAMMA, USE_IN, a->shape.c, 0), -1.5F, 1.5F);

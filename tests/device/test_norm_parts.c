@@ -29,6 +29,7 @@ static const struct {
     { "few channels", 3, 9, 9, 2, { 2, 3 }, LS_ACTIVATION_RELU, 1, 0 },
     { "two ranks, gelu", 12, 5, 7, 2, { 4, 3 }, LS_ACTIVATION_GELU, 0, 1 },
     { "few channels, gelu", 3, 4, 4, 3, { 2, 3, 1 }, LS_ACTIVATION_GELU, 0, 0 },
+    { "few channels, silu", 3, 4, 4, 3, { 2, 3, 1 }, LS_ACTIVATION_SILU, 0, 1 },
     { "vectors", 40, 1, 1, 2, { 9, 8 }, LS_ACTIVATION_NONE, 0, 0 },
 };
 enum { ROWS = sizeof rows / sizeof *rows };
@@ -131,7 +132,7 @@ static results whole_backward(const batch *b, const float *dst, const double *sa
     give_activation(b, c, LS_NORM_BACKWARD_GRAD_DST, 0, b->grad);
     if (b->attr.two_grads) give_activation(b, c, LS_NORM_BACKWARD_GRAD_DST2, 0, b->grad2);
     give_vector(c, LS_NORM_BACKWARD_GAMMA, b->gamma);
-    if (b->attr.activation == LS_ACTIVATION_GELU) give_vector(c, LS_NORM_BACKWARD_BETA, b->beta);
+    if (b->attr.activation > LS_ACTIVATION_RELU) give_vector(c, LS_NORM_BACKWARD_BETA, b->beta);
     give_saved(c, LS_NORM_BACKWARD_SAVED, saved);
     case_activation(c, LS_NORM_BACKWARD_GRAD_SRC, USE_OUT, b->attr.shape, 0);
     if (b->attr.residual) case_activation(c, LS_NORM_BACKWARD_GRAD_RESIDUAL, USE_OUT, b->attr.shape, 0);
@@ -167,7 +168,7 @@ static results backward_sums(const batch *b, int part, const float *dst, const d
     if (b->attr.activation == LS_ACTIVATION_RELU) give_activation(b, c, LS_NORM_BACKWARD_DST, part, dst);
     give_activation(b, c, LS_NORM_BACKWARD_GRAD_DST, part, b->grad);
     if (b->attr.two_grads) give_activation(b, c, LS_NORM_BACKWARD_GRAD_DST2, part, b->grad2);
-    if (b->attr.activation == LS_ACTIVATION_GELU) {
+    if (b->attr.activation > LS_ACTIVATION_RELU) {
         give_vector(c, LS_NORM_BACKWARD_GAMMA, b->gamma);
         give_vector(c, LS_NORM_BACKWARD_BETA, b->beta);
     }
@@ -185,7 +186,7 @@ static results backward_apply(const batch *b, int part, const float *dst, const 
     give_activation(b, c, LS_NORM_BACKWARD_GRAD_DST, part, b->grad);
     if (b->attr.two_grads) give_activation(b, c, LS_NORM_BACKWARD_GRAD_DST2, part, b->grad2);
     give_vector(c, LS_NORM_BACKWARD_GAMMA, b->gamma);
-    if (b->attr.activation == LS_ACTIVATION_GELU) give_vector(c, LS_NORM_BACKWARD_BETA, b->beta);
+    if (b->attr.activation > LS_ACTIVATION_RELU) give_vector(c, LS_NORM_BACKWARD_BETA, b->beta);
     give_saved(c, LS_NORM_BACKWARD_SAVED, saved);
     give_sums(c, LS_NORM_BACKWARD_APPLY_SUMS, sums);
     case_activation(c, LS_NORM_BACKWARD_GRAD_SRC, USE_OUT, c->desc.attr.norm.shape, 0);

@@ -37,6 +37,15 @@ static const char network[] = "[network]\ninput = 3x12x10\n"
                               "[mixed]\nlayer = add\ninputs = vector, top\n"
                               "[bend]\nlayer = gelu\n"
                               "[swish]\nlayer = silu\n"
+                              "[leaky]\nlayer = leaky_relu\nslope = 0.25\n"
+                              "[six]\nlayer = relu6\n"
+                              "[elu]\nlayer = elu\nalpha = 0.5\n"
+                              "[bend2]\nlayer = gelu_tanh\n"
+                              "[hard]\nlayer = hardsigmoid\n"
+                              "[hard2]\nlayer = hardswish\n"
+                              "[mish]\nlayer = mish\n"
+                              "[tanh]\nlayer = tanh\n"
+                              "[soft]\nlayer = softplus\n"
                               "[half]\nlayer = scale\nfactor = 0.5\n"
                               "[squash]\nlayer = sigmoid\n"
                               "[gated]\nlayer = multiply\ninputs = squash, drop\n"
@@ -53,7 +62,7 @@ static const char network[] = "[network]\ninput = 3x12x10\n"
 // Attributes in the order in which they are written: name, then its one value, or the value of all its `count` ones.
 typedef struct {
     const char *name;
-    int count; // 0: a single integer; -1: a float
+    int count; // 0: a single integer; -1: a float; -2: the text "tanh"
     double value;
 } attribute;
 
@@ -83,7 +92,19 @@ static const struct {
     { "Gelu", "bend", { "mixed" }, { { 0 } } },
     { "Sigmoid", "swish/sigmoid", { "bend" }, { { 0 } } },
     { "Mul", "swish", { "bend", "swish/sigmoid" }, { { 0 } } },
-    { "Mul", "half", { "swish", "half/factor" }, { { 0 } } },
+    { "LeakyRelu", "leaky", { "swish" }, { { "alpha", -1, 0.25 } } },
+    { "Clip", "six", { "leaky", "six/least", "six/most" }, { { 0 } } },
+    { "Elu", "elu", { "six" }, { { "alpha", -1, 0.5 } } },
+    { "Gelu", "bend2", { "elu" }, { { "approximate", -2, 0 } } },
+    { "HardSigmoid", "hard", { "bend2" }, { { "alpha", -1, 1 / 6.0 }, { "beta", -1, 0.5 } } },
+    { "HardSigmoid", "hard2/hardsigmoid", { "hard" }, { { "alpha", -1, 1 / 6.0 }, { "beta", -1, 0.5 } } },
+    { "Mul", "hard2", { "hard", "hard2/hardsigmoid" }, { { 0 } } },
+    { "Softplus", "mish/softplus", { "hard2" }, { { 0 } } },
+    { "Tanh", "mish/tanh", { "mish/softplus" }, { { 0 } } },
+    { "Mul", "mish", { "hard2", "mish/tanh" }, { { 0 } } },
+    { "Tanh", "tanh", { "mish" }, { { 0 } } },
+    { "Softplus", "soft", { "tanh" }, { { 0 } } },
+    { "Mul", "half", { "soft", "half/factor" }, { { 0 } } },
     { "Sigmoid", "squash", { "half" }, { { 0 } } },
     { "Reshape", "gated/gate", { "squash", "gated/gate/shape" }, { { 0 } } },
     { "Mul", "gated", { "gated/gate", "drop" }, { { 0 } } },
@@ -168,7 +189,10 @@ static void close_export(exported *e) {
 static void check_attribute(const char *node, const Onnx__AttributeProto *a, const attribute *wanted) {
     const char *name = wanted->name;
     int good = strcmp(a->name, name) == 0 && a->has_type;
-    if (wanted->count < 0)
+    if (wanted->count == -2)
+        good = good && a->type == ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING && a->s.len == 4 &&
+               memcmp(a->s.data, "tanh", 4) == 0;
+    else if (wanted->count < 0)
         good = good && a->type == ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT && a->f == (float)wanted->value;
     else if (wanted->count == 0)
         good = good && a->type == ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT && (double)a->i == wanted->value;

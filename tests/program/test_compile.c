@@ -41,6 +41,18 @@ static const char gelu_network[] =
     "[s4]\nlayer = silu\n[f]\nlayer = flatten\n[l1]\nlayer = linear\nout_features = 9\n[g5]\nlayer = gelu\n"
     "[l2]\nlayer = linear\nout_features = 5\n";
 
+// Every other activation, alone or in the batch norm before it.
+static const char curved_network[] =
+    "[network]\ninput = 3x8x8\n"
+    "[c1]\nlayer = conv2d\nout_channels = 8\nkernel = 3\n[n1]\nlayer = batchnorm2d\n[a1]\nlayer = silu\n"
+    "[c2]\nlayer = conv2d\nout_channels = 5\nkernel = 1\n[n2]\nlayer = batchnorm2d\n[a2]\nlayer = elu\nalpha = 0.5\n"
+    "[n3]\nlayer = batchnorm2d\n[a3]\nlayer = mish\n[n4]\nlayer = batchnorm2d\n[a4]\nlayer = tanh\n"
+    "[n5]\nlayer = batchnorm2d\n[a5]\nlayer = gelu_tanh\n[n6]\nlayer = batchnorm2d\n[a6]\nlayer = softplus\n"
+    "[n7]\nlayer = batchnorm2d\n[a7]\nlayer = hardswish\n[n8]\nlayer = batchnorm2d\n[a8]\nlayer = hardsigmoid\n"
+    "[n9]\nlayer = batchnorm2d\n[a9]\nlayer = leaky_relu\nslope = 0.3\n[n10]\nlayer = batchnorm2d\n"
+    "[a10]\nlayer = relu6\n[n11]\nlayer = batchnorm2d\n[a11]\nlayer = sigmoid\n"
+    "[f]\nlayer = flatten\n[l]\nlayer = linear\nout_features = 5\n";
+
 // Squeeze-and-excitation, a dense block, shortcuts and group norms: gates in either place and read twice, a product of two
 // maps and of a map with itself, a concat of three, of one input twice, of vectors.
 static const char branched_network[] =
@@ -97,7 +109,7 @@ static void fusion(void **state) {
 static void the_loss_reads_the_last_layer(void **state) {
     (void)state;
     static const char *const last[] = { "[r]\nlayer = relu\n", "[n]\nlayer = batchnorm2d\n", "[g]\nlayer = gelu\n" };
-    static const ls_op ops[] = { LS_OP_RELU_FORWARD, LS_OP_NORM_FORWARD, LS_OP_GELU_FORWARD };
+    static const ls_op ops[] = { LS_OP_RELU_FORWARD, LS_OP_NORM_FORWARD, LS_OP_ACTIVATION_FORWARD };
     for (int i = 0; i < 3; i++) {
         char text[256];
         fixture f;
@@ -115,8 +127,8 @@ static void norm_takes_in_gelu(void **state) {
         fixture f;
         fixture_new(&f, "ref", gelu_network, 4, training);
         const ls_program *p = f.program;
-        assert_int_equal(count_ops(p, LS_OP_GELU_FORWARD), 4);
-        assert_int_equal(count_ops(p, LS_OP_GELU_BACKWARD), training ? 4 : 0);
+        assert_int_equal(count_ops(p, LS_OP_ACTIVATION_FORWARD), 5);
+        assert_int_equal(count_ops(p, LS_OP_ACTIVATION_BACKWARD), training ? 5 : 0);
         for (int i = 0; i < p->count; i++) {
             const ls_instruction *at = &p->instructions[i];
             const ls_op_desc *desc = &at->plan->desc;
@@ -128,13 +140,37 @@ static void norm_takes_in_gelu(void **state) {
                 assert_int_equal(at->refs[LS_NORM_BACKWARD_BETA].kind, fused ? LS_REF_PARAM : LS_REF_NONE);
                 assert_int_equal(at->refs[LS_NORM_BACKWARD_DST].kind, LS_REF_NONE);
             }
-            if (desc->op != LS_OP_GELU_FORWARD) continue; // in place where nobody needs its input again
-            int in_place = at->refs[LS_GELU_FORWARD_SRC].index == at->refs[LS_GELU_FORWARD_DST].index;
+            if (desc->op != LS_OP_ACTIVATION_FORWARD) continue; // in place where nobody needs its input again
+            int in_place = at->refs[LS_ACTIVATION_FORWARD_SRC].index == at->refs[LS_ACTIVATION_FORWARD_DST].index;
             int may = !training && (strcmp(desc->layer, "g0") == 0 || strcmp(desc->layer, "g5") == 0);
             if (in_place != may) fail_msg("%s, training %d: in place %d", desc->layer, training, in_place);
         }
         fixture_free(&f);
     }
+}
+
+// A batch norm takes in the activations that are 0 for 0, with their parameters.
+static void norm_takes_in_curves(void **state) {
+    (void)state;
+    fixture f;
+    fixture_new(&f, "ref", curved_network, 4, 1);
+    int norms = 0, alone = 0;
+    for (int i = 0; i < f.program->count; i++) {
+        const ls_op_desc *desc = &f.program->instructions[i].plan->desc;
+        if (desc->op == LS_OP_ACTIVATION_FORWARD) {
+            alone++;
+            if (ls_activation_keeps_zero(desc->attr.elementwise.activation)) fail_msg("%s is alone", desc->layer);
+        }
+        if (desc->op != LS_OP_NORM_FORWARD || desc->attr.norm.activation == LS_ACTIVATION_NONE) continue;
+        norms++;
+        const ls_activation kind = desc->attr.norm.activation;
+        const float expected = kind == LS_ACTIVATION_ELU ? 0.5F : kind == LS_ACTIVATION_LEAKY_RELU ? 0.3F : 0;
+        if (desc->attr.norm.parameter != expected)
+            fail_msg("%s: parameter %g", desc->layer, (double)desc->attr.norm.parameter);
+    }
+    assert_int_equal(norms, 8);
+    assert_int_equal(alone, 3);
+    fixture_free(&f);
 }
 
 // Which batch norms take in the max pooling behind them, where the device can: n1 with an overlapping pooling that
@@ -542,6 +578,7 @@ static void whole_network_gradients(void **state) {
     (void)state;
     check_network_gradients(network, 100);
     check_network_gradients(gelu_network, 80);
+    check_network_gradients(curved_network, 80);
     check_network_gradients(branched_network, 80);
 }
 
@@ -575,6 +612,7 @@ static void cpu_agrees_with_ref(void **state) {
     (void)state;
     compare_cpu(network);
     compare_cpu(gelu_network);
+    compare_cpu(curved_network);
     compare_cpu(branched_network);
 }
 
@@ -583,6 +621,7 @@ int main(void) {
         cmocka_unit_test(fusion),
         cmocka_unit_test(the_loss_reads_the_last_layer),
         cmocka_unit_test(norm_takes_in_gelu),
+        cmocka_unit_test(norm_takes_in_curves),
         cmocka_unit_test(norm_takes_in_pooling),
         cmocka_unit_test(norm_has_the_room_it_needs),
         cmocka_unit_test(pooling_fused_is_pooling_alone),

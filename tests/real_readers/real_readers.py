@@ -100,6 +100,25 @@ bias = false
 layer = gelu
 [swish]
 layer = silu
+[leaky]
+layer = leaky_relu
+slope = 0.25
+[elu]
+layer = elu
+[bend2]
+layer = gelu_tanh
+[hard]
+layer = hardswish
+[mish]
+layer = mish
+[soft]
+layer = softplus
+[six]
+layer = relu6
+[tanh]
+layer = tanh
+[hard2]
+layer = hardsigmoid
 [half]
 layer = scale
 factor = 0.5

@@ -58,7 +58,8 @@ static void elementwise_plan_run(const ls_plan *plan, const ls_buffer *args, ls_
         .count = ls_cpu_elements(own->cpu, attr->shape) };
     if (inputs == 2) run.b = ls_buffer_host(args[1]);
     ls_pool_run(own->cpu->pool, elementwise_task, &run, (int)((run.count + ELEMENTWISE_TASK - 1) / ELEMENTWISE_TASK));
-    if (plan->desc.op != LS_OP_SIGMOID_FORWARD) return; // the other operators give 0 for 0, so their padding stays zero
+    // the other operators give 0 for 0, so their padding stays zero
+    if (plan->desc.op != LS_OP_ACTIVATION_FORWARD || ls_activation_keeps_zero(attr->activation)) return;
     for (int n = 0; n < attr->shape.n; n++)
         clear_padding(
             own->cpu, attr, ls_cpu_at(run.dst, (size_t)n * ls_cpu_sample(own->cpu, attr->shape), attr->storage));

@@ -82,8 +82,8 @@ static void forward_sample(void *context, int n, int thread) {
             constants[block + i] = (float)((double)r_of(run, n)[c / each] * weight_of(run, c));
             constants[2 * block + i] = run->beta ? run->beta[c] : 0;
         }
-        plan->kernels->norm_apply(
-            &span, at_block(run, run->src, n, cb), NULL, LS_ACTIVATION_NONE, constants, at_block(run, run->out, n, cb));
+        plan->kernels->norm_apply(&span, at_block(run, run->src, n, cb), NULL, LS_ACTIVATION_NONE, 0, constants,
+            at_block(run, run->out, n, cb));
     }
 }
 

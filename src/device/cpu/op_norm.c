@@ -131,7 +131,7 @@ static void apply_task(void *context, int task, int thread) {
                 .width = attr->shape.w });
     else
         run->plan->kernels->norm_apply(
-            &piece.span, src, residual, attr->activation, constants, at(run, run->dst, piece.at));
+            &piece.span, src, residual, attr->activation, attr->parameter, constants, at(run, run->dst, piece.at));
 }
 
 static ls_kernel_norm_grad grad_at(const norm_run *run, size_t place) {
@@ -305,7 +305,8 @@ static norm_run backward_args(const ls_plan *plan, const ls_buffer *args) {
     run.grad = (ls_kernel_norm_grad){ .src = ls_buffer_host(args[LS_NORM_BACKWARD_SRC]),
         .grad_dst = ls_buffer_host(args[LS_NORM_BACKWARD_GRAD_DST]),
         .grad_src = ls_buffer_host(args[LS_NORM_BACKWARD_GRAD_SRC]),
-        .activation = attr->activation };
+        .activation = attr->activation,
+        .parameter = attr->parameter };
     // if present, the relu's mask is computed again from src instead of read from dst
     run.beta = ls_cpu_floats_at(args[LS_NORM_BACKWARD_BETA]);
     if (attr->pool_kernel) {

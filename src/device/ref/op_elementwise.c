@@ -1,5 +1,3 @@
-#include <math.h>
-
 #include "base/philox.h"
 #include "config/purpose.h"
 #include "device/ref/ref.h"
@@ -31,16 +29,6 @@ static void sample_range(const elementwise_job *job, int task, int64_t *first, i
 
 // --- the formulas of op_elementwise.h: a, b are the inputs in the order of the arguments; b is 0 if absent ---
 
-static const double sqrt_half = 0.70710678118654752440, sqrt_two_pi = 2.50662827463100050242;
-
-double ls_ref_gelu(double x) {
-    return x * erfc(-x * sqrt_half) / 2;
-}
-
-double ls_ref_gelu_slope(double x) {
-    return erfc(-x * sqrt_half) / 2 + x * exp(-x * x / 2) / sqrt_two_pi;
-}
-
 static double relu_forward(const ls_elementwise_attr *attr, double a, double b) {
     (void)attr, (void)b;
     return a <= 0 ? 0 : a;
@@ -51,38 +39,13 @@ static double relu_backward(const ls_elementwise_attr *attr, double a, double b)
     return a > 0 ? b : 0;
 }
 
-static double gelu_forward(const ls_elementwise_attr *attr, double a, double b) {
-    (void)attr, (void)b;
-    return ls_ref_gelu(a);
+static double activation_forward(const ls_elementwise_attr *attr, double a, double b) {
+    (void)b;
+    return ls_activation_value(attr->activation, (double)attr->parameter, a);
 }
 
-static double gelu_backward(const ls_elementwise_attr *attr, double a, double b) {
-    (void)attr;
-    return b * ls_ref_gelu_slope(a);
-}
-
-static double sigmoid(double x) {
-    return 1 / (1 + exp(-x));
-}
-
-static double silu_forward(const ls_elementwise_attr *attr, double a, double b) {
-    (void)attr, (void)b;
-    return a * sigmoid(a);
-}
-
-static double silu_backward(const ls_elementwise_attr *attr, double a, double b) {
-    (void)attr;
-    return b * sigmoid(a) * (1 + a * sigmoid(-a));
-}
-
-static double sigmoid_forward(const ls_elementwise_attr *attr, double a, double b) {
-    (void)attr, (void)b;
-    return sigmoid(a);
-}
-
-static double sigmoid_backward(const ls_elementwise_attr *attr, double a, double b) {
-    (void)attr;
-    return b * sigmoid(a) * sigmoid(-a);
+static double activation_backward(const ls_elementwise_attr *attr, double a, double b) {
+    return b * ls_activation_slope(attr->activation, (double)attr->parameter, a);
 }
 
 static double multiply(const ls_elementwise_attr *attr, double a, double b) {

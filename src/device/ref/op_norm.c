@@ -76,7 +76,7 @@ static void normalise_channel(const norm_job *job, int c, double mean, double sc
         int64_t at = element(a->shape, c, i);
         double y = normalised(job, c, at, mean, scale);
         if (a->activation == LS_ACTIVATION_RELU && y < 0) y = 0;
-        if (a->activation == LS_ACTIVATION_GELU) y = ls_ref_gelu(y);
+        if (a->activation > LS_ACTIVATION_RELU) y = ls_activation_value(a->activation, (double)a->parameter, y);
         if (a->adds_last) y += residual_at(job, at);
         ls_store_float(job->out, a->storage, at, (float)y);
     }
@@ -217,7 +217,8 @@ static double gradient_at(const norm_job *job, int c, int64_t at) {
     if (a->pool_kernel) return job->pooling[at];
     double g = (double)ls_load_float(job->grad_dst, a->storage, at);
     if (a->two_grads) g += (double)ls_load_float(job->grad_dst2, a->storage, at);
-    if (a->activation == LS_ACTIVATION_GELU) return g * ls_ref_gelu_slope(normalised_again(job, c, at));
+    if (a->activation > LS_ACTIVATION_RELU)
+        return g * ls_activation_slope(a->activation, (double)a->parameter, normalised_again(job, c, at));
     if (a->activation == LS_ACTIVATION_NONE) return g;
     double y = job->dst ? (double)ls_load_float(job->dst, a->storage, at) : normalised_again(job, c, at);
     return y > 0 ? g : 0;

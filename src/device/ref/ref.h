@@ -51,10 +51,6 @@ void ls_ref_control(const ls_plan *plan, const ls_buffer *args, ls_ref_gradient 
 void ls_ref_move_statistics(
     const ls_step_segment *segment, const ls_train_state *state, const float *sum, float *running);
 
-// op_elementwise.c: GELU (op_elementwise.h) and its derivative.
-double ls_ref_gelu(double x);
-double ls_ref_gelu_slope(double x);
-
 static inline void ls_ref_run_tasks(const ls_plan *plan, ls_pool_task *task, void *job, int tasks) {
     ls_pool_run(((const ls_ref_plan *)plan)->pool, task, job, tasks);
 }

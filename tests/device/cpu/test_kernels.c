@@ -442,17 +442,17 @@ static void check_stream(const char *name, const ls_kernels *k) {
     float *in[4], *out[2][TENSORS], *constants = new_numbers(5 * width, 34);
     for (uint32_t t = 0; t < 4; t++) in[t] = new_numbers(all, 30 + t);
     for (int t = 0; t < 2 * TENSORS; t++) out[t / TENSORS][t % TENSORS] = new_lines(all);
-    static const ls_activation activations[] = { LS_ACTIVATION_NONE, LS_ACTIVATION_RELU, LS_ACTIVATION_GELU };
-    for (int a = 0; a < 3; a++)
+    for (int a = 0; a < LS_ACTIVATION_COUNT; a++)
         for (int residual = 0; residual < 2; residual++) {
             for (int stream = 0; stream < 2; stream++) {
                 const ls_kernel_span span = {
                     .stride = 2 * plane, .samples = SAMPLES, .pixels = PIXELS, .stream = stream
                 };
                 for (int t = 0; t < TENSORS; t++) memset(out[stream][t], 0, all * sizeof(float));
-                k->norm_apply(&span, in[0], residual ? in[1] : NULL, activations[a], constants, out[stream][0]);
+                k->norm_apply(&span, in[0], residual ? in[1] : NULL, (ls_activation)a, 0.3F, constants, out[stream][0]);
                 k->norm_grad_apply(&span,
-                    &(ls_kernel_norm_grad){ .activation = activations[a],
+                    &(ls_kernel_norm_grad){ .activation = (ls_activation)a,
+                        .parameter = 0.3F,
                         .src = in[0],
                         .dst = in[1],
                         .grad_dst = in[2],

@@ -5,10 +5,10 @@
 
 #include "device/cpu/kernels/activations.h"
 
-// Defines the kernel `name`, which computes `value` from vectors x and y of the two inputs; with one input both are
-// from it. The last vector may be incomplete; missing elements count as 0.
-#define EACH(name, inputs, value) \
-    void LS_KERNEL(name)(const void *a, const void *b, void *dst, size_t n, const ls_elementwise_attr *attr) { \
+// Defines the function `name` of a kernel: it computes `value` from vectors x and y of the two inputs; with one input,
+// both are from it. The last vector may be incomplete; missing elements count as 0.
+#define EACH_OF(name, inputs, value) \
+    name(const void *a, const void *b, void *dst, size_t n, const ls_elementwise_attr *attr) { \
         const stored *first = a, *second = inputs > 1 ? b : a; \
         stored *to = dst; \
         (void)attr; \
@@ -28,14 +28,35 @@
         memcpy(to + i, rest[0], (n - i) * sizeof *to); \
     }
 
+#define EACH(name, inputs, value) void EACH_OF(LS_KERNEL(name), inputs, value)
+
 EACH(relu_forward, 1, positive(x))
 EACH(relu_backward, 2, (vf)((vi)(x > (vf){ 0 }) & (vi)y))
-EACH(gelu_forward, 1, gelu(x))
-EACH(gelu_backward, 2, y *gelu_slope(x))
-EACH(silu_forward, 1, silu(x))
-EACH(silu_backward, 2, y *silu_slope(x))
-EACH(sigmoid_forward, 1, sigmoid(x))
-EACH(sigmoid_backward, 2, y *sigmoid_slope(x))
 EACH(add, 2, x + y)
 EACH(multiply, 2, x *y)
 EACH(scale, 1, x * attr->factor + 0.0f) // adding 0 keeps padding +0 when the factor is negative
+
+// The activations: a function for each kind.
+#define ACTIVATION(NAME, name, zero, text) \
+    static void EACH_OF(name##_forward, 1, name##_value(x)) static void EACH_OF(name##_backward, 2, y *name##_slope(x))
+#define PARAMETRIC(NAME, name, zero, text, key, preset, maximum, meaning) \
+    static void EACH_OF(name##_forward, 1, name##_value(x, attr->parameter)) static void EACH_OF( \
+        name##_backward, 2, y *name##_slope(x, attr->parameter))
+#include "config/activations.def"
+
+void LS_KERNEL(activation_forward)(const void *a, const void *b, void *dst, size_t n, const ls_elementwise_attr *attr) {
+    static ls_kernel_elementwise *const kernels[LS_ACTIVATION_COUNT] = {
+#define ACTIVATION(NAME, name, zero, text) [LS_ACTIVATION_##NAME] = name##_forward,
+#include "config/activations.def"
+    };
+    kernels[attr->activation](a, b, dst, n, attr);
+}
+
+void LS_KERNEL(activation_backward)(
+    const void *a, const void *b, void *dst, size_t n, const ls_elementwise_attr *attr) {
+    static ls_kernel_elementwise *const kernels[LS_ACTIVATION_COUNT] = {
+#define ACTIVATION(NAME, name, zero, text) [LS_ACTIVATION_##NAME] = name##_backward,
+#include "config/activations.def"
+    };
+    kernels[attr->activation](a, b, dst, n, attr);
+}

@@ -35,6 +35,7 @@ typedef struct { // absent tensors are NULL
     const void *dst; // output of a relu; if NULL, the relu's input is computed again
     void *grad_src, *grad_residual;
     ls_activation activation;
+    float parameter; // of the activation
     // with a 2x2 max pooling after the relu; grad_dst, grad_dst2 and index are then a quarter as large
     const uint8_t *index;
     int width; // width of the map; used with index only
@@ -168,7 +169,7 @@ typedef struct {
     // mean).
     void (*norm_stats)(const ls_kernel_span *span, const void *src, double *sums);
     void (*norm_apply)(const ls_kernel_span *span, const void *src, const void *residual, ls_activation activation,
-        const float *constants,
+        float parameter, const float *constants,
         void *dst); // constants: mean, factor, offset, each [width]
     void (*norm_apply_pool)(const ls_kernel_span *span, const void *src, const void *residual, const float *constants,
         const ls_kernel_norm_pool *pool);

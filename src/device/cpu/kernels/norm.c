@@ -78,13 +78,9 @@ void LS_KERNEL(norm_stats)(const ls_kernel_span *span, const void *src, double *
     }
 }
 
-// Applies the activation, a compile-time constant, so that the loops have no branches.
-static inline __attribute__((always_inline)) vf follow(vf y, ls_activation activation) {
-    return activation == LS_ACTIVATION_RELU ? positive(y) : activation == LS_ACTIVATION_GELU ? gelu(y) : y;
-}
-
+// activation: a compile-time constant, so that the loops have no branches
 static inline __attribute__((always_inline)) void apply(const ls_kernel_span *span, const stored *src,
-    const stored *residual, const ls_activation activation, const float *constants, stored *dst) {
+    const stored *residual, const ls_activation activation, float parameter, const float *constants, stored *dst) {
     vf mean = load(constants), factor = load(constants + LS_VL), offset = load(constants + 2 * LS_VL);
     const size_t lead = lead_of(span);
     for (int n = 0; n < span->samples; n++) {
@@ -94,7 +90,7 @@ static inline __attribute__((always_inline)) void apply(const ls_kernel_span *sp
             prefetch(x + (size_t)i * LS_VL + lead);
             vf y = (load(x + i * LS_VL) - mean) * factor + offset;
             if (r) y += load(r + i * LS_VL);
-            y = follow(y, activation);
+            y = activation_value(y, activation, parameter);
             if (span->stream)
                 store_around(d + i * LS_VL, y);
             else
@@ -105,13 +101,19 @@ static inline __attribute__((always_inline)) void apply(const ls_kernel_span *sp
 }
 
 void LS_KERNEL(norm_apply)(const ls_kernel_span *span, const void *src, const void *residual, ls_activation activation,
-    const float *constants, void *dst) {
-    if (activation == LS_ACTIVATION_GELU)
-        apply(span, src, NULL, LS_ACTIVATION_GELU, constants, dst);
-    else if (activation == LS_ACTIVATION_RELU)
-        apply(span, src, residual, LS_ACTIVATION_RELU, constants, dst);
-    else
-        apply(span, src, residual, LS_ACTIVATION_NONE, constants, dst);
+    float parameter, const float *constants, void *dst) {
+    switch (activation) {
+#define ACTIVATION(NAME, name, zero, text) \
+    case LS_ACTIVATION_##NAME: \
+        if (zero) apply(span, src, NULL, LS_ACTIVATION_##NAME, parameter, constants, dst); \
+        return;
+#include "config/activations.def"
+    case LS_ACTIVATION_RELU:
+        apply(span, src, residual, LS_ACTIVATION_RELU, parameter, constants, dst);
+        return;
+    default:
+        apply(span, src, residual, LS_ACTIVATION_NONE, parameter, constants, dst);
+    }
 }
 
 // Returns relu of the normalised value at i, with the residual added if there is one.
@@ -163,6 +165,7 @@ void LS_KERNEL(norm_apply_pool)(const ls_kernel_span *span, const void *src, con
 typedef struct {
     const stored *x, *y, *g1, *g2; // y, g2: may be NULL
     vf mean, factor, offset;
+    float parameter;
     size_t lead;
 } plane;
 
@@ -171,6 +174,7 @@ static inline __attribute__((always_inline)) plane plane_of(
     plane p = { .x = (const stored *)grad->src + at,
         .g1 = (const stored *)grad->grad_dst + at,
         .mean = load(constants),
+        .parameter = grad->parameter,
         .lead = lead };
     if (grad->dst) p.y = (const stored *)grad->dst + at;
     if (grad->grad_dst2) p.g2 = (const stored *)grad->grad_dst2 + at;
@@ -191,9 +195,8 @@ static inline __attribute__((always_inline)) vf incoming(const plane *p, const l
     if (activation == LS_ACTIVATION_NONE) return g;
     // computing y again gives the same bits as the forward pass
     const vf y = p->y ? load(p->y + i * LS_VL) : *x * p->factor + p->offset;
-    if (activation == LS_ACTIVATION_RELU) g = (vf)((vi)(y > (vf){ 0 }) & (vi)g);
-    if (activation == LS_ACTIVATION_GELU) g *= gelu_slope(y);
-    return g;
+    if (activation == LS_ACTIVATION_RELU) return (vf)((vi)(y > (vf){ 0 }) & (vi)g);
+    return g * activation_slope(y, activation, p->parameter);
 }
 
 static inline __attribute__((always_inline)) void grad_sums(const ls_kernel_span *span, const ls_kernel_norm_grad *grad,
@@ -291,14 +294,22 @@ static void grad_sums_pooled(
 
 void LS_KERNEL(norm_grad_sums)(
     const ls_kernel_span *span, const ls_kernel_norm_grad *grad, const float *constants, double *sums) {
-    if (grad->index)
+    if (grad->index) {
         grad_sums_pooled(span, grad, constants, sums);
-    else if (grad->activation == LS_ACTIVATION_GELU)
-        grad_sums(span, grad, LS_ACTIVATION_GELU, constants, sums);
-    else if (grad->activation == LS_ACTIVATION_RELU)
+        return;
+    }
+    switch (grad->activation) {
+#define ACTIVATION(NAME, name, zero, text) \
+    case LS_ACTIVATION_##NAME: \
+        if (zero) grad_sums(span, grad, LS_ACTIVATION_##NAME, constants, sums); \
+        return;
+#include "config/activations.def"
+    case LS_ACTIVATION_RELU:
         grad_sums(span, grad, LS_ACTIVATION_RELU, constants, sums);
-    else
+        return;
+    default:
         grad_sums(span, grad, LS_ACTIVATION_NONE, constants, sums);
+    }
 }
 
 static inline __attribute__((always_inline)) void write_grads(
@@ -349,14 +360,22 @@ static void grad_apply_pooled(const ls_kernel_span *span, const ls_kernel_norm_g
 }
 
 void LS_KERNEL(norm_grad_apply)(const ls_kernel_span *span, const ls_kernel_norm_grad *grad, const float *constants) {
-    if (grad->index)
+    if (grad->index) {
         grad_apply_pooled(span, grad, constants);
-    else if (grad->activation == LS_ACTIVATION_GELU)
-        grad_apply(span, grad, LS_ACTIVATION_GELU, constants);
-    else if (grad->activation == LS_ACTIVATION_RELU)
+        return;
+    }
+    switch (grad->activation) {
+#define ACTIVATION(NAME, name, zero, text) \
+    case LS_ACTIVATION_##NAME: \
+        if (zero) grad_apply(span, grad, LS_ACTIVATION_##NAME, constants); \
+        return;
+#include "config/activations.def"
+    case LS_ACTIVATION_RELU:
         grad_apply(span, grad, LS_ACTIVATION_RELU, constants);
-    else
+        return;
+    default:
         grad_apply(span, grad, LS_ACTIVATION_NONE, constants);
+    }
 }
 
 // grad_src = g * factor - level - (x - mean) * slope; constants: mean, factor, level, slope

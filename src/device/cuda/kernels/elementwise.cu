@@ -3,10 +3,10 @@
 // Estimates for 16-bit storage on an H200 (sm_90): 4.8 TB/s and 132 multiprocessors. Each needs 24 KiB of
 // loads in flight. Blocks of 256 threads; "blocks" are blocks on a multiprocessor.
 //                                     bytes/element   registers   blocks   in flight    least time, 64 MiB map
-//   relu, gelu, silu, sigmoid, scale  4               15 to 31    8        32 KiB       28 us
+//   relu, activations, scale          4               15 to 31    8        32 KiB       28 us
 //   their backward, add, multiply     6               18 to 31    8        64 KiB       42 us
 //   dropout, four pixels; one         4               64, 38      4, 6     64, 24 KiB   40 us (generator)
-#include "device/cuda/kernels/kernels.cuh"
+#include "device/cuda/kernels/activations.cuh"
 #define LS_PHILOX_INLINE static __host__ __device__ inline
 #include "base/philox_core.h"
 #include "config/purpose.h"
@@ -37,64 +37,32 @@ __global__ void __launch_bounds__(LS_BLOCK) relu_backward(const T *dst, const T 
     ls_pack_store(grad_src + i * y.size, grad);
 }
 
-struct gelu {
-    static __device__ inline float value(float x) {
-        return ls_gelu(x);
-    }
-    static __device__ inline float slope(float x) {
-        return ls_gelu_slope(x);
-    }
-};
-
-struct silu {
-    static __device__ inline float sigmoid(float x) {
-        return 1.0f / (1.0f + expf(-x));
-    }
-    static __device__ inline float value(float x) {
-        return x * sigmoid(x);
-    }
-    static __device__ inline float slope(float x) {
-        return sigmoid(x) * (1.0f + x * sigmoid(-x));
-    }
-};
-
-struct sigmoid {
-    static __device__ inline float slope(float x) {
-        return silu::sigmoid(x) * silu::sigmoid(-x);
-    }
-};
-
-template <typename T, typename F>
-__global__ void __launch_bounds__(LS_BLOCK) activation(const T *src, T *dst, int64_t packs) {
+// channels: the channels of a pixel without padding, if the activation would make the padding other than 0; else 0.
+// by_packs: divides by the packs of a pixel.
+template <typename T>
+__global__ void __launch_bounds__(LS_BLOCK) activation(
+    const T *src, T *dst, ls_activation kind, float parameter, int channels, ls_divider by_packs, int64_t packs) {
     int64_t i = own_pack(packs);
     if (i < 0) return;
     ls_pack<T> x = ls_pack_load(src + i * x.size);
-    for (int k = 0; k < x.size; k++) x.v[k] = F::value(x.v[k]);
+    ls_activate<false>(kind, parameter, x, x);
+    if (channels) {
+        uint32_t at = static_cast<uint32_t>(i), pixel = ls_divide(at, by_packs);
+        int channel = static_cast<int>(at - pixel * by_packs.divisor) * x.size;
+        for (int k = 0; k < x.size; k++) x.v[k] = channel + k < channels ? x.v[k] : 0;
+    }
     ls_pack_store(dst + i * x.size, x);
 }
 
-template <typename T, typename F>
-__global__ void __launch_bounds__(LS_BLOCK)
-    activation_backward(const T *src, const T *grad_dst, T *grad_src, int64_t packs) {
+template <typename T>
+__global__ void __launch_bounds__(LS_BLOCK) activation_backward(
+    const T *src, const T *grad_dst, T *grad_src, ls_activation kind, float parameter, int64_t packs) {
     int64_t i = own_pack(packs);
     if (i < 0) return;
     ls_pack<T> x = ls_pack_load(src + i * x.size), grad = ls_pack_load(grad_dst + i * x.size);
-    for (int k = 0; k < x.size; k++) grad.v[k] *= F::slope(x.v[k]);
+    ls_activate<true>(kind, parameter, x, x);
+    for (int k = 0; k < x.size; k++) grad.v[k] *= x.v[k];
     ls_pack_store(grad_src + i * x.size, grad);
-}
-
-// dst = sigmoid(src). Padding channels are set to 0: sigmoid is the only activation that is not 0 for an input of 0.
-// by_packs: divides by the packs of a pixel.
-template <typename T>
-__global__ void __launch_bounds__(LS_BLOCK)
-    sigmoid_forward(const T *src, T *dst, int channels, ls_divider by_packs, int64_t packs) {
-    int64_t i = own_pack(packs);
-    if (i < 0) return;
-    ls_pack<T> x = ls_pack_load(src + i * x.size);
-    uint32_t at = static_cast<uint32_t>(i), pixel = ls_divide(at, by_packs);
-    int channel = static_cast<int>(at - pixel * by_packs.divisor) * x.size;
-    for (int k = 0; k < x.size; k++) x.v[k] = channel + k < channels ? silu::sigmoid(x.v[k]) : 0;
-    ls_pack_store(dst + i * x.size, x);
 }
 
 template <typename T> __global__ void __launch_bounds__(LS_BLOCK) add(const T *a, const T *b, T *dst, int64_t packs) {
@@ -141,12 +109,9 @@ ls_divider packs_of_pixel(const ls_elementwise_attr *attr, int64_t packs) {
 #define OUT(tensor) static_cast<T *>(tensor)
 LAUNCH(relu_forward, (relu<T>), IN(a), OUT(dst))
 LAUNCH(relu_backward, (relu_backward<T>), IN(a), IN(b), OUT(dst))
-LAUNCH(gelu_forward, (activation<T, gelu>), IN(a), OUT(dst))
-LAUNCH(gelu_backward, (activation_backward<T, gelu>), IN(a), IN(b), OUT(dst))
-LAUNCH(silu_forward, (activation<T, silu>), IN(a), OUT(dst))
-LAUNCH(silu_backward, (activation_backward<T, silu>), IN(a), IN(b), OUT(dst))
-LAUNCH(sigmoid_forward, (sigmoid_forward<T>), IN(a), OUT(dst), attr->shape.c, packs_of_pixel(attr, packs))
-LAUNCH(sigmoid_backward, (activation_backward<T, sigmoid>), IN(a), IN(b), OUT(dst))
+LAUNCH(activation_forward, (activation<T>), IN(a), OUT(dst), attr->activation, attr->parameter,
+    ls_activation_keeps_zero(attr->activation) ? 0 : attr->shape.c, packs_of_pixel(attr, packs))
+LAUNCH(activation_backward, (activation_backward<T>), IN(a), IN(b), OUT(dst), attr->activation, attr->parameter)
 LAUNCH(add, (add<T>), IN(a), IN(b), OUT(dst))
 LAUNCH(multiply, (multiply<T>), IN(a), IN(b), OUT(dst))
 LAUNCH(scale, (scale<T>), IN(a), attr->factor, OUT(dst))

@@ -120,32 +120,6 @@ template <typename T> __device__ inline T ls_block_sum(T value, T *room, int thr
     return sum;
 }
 
-// GELU (device/op_elementwise.h) from the normal distribution function Phi and its density, with one exponential. With
-// t = |x|: Phi(-t) = exp(-t^2/2) * M(t), where M is a quotient of polynomials (device/cpu/kernels/activations.h:
-// relative error 4.5e-9 on [0, 12.5]; beyond, Phi is below 4e-36 and counts as 0). Values far below 0 keep their
-// relative accuracy, because t^2 is taken in two parts: rounding t^2 would give a relative error of t^2/2 * 2^-24.
-struct ls_normal {
-    float below, density; // Phi(x), phi(x) * sqrt(2 * pi)
-};
-__device__ inline ls_normal ls_normal_of(float x) {
-    bool far = fabsf(x) > 12.5f;
-    float t = far ? 12.5f : fabsf(x), square = t * t, rest = fmaf(t, t, -square), e = expf(-0.5f * square);
-    e = far ? 0 : fmaf(-0.5f * rest, e, e);
-    float n = fmaf(t, 3.958633058e-3f, 3.956567743e-2f), d = fmaf(t, 9.922661265e-3f, 9.918448529e-2f);
-    n = fmaf(n, t, 1.800582733e-1f), d = fmaf(d, t, 4.610857966e-1f);
-    n = fmaf(n, t, 4.339883197e-1f), d = fmaf(d, t, 1.189277986f);
-    n = fmaf(n, t, 0.5f), d = fmaf(d, t, 1.665861522f);
-    float tail = __fdividef(e * n, fmaf(d, t, 1.0f));
-    return { x < 0 ? tail : 1 - tail, e };
-}
-__device__ inline float ls_gelu(float x) {
-    return x * ls_normal_of(x).below;
-}
-__device__ inline float ls_gelu_slope(float x) {
-    ls_normal n = ls_normal_of(x);
-    return fmaf(x * n.density, 0.398942280401432678f, n.below);
-}
-
 inline int ls_blocks(int64_t items, int threads) {
     return static_cast<int>((items + threads - 1) / threads);
 }

@@ -2,8 +2,8 @@
 // size):
 //   statistics      reads src
 //   apply           reads src, residual; writes dst (p) and index (p)
-//   backward sums   reads src, grad_dst, grad_dst2 and, with relu after a residual, dst. With relu alone and with gelu,
-//                   y is computed again. With pooling it reads p-sized tensors: grad_dst, grad_dst2, index.
+//   backward sums   reads src, grad_dst, grad_dst2 and, with relu after a residual, dst. With relu alone and with other
+//                   activations y is computed again. With pooling it reads p-sized tensors: grad_dst, grad_dst2, index.
 //   backward apply  reads the same; writes grad_src, grad_residual
 //   finish          over several ranks, forward and backward: one thread for each channel, between the two passes
 // The first pass goes through the tensors from front to back, with all blocks next to each other. The second pass goes
@@ -14,9 +14,9 @@
 // apply.
 //                    bytes/element      registers      blocks   in flight   least time for a map of 64 MiB
 //   statistics       2                  76             2        32 KiB      14 us
-//   apply            4, residual: 6     60, 71, 80     4, 3, 3  48 KiB up   28 us, 42 us (71: gelu; 80: residual)
+//   apply            4, residual: 6     60, 71, 80     4, 3, 3  48 KiB up   28 us, 42 us (71: curves; 80: residual)
 //   apply, pooling   2.75               64 to 72       4, 3     16 KiB up   19 us
-//   backward sums    4                  79, 93, 112    2        32 KiB      28 us (93: relu, 112: gelu)
+//   backward sums    4                  79, 93, 112    2        32 KiB      28 us (93: relu, 112: curves)
 //   backward apply   6                  91, 102, 122   2        32 KiB      42 us
 // grad_dst2, dst and grad_residual each add 2 bytes/element and 14 us; both passes read the first two. At most the last
 // 50 MB that apply reads may come from the cache.
@@ -95,7 +95,7 @@ __global__ void norm_finish(ls_cuda_norm_args a) {
     ls_norm_keep(a, channel, mean, a.whole[channels + channel] / count - mean * mean, count);
 }
 
-template <typename T, bool RESIDUAL, bool GELU>
+template <typename T, bool RESIDUAL, bool CURVE>
 __global__ void __launch_bounds__(APPLY_THREADS) norm_apply(ls_cuda_norm_args a) {
     constexpr int size = ls_pack<T>::size, AHEAD = 4;
     ls_norm_place at = ls_norm_place_of(a.grid, APPLY_THREADS);
@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(APPLY_THREADS) norm_apply(ls_cuda_norm_args a)
         for (int u = 0; u < AHEAD; u++) {
             if (pixel - u * at.step < 0) break;
             ls_pack<T> y = ls_norm_y(f, ls_pack_unpack<T>(raw[u]));
-            ls_norm_follow<RESIDUAL, GELU>(a, y, more[u]);
+            ls_norm_follow<RESIDUAL, CURVE>(a, y, more[u]);
             ls_pack_store(dst + (pixel - u * at.step) * a.grid.channels, y);
         }
     }
@@ -218,7 +218,7 @@ __global__ void __launch_bounds__(SUM_THREADS, 2) norm_backward_sums(ls_cuda_nor
             for (int u = 0; u < AHEAD; u++) {
                 if (pixel + u * at.step >= a.grid.pixels) break;
                 ls_pack<T> x = ls_pack_unpack<T>(read[u].x), grad = read[u].grad;
-                ls_norm_through<AFTER>(f, x, grad);
+                ls_norm_through<AFTER>(a, f, x, grad);
                 ls_norm_add_backward(s, x, grad, f);
             }
         }
@@ -263,7 +263,7 @@ __global__ void __launch_bounds__(APPLY_THREADS, 2) norm_backward_apply(ls_cuda_
             int64_t offset = (pixel - u * at.step) * a.grid.channels + channel;
             if (offset < 0) break;
             ls_pack<T> x = ls_pack_unpack<T>(read[u].x), grad = read[u].grad;
-            ls_norm_through<AFTER>(f, x, grad);
+            ls_norm_through<AFTER>(a, f, x, grad);
             if (a.grad_residual) ls_pack_store(static_cast<T *>(a.grad_residual) + offset, grad);
             ls_norm_grad_src(grad, to, x, f);
             ls_pack_store(static_cast<T *>(a.out) + offset, grad);
@@ -288,7 +288,7 @@ ls_norm_follower follower_of(const ls_cuda_norm_args *a) {
     if (n->pool_kernel)
         return n->pool_kernel == 2 && n->pool_stride == 2 && n->pool_pad == 0 ? LS_NORM_HALVES : LS_NORM_WINDOWS;
     if (n->activation == LS_ACTIVATION_RELU) return a->dst ? LS_NORM_ADDED : LS_NORM_RELU;
-    return n->activation == LS_ACTIVATION_GELU ? LS_NORM_GELU : LS_NORM_NOTHING;
+    return n->activation > LS_ACTIVATION_RELU ? LS_NORM_CURVE : LS_NORM_NOTHING;
 }
 
 unsigned channel_blocks(const ls_cuda_norm_grid &g) {
@@ -302,7 +302,7 @@ template <typename T, bool RESIDUAL> void apply(const ls_cuda_norm_args *a, cuda
         LS_LAUNCH((norm_apply_pool<T, RESIDUAL, true>), blocks, APPLY_THREADS, stream, *a, windows_of(a), pooled);
     } else if (a->attr.pool_kernel) {
         LS_LAUNCH((norm_apply_pool<T, RESIDUAL, false>), blocks, APPLY_THREADS, stream, *a, windows_of(a), pooled);
-    } else if (a->attr.activation == LS_ACTIVATION_GELU) {
+    } else if (a->attr.activation > LS_ACTIVATION_RELU) {
         LS_LAUNCH((norm_apply<T, false, true>), blocks, APPLY_THREADS, stream, *a);
     } else {
         LS_LAUNCH((norm_apply<T, RESIDUAL, false>), blocks, APPLY_THREADS, stream, *a);
@@ -331,8 +331,8 @@ template <typename T, ls_norm_follower AFTER> void backward_apply(const ls_cuda_
             LS_BY_STORAGE(args->attr.storage, function<T, LS_NORM_RELU>(args, stream)); \
         } else if (after == LS_NORM_ADDED) { \
             LS_BY_STORAGE(args->attr.storage, function<T, LS_NORM_ADDED>(args, stream)); \
-        } else if (after == LS_NORM_GELU) { \
-            LS_BY_STORAGE(args->attr.storage, function<T, LS_NORM_GELU>(args, stream)); \
+        } else if (after == LS_NORM_CURVE) { \
+            LS_BY_STORAGE(args->attr.storage, function<T, LS_NORM_CURVE>(args, stream)); \
         } else if (after == LS_NORM_HALVES) { \
             LS_BY_STORAGE(args->attr.storage, function<T, LS_NORM_HALVES>(args, stream)); \
         } else { \

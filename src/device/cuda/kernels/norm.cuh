@@ -2,7 +2,7 @@
 // a thread, the sums of a block, and the results computed from the sums of all pixels.
 #pragma once
 
-#include "device/cuda/kernels/kernels.cuh"
+#include "device/cuda/kernels/activations.cuh"
 #include "device/cuda/kernels/norm.h"
 
 struct ls_norm_place { // of a thread; its pixels are first, first + step, ...
@@ -18,9 +18,10 @@ __device__ inline ls_norm_place ls_norm_place_of(const ls_cuda_norm_grid &g, int
         static_cast<int>(gridDim.y) * rows };
 }
 
-// The operators that a batch norm's gradient passes first. RELU, GELU: y is computed again. ADDED: a relu after a
-// residual; its result is read from dst. HALVES: relu and 2x2 windows with stride 2. WINDOWS: relu and other windows.
-enum ls_norm_follower { LS_NORM_NOTHING, LS_NORM_RELU, LS_NORM_ADDED, LS_NORM_GELU, LS_NORM_HALVES, LS_NORM_WINDOWS };
+// The operators that a batch norm's gradient passes first. RELU, CURVE (any other activation): y is computed again.
+// ADDED: a relu after a residual; its result is read from dst. HALVES: relu and 2x2 windows with stride 2. WINDOWS:
+// relu and other windows.
+enum ls_norm_follower { LS_NORM_NOTHING, LS_NORM_RELU, LS_NORM_ADDED, LS_NORM_CURVE, LS_NORM_HALVES, LS_NORM_WINDOWS };
 
 template <int N> __device__ inline void ls_load_floats(const float *from, float *to) {
     LS_UNROLL
@@ -64,29 +65,30 @@ template <typename T> __device__ inline ls_pack<T> ls_norm_y(const ls_norm_affin
     return y;
 }
 
-template <bool GELU, typename T> __device__ inline void ls_norm_activate(const ls_cuda_norm_args &a, ls_pack<T> &y) {
-    LS_UNROLL
-    for (int k = 0; k < y.size; k++) {
-        if (GELU)
-            y.v[k] = ls_gelu(y.v[k]);
-        else
+// CURVE: an activation other than relu
+template <bool CURVE, typename T> __device__ inline void ls_norm_activate(const ls_cuda_norm_args &a, ls_pack<T> &y) {
+    if constexpr (CURVE) {
+        ls_activate<false>(a.attr.activation, a.attr.parameter, y, y);
+    } else {
+        LS_UNROLL
+        for (int k = 0; k < y.size; k++)
             y.v[k] = a.attr.activation == LS_ACTIVATION_RELU && y.v[k] < 0 ? 0 : y.v[k]; // NaN stays NaN
     }
 }
 
 // Applies the operators after y: the residual, then the activation, or in the reverse order.
-template <bool RESIDUAL, bool GELU, typename T>
+template <bool RESIDUAL, bool CURVE, typename T>
 __device__ inline void ls_norm_follow(const ls_cuda_norm_args &a, ls_pack<T> &y, uint4 residual) {
     if (RESIDUAL && !a.attr.adds_last) ls_pack_add(y, ls_pack_unpack<T>(residual));
-    ls_norm_activate<GELU>(a, y);
+    ls_norm_activate<CURVE>(a, y);
     if (RESIDUAL && a.attr.adds_last) ls_pack_add(y, ls_pack_unpack<T>(residual));
 }
 
 // Loads the constants of a pack's channels for the backward pass: the mean, and factor and beta only where y is
-// computed again (RELU, GELU).
+// computed again (RELU, CURVE).
 template <typename T, ls_norm_follower AFTER>
 __device__ inline ls_norm_affine<T> ls_norm_backward_affine(const ls_cuda_norm_args &a, int channel) {
-    if constexpr (AFTER == LS_NORM_RELU || AFTER == LS_NORM_GELU) return ls_norm_affine_of<T>(a, channel);
+    if constexpr (AFTER == LS_NORM_RELU || AFTER == LS_NORM_CURVE) return ls_norm_affine_of<T>(a, channel);
     ls_norm_affine<T> f = {};
     ls_load_floats<ls_pack<T>::size>((a.mean ? a.mean : a.saved) + channel, f.mean);
     return f;
@@ -94,15 +96,17 @@ __device__ inline ls_norm_affine<T> ls_norm_backward_affine(const ls_cuda_norm_a
 
 // Passes the gradient through an activation whose input is computed again.
 template <ls_norm_follower AFTER, typename T>
-__device__ inline void ls_norm_through(const ls_norm_affine<T> &f, const ls_pack<T> &x, ls_pack<T> &grad) {
-    if constexpr (AFTER == LS_NORM_RELU || AFTER == LS_NORM_GELU) {
+__device__ inline void ls_norm_through(
+    const ls_cuda_norm_args &a, const ls_norm_affine<T> &f, const ls_pack<T> &x, ls_pack<T> &grad) {
+    if constexpr (AFTER == LS_NORM_RELU || AFTER == LS_NORM_CURVE) {
         ls_pack<T> y = ls_norm_y(f, x);
+        if constexpr (AFTER == LS_NORM_CURVE) ls_activate<true>(a.attr.activation, a.attr.parameter, y, y);
         LS_UNROLL
         for (int k = 0; k < y.size; k++) {
             if (AFTER == LS_NORM_RELU)
                 grad.v[k] = y.v[k] > 0 ? grad.v[k] : 0;
             else
-                grad.v[k] *= ls_gelu_slope(y.v[k]);
+                grad.v[k] *= y.v[k];
         }
     }
 }

@@ -10,7 +10,7 @@
 // loads in flight. One block of 512 threads on a multiprocessor, because of its shared memory.
 //                          bytes/element   registers   in flight   least time for a map of 8 MiB
 //   forward (+ residual)   4 (6)           64 to 71    32 KiB      3.5 us (5.2)
-//   backward               6               89 to 115   32 KiB      5.2 us (103 up: relu or gelu, computed again)
+//   backward               6               89 to 115   32 KiB      5.2 us (103 up: an activation, computed again)
 //   + two gradients        8               the same    48 KiB      7.0 us
 //   + dst, grad_residual   + 2 each                    + 16 KiB    + 1.7 us each
 // Clusters: few channels make few clusters. Then the bandwidth of a multiprocessor is the limit, about 110 GB/s (64
@@ -56,7 +56,7 @@ __device__ inline void reduce(const ls_cuda_norm_args &a, const ls_norm_sums<T> 
     __syncthreads();
 }
 
-template <typename T, bool RESIDUAL, bool GELU>
+template <typename T, bool RESIDUAL, bool CURVE>
 __global__ void __launch_bounds__(THREADS, 1) norm_forward_kept(ls_cuda_norm_args a) {
     constexpr int size = ls_pack<T>::size, AHEAD = 4;
     LS_SHARED(float, room, ls_norm_room<T>(THREADS));
@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(THREADS, 1) norm_forward_kept(ls_cuda_norm_arg
         for (int i = 0; i < AHEAD; i++) {
             if (u + i >= p.count) break;
             ls_pack<T> y = ls_norm_y(f, ls_pack_unpack<T>(kept[(u + i) * THREADS]));
-            ls_norm_follow<RESIDUAL, GELU>(a, y, more[i]);
+            ls_norm_follow<RESIDUAL, CURVE>(a, y, more[i]);
             ls_pack_store(static_cast<T *>(a.out) + p.offset + (u + i) * p.step, y);
         }
     }
@@ -150,7 +150,7 @@ __global__ void __launch_bounds__(THREADS, 1) norm_backward_kept(ls_cuda_norm_ar
                 ls_pack_store(reinterpret_cast<T *>(kept_grad2 + (u + i) * THREADS), g2);
                 ls_pack_add(g, g2);
             }
-            ls_norm_through<AFTER>(f, value, g);
+            ls_norm_through<AFTER>(a, f, value, g);
             ls_norm_add_backward(s, value, g, f);
         }
     }
@@ -164,11 +164,11 @@ __global__ void __launch_bounds__(THREADS, 1) norm_backward_kept(ls_cuda_norm_ar
         const float *of = room + at.lane * size + k;
         to.of_grad[k] = of[0], to.of_src[k] = of[width], to.constant[k] = of[2 * width];
     }
-    LS_UNROLL_BY(AFTER == LS_NORM_GELU ? 1 : 2)
+    LS_UNROLL_BY(AFTER == LS_NORM_CURVE ? 1 : 2)
     for (int u = 0; u < p.count; u++) {
         ls_pack<T> value = ls_pack_unpack<T>(kept_src[u * THREADS]), g = ls_pack_unpack<T>(kept_grad[u * THREADS]);
         if (a.grad_dst2) ls_pack_add(g, ls_pack_unpack<T>(kept_grad2[u * THREADS]));
-        ls_norm_through<AFTER>(f, value, g);
+        ls_norm_through<AFTER>(a, f, value, g);
         if (a.grad_residual) ls_pack_store(static_cast<T *>(a.grad_residual) + p.offset + u * p.step, g);
         ls_norm_grad_src(g, to, value, f);
         ls_pack_store(static_cast<T *>(a.out) + p.offset + u * p.step, g);
@@ -187,7 +187,7 @@ __global__ void __launch_bounds__(THREADS, 1) norm_backward_kept(ls_cuda_norm_ar
 template <typename T> void forward(const ls_cuda_norm_args *a, cudaStream_t stream) {
     if (a->attr.residual) {
         LAUNCH(norm_forward_kept<T, true, false>);
-    } else if (a->attr.activation == LS_ACTIVATION_GELU) {
+    } else if (a->attr.activation > LS_ACTIVATION_RELU) {
         LAUNCH(norm_forward_kept<T, false, true>);
     } else {
         LAUNCH(norm_forward_kept<T, false, false>);
@@ -199,8 +199,8 @@ template <typename T, ls_norm_follower AFTER> void backward(const ls_cuda_norm_a
 }
 
 template <typename T> void backward(const ls_cuda_norm_args *a, cudaStream_t stream) {
-    if (a->attr.activation == LS_ACTIVATION_GELU) {
-        backward<T, LS_NORM_GELU>(a, stream);
+    if (a->attr.activation > LS_ACTIVATION_RELU) {
+        backward<T, LS_NORM_CURVE>(a, stream);
     } else if (a->attr.activation == LS_ACTIVATION_NONE) {
         backward<T, LS_NORM_NOTHING>(a, stream);
     } else if (a->dst) {
