@@ -37,6 +37,12 @@ static int slides(int in, int out, int window, int stride, int pad) {
     return window >= 1 && stride >= 1 && pad >= 0 && span >= 0 && out == span / stride + 1;
 }
 
+// The same, but one more window may reach beyond the padding at the end.
+static int slides_up(int in, int out, int window, int stride, int pad) {
+    return slides(in, out, window, stride, pad) ||
+           (slides(in, out - 1, window, stride, pad) && (out - 1) * stride < in + pad);
+}
+
 static void check_conv(const ls_op_desc *desc) {
     const ls_conv_attr *a = &desc->attr.conv;
     REQUIRE(src, is_shape(a->src) && a->dilation >= 1);
@@ -76,8 +82,8 @@ static void check_pool(const ls_op_desc *desc) {
     const int is_max = a->kind == LS_POOL_MAX;
     REQUIRE(src, is_shape(a->src));
     REQUIRE(dst, is_shape(a->dst) && a->dst.n == a->src.n && a->dst.c == a->src.c);
-    REQUIRE(dst, slides(a->src.h, a->dst.h, a->kernel_h, a->stride_h, a->pad_h));
-    REQUIRE(dst, slides(a->src.w, a->dst.w, a->kernel_w, a->stride_w, a->pad_w));
+    REQUIRE(dst, (is_max ? slides_up : slides)(a->src.h, a->dst.h, a->kernel_h, a->stride_h, a->pad_h));
+    REQUIRE(dst, (is_max ? slides_up : slides)(a->src.w, a->dst.w, a->kernel_w, a->stride_w, a->pad_w));
     REQUIRE_OF("padding", 2 * a->pad_h <= a->kernel_h && 2 * a->pad_w <= a->kernel_w);
     REQUIRE_OF("window", (int64_t)a->kernel_h * a->kernel_w <= LS_POOL_WINDOW_MAX);
     REQUIRE_OF("index", desc->op != LS_OP_POOL_BACKWARD || !is_max ||

@@ -10,6 +10,7 @@
 // and 2*pad_w <= kernel_w, so every window has an element inside the map. On ref a NaN wins, as in PyTorch; other
 // devices need not do that.
 // Shapes  src (N,C,H,W), dst (N,C,P,Q), P = (H + 2*pad_h - kernel_h)/stride_h + 1 (rounded down), Q likewise; bias (C)
+//         max: P and Q may be one more (PyTorch's ceil_mode), if that window has an element inside the map
 //         index: one uint8 or uint16 for each element of dst, in the device's own layout (ls_pool_index_bytes). It is
 //         absent for average and for inference (attribute training = 0). Backward takes the attributes of its forward
 //         pass, relu included.

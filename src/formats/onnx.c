@@ -395,7 +395,9 @@ static void put_batchnorm2d(builder *b, const ls_layer *layer) {
 
 static void put_maxpool2d(builder *b, const ls_layer *layer) {
     const ls_layer_pool *p = &layer->attr.maxpool2d;
-    add_window(add_plain(b, layer, OP_MaxPool), p->kernel, p->stride, p->padding);
+    node *n = add_plain(b, layer, OP_MaxPool);
+    add_window(n, p->kernel, p->stride, p->padding);
+    if (p->ceil_mode) add_int(n, "ceil_mode", 1);
 }
 
 static void put_avgpool2d(builder *b, const ls_layer *layer) {

@@ -75,6 +75,9 @@ typedef struct {
 } ls_layer_norm;
 typedef struct {
     ls_pair kernel, stride, padding; // stride: without this key in the file, equal to the kernel
+    int ceil_mode;                   // maxpool2d: the last window may reach beyond the padding
+    ls_pair output;                  // avgpool2d: the size from which the windows follow; 0, 0: they are in the file
+    int from_output;                 // they have been set
 } ls_layer_pool;
 typedef struct {
     double p;

@@ -90,11 +90,12 @@ enum { LS_PAIR_BYTES = 24 };
 const char *ls_pair_text(ls_pair pair, char dst[LS_PAIR_BYTES]);
 
 // Computes the size of the output (*out) of a window that slides over the layer's input, with padding on both sides: in
-// each direction floor((size + 2*padding - extent)/stride) + 1, where extent = dilation*(kernel-1) + 1. Refuses a
-// window that is larger than the padded input.
+// each direction floor((size + 2*padding - extent)/stride) + 1, where extent = dilation*(kernel-1) + 1. ceil_mode: one
+// more where a rest is left, if that window begins in the map or in the padding before it. Refuses a window that is
+// larger than the padded input.
 typedef struct {
     ls_pair kernel, stride, padding;
-    int dilation;
+    int dilation, ceil_mode;
 } ls_sliding_window;
 LS_CHECKED ls_status ls_layer_slide(
     const ls_graph *graph, const ls_layer *layer, ls_sliding_window window, ls_chw *out);
@@ -103,8 +104,9 @@ LS_CHECKED ls_status ls_layer_slide(
 // layers whose output is not used, and a network whose output is not a vector of logits.
 LS_CHECKED ls_status ls_graph_infer(ls_graph *graph);
 
-// The keys kernel, stride and padding of the layers that pool a sliding window.
-extern const ls_layer_key ls_pool_keys[3];
+// Infer the layers that pool. Devices number the elements of a window with 16 bits.
+enum { LS_POOL_KERNEL_MAX = 255 };
+ls_status ls_pool_check_window(const ls_graph *graph, const ls_layer *layer, int rows, int columns);
 ls_status ls_pool_infer(const ls_graph *graph, ls_layer *layer);        // for a sliding window
 ls_status ls_global_pool_infer(const ls_graph *graph, ls_layer *layer); // for a window that covers the whole map
 

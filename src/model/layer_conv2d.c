@@ -65,7 +65,7 @@ static ls_status infer(const ls_graph *graph, ls_layer *layer) {
     }
     LS_TRY(ls_layer_check_bias(graph, layer, a->bias, a->bias_init));
     LS_TRY(check_whitening(graph, layer));
-    const ls_sliding_window window = { a->kernel, a->stride, a->padding, a->dilation };
+    const ls_sliding_window window = { a->kernel, a->stride, a->padding, a->dilation, 0 };
     LS_TRY(ls_layer_slide(graph, layer, window, &layer->out));
     layer->out.c = a->out_channels;
     layer->physical = layer->out;

@@ -1,13 +1,12 @@
-// layer_maxpool2d.c - maximum over a sliding window, as torch.nn.MaxPool2d (rounding down); and the code that all
-// pooling layers share.
+// layer_maxpool2d.c - maximum over a sliding window, as torch.nn.MaxPool2d; and the code that all pooling layers share.
 #include "model/layer.h"
 
 #define AT(field) offsetof(ls_layer, attr.maxpool2d.field)
-const ls_layer_key ls_pool_keys[3] = {
-    // at most 255, because devices number a window's elements with 16 bits
-    { "kernel", LS_KEY_PAIR, AT(kernel), 1, 0, 1, 255, "rows and columns of the window" },
+static const ls_layer_key keys[] = {
+    { "kernel", LS_KEY_PAIR, AT(kernel), 1, 0, 1, LS_POOL_KERNEL_MAX, "rows and columns of the window" },
     { "stride", LS_KEY_PAIR, AT(stride), 0, 0, 1, 1024, "distance between windows; without it, the kernel" },
     { "padding", LS_KEY_PAIR, AT(padding), 0, 0, 0, LS_PADDING_MAX, "on each side, at most half of the kernel" },
+    { "ceil_mode", LS_KEY_BOOL, AT(ceil_mode), 0, 0, 0, 1, "round H' and W' up: the last window may reach beyond" },
 };
 
 ls_status ls_pool_infer(const ls_graph *graph, ls_layer *layer) {
@@ -19,18 +18,21 @@ ls_status ls_pool_infer(const ls_graph *graph, ls_layer *layer) {
         return ls_layer_fail(graph, layer, "padding = %s is more than half of kernel = %s: at most %s is possible",
             ls_pair_text(a->padding, padding), ls_pair_text(a->kernel, kernel), ls_pair_text(most, half));
     }
-    const ls_sliding_window window = { a->kernel, a->stride, a->padding, 1 };
+    const ls_sliding_window window = { a->kernel, a->stride, a->padding, 1, a->ceil_mode };
     LS_TRY(ls_layer_slide(graph, layer, window, &layer->out));
     layer->physical = layer->out;
     return LS_SUCCESS;
 }
 
+ls_status ls_pool_check_window(const ls_graph *graph, const ls_layer *layer, int rows, int columns) {
+    if ((int64_t)rows * columns <= 65534) return LS_SUCCESS; // the devices' limit, LS_POOL_WINDOW_MAX
+    return ls_layer_fail(
+        graph, layer, "a window of %dx%d is larger than 65534 elements: reduce the map before", rows, columns);
+}
+
 ls_status ls_global_pool_infer(const ls_graph *graph, ls_layer *layer) {
     const ls_chw in = layer->in;
-    if ((int64_t)in.h * in.w > 65534) { // the devices' limit, LS_POOL_WINDOW_MAX
-        return ls_layer_fail(
-            graph, layer, "a window of %dx%d is larger than 65534 elements: reduce the map before", in.h, in.w);
-    }
+    LS_TRY(ls_pool_check_window(graph, layer, in.h, in.w));
     layer->out = (ls_chw){ in.c, 1, 1 };
     layer->physical = layer->out;
     return LS_SUCCESS;
@@ -38,11 +40,11 @@ ls_status ls_global_pool_infer(const ls_graph *graph, ls_layer *layer) {
 
 const ls_layer_type ls_layer_type_maxpool2d = {
     .name = "maxpool2d",
-    .what = "Maximum over a sliding window as torch.nn.MaxPool2d, rounding down",
+    .what = "Maximum over a sliding window as torch.nn.MaxPool2d",
     .shape = "(C, H', W'), H' = floor((H + 2 padding - kernel) / stride) + 1, and W' alike",
     .example = "kernel = 2\n",
-    .keys = ls_pool_keys,
-    .key_count = sizeof ls_pool_keys / sizeof ls_pool_keys[0],
+    .keys = keys,
+    .key_count = sizeof keys / sizeof keys[0],
     .input_count = 1,
     .domain = LS_TAKES_MAP,
     .infer = ls_pool_infer,

@@ -28,7 +28,11 @@ ls_status ls_layer_slide(const ls_graph *graph, const ls_layer *layer, ls_slidin
             ls_pair_text(window.kernel, kernel), window.dilation, (long long)rows, (long long)columns, in.c, in.h, in.w,
             ls_pair_text(window.padding, padding), (long long)h, (long long)w);
     }
-    const int64_t p = (h - rows) / window.stride.h + 1, q = (w - columns) / window.stride.w + 1;
+    int64_t p = (h - rows) / window.stride.h + 1, q = (w - columns) / window.stride.w + 1;
+    if (window.ceil_mode) {
+        p += (h - rows) % window.stride.h && p * window.stride.h < in.h + window.padding.h;
+        q += (w - columns) % window.stride.w && q * window.stride.w < in.w + window.padding.w;
+    }
     if (p > INT_MAX || q > INT_MAX)
         return ls_layer_fail(graph, layer, "its output %lldx%lld is too large", (long long)p, (long long)q);
     *out = (ls_chw){ in.c, (int)p, (int)q };

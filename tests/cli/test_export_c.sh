@@ -134,6 +134,7 @@ layer = maxpool2d
 kernel = 3
 stride = 2
 padding = 1
+ceil_mode = true
 [mean]
 layer = avgpool2d
 kernel = 2

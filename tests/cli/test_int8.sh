@@ -141,6 +141,7 @@ layer = maxpool2d
 kernel = 3
 stride = 2
 padding = 1
+ceil_mode = true
 [part]
 layer = shortcut
 out_channels = 14

@@ -650,6 +650,9 @@ static const struct {
     { "3x5, stride 1x3, padding 1x2", LS_POOL_MAX, { 2, 9, 7, 11 }, 3, 5, 1, 3, 1, 2 },
     { "2x2, stride 2x1", LS_POOL_MAX, { 2, 16, 7, 6 }, 2, 2, 2, 1, 0, 0 },
     { "average, 4x2, stride 3x2, padding 2x1", LS_POOL_AVERAGE, { 2, 3, 9, 8 }, 4, 2, 3, 2, 2, 1 },
+    { "ceil, 2x2", LS_POOL_MAX, { 2, 17, 5, 7 }, 2, 2, 2, 2, 0, 0 },
+    { "ceil, 3x3, stride 2", LS_POOL_MAX, { 2, 10, 8, 6 }, 3, 3, 2, 2, 0, 0 },
+    { "ceil, padded", LS_POOL_MAX, { 2, 3, 6, 9 }, 3, 3, 3, 3, 1, 1 },
 };
 
 static inline void pool_case(const char *name, ls_pool_attr a, case_visit *visit, void *context) {
@@ -686,6 +689,7 @@ static inline void pool_case(const char *name, ls_pool_attr a, case_visit *visit
 
 static inline void pool_cases(ls_dtype storage, case_visit *visit, void *context) {
     for (size_t i = 0; i < sizeof pool_rows / sizeof *pool_rows; i++) {
+        const int more = strncmp(pool_rows[i].name, "ceil", 4) == 0; // windows that reach beyond the padding
         ls_pool_attr a = { .kind = pool_rows[i].kind,
             .src = pool_rows[i].src,
             .kernel_h = pool_rows[i].kernel_h,
@@ -695,8 +699,8 @@ static inline void pool_cases(ls_dtype storage, case_visit *visit, void *context
             .pad_h = pool_rows[i].pad_h,
             .pad_w = pool_rows[i].pad_w,
             .storage = storage };
-        a.dst = (ls_nchw){ a.src.n, a.src.c, (a.src.h + 2 * a.pad_h - a.kernel_h) / a.stride_h + 1,
-            (a.src.w + 2 * a.pad_w - a.kernel_w) / a.stride_w + 1 };
+        a.dst = (ls_nchw){ a.src.n, a.src.c, (a.src.h + 2 * a.pad_h - a.kernel_h) / a.stride_h + 1 + more,
+            (a.src.w + 2 * a.pad_w - a.kernel_w) / a.stride_w + 1 + more };
         for (a.training = 0; a.training < 2; a.training++) {
             for (a.relu = 0; a.relu <= (a.kind == LS_POOL_MAX); a.relu++) {
                 for (a.has_bias = 0; a.has_bias <= (a.kind == LS_POOL_MAX); a.has_bias++)

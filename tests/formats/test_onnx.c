@@ -29,6 +29,7 @@ static const char network[] = "[network]\ninput = 3x12x10\n"
                               "groups = 4\nbias = false\n"
                               "[sum]\nlayer = add\ninputs = grouped, relu\n"
                               "[max]\nlayer = maxpool2d\nkernel = 3\nstride = 2\npadding = 1\n"
+                              "ceil_mode = true\n"
                               "[mean]\nlayer = avgpool2d\nkernel = 2\nstride = 1\npadding = 1\n"
                               "[drop]\nlayer = dropout\np = 0.5\n"
                               "[all]\nlayer = globalavgpool\n"
@@ -80,7 +81,8 @@ static const struct {
     { "Conv", "grouped", { "relu", "grouped.weight" },
         { { "kernel_shape", 2, 3 }, { "strides", 2, 1 }, { "pads", 4, 2 }, { "dilations", 2, 2 }, { "group", 0, 4 } } },
     { "Add", "sum", { "grouped", "relu" }, { { 0 } } },
-    { "MaxPool", "max", { "sum" }, { { "kernel_shape", 2, 3 }, { "strides", 2, 2 }, { "pads", 4, 1 } } },
+    { "MaxPool", "max", { "sum" },
+        { { "kernel_shape", 2, 3 }, { "strides", 2, 2 }, { "pads", 4, 1 }, { "ceil_mode", 0, 1 } } },
     { "AveragePool", "mean", { "max" },
         { { "kernel_shape", 2, 2 }, { "strides", 2, 1 }, { "pads", 4, 1 }, { "count_include_pad", 0, 1 } } },
     { "Identity", "drop", { "mean" }, { { 0 } } },

@@ -94,8 +94,13 @@ static const struct {
     { "batchnorm2d", "3x4x5", "layer=batchnorm2d\neps=1e-3\nmomentum=0.2", { 3, 4, 5 }, 6, 0 },
     { "maxpool", "3x8x8", "layer=maxpool2d\nkernel=2", { 3, 4, 4 }, 0, 0 },
     { "maxpool, odd map rounds down", "3x7x9", "layer=maxpool2d\nkernel=2", { 3, 3, 4 }, 0, 0 },
+    { "maxpool, rounding up", "3x7x8", "layer=maxpool2d\nkernel=2\nceil_mode=true", { 3, 4, 4 }, 0, 0 },
+    { "maxpool, rounding up, but not to a window of padding", "3x4x5",
+        "layer=maxpool2d\nkernel=2\nstride=3\npadding=1\nceil_mode=true", { 3, 2, 2 }, 0, 0 },
     { "maxpool, overlapping", "3x8x8", "layer=maxpool2d\nkernel=3\nstride=2\npadding=1", { 3, 4, 4 }, 0, 0 },
     { "avgpool, stride 1", "2x5x4", "layer=avgpool2d\nkernel=3\nstride=1", { 2, 3, 2 }, 0, 0 },
+    { "avgpool to 3x2", "2x6x8", "layer=avgpool2d\noutput=3x2", { 2, 3, 2 }, 0, 0 },
+    { "avgpool to what it has", "2x5x4", "layer=avgpool2d\noutput=5x4", { 2, 5, 4 }, 0, 0 },
     { "globalavgpool", "5x7x3", "layer=globalavgpool", { 5, 1, 1 }, 0, 0 },
     { "globalmaxpool", "5x7x3", "layer=globalmaxpool", { 5, 1, 1 }, 0, 0 },
     { "dropout", "3x4x5", "layer=dropout\np=0.25", { 3, 4, 5 }, 0, 0 },
@@ -162,9 +167,9 @@ static void keys_are_kept(void **state) {
     assert_true(l[1].attr.batchnorm2d.eps == 0.25 && l[1].attr.batchnorm2d.momentum == 0.75);
     assert_true(l[2].attr.batchnorm2d.eps == 1e-5 && l[2].attr.batchnorm2d.momentum == 0.1);
     assert_memory_equal(
-        &l[3].attr.maxpool2d, (&(ls_layer_pool){ { 2, 2 }, { 2, 2 }, { 0, 0 } }), sizeof(ls_layer_pool));
-    assert_memory_equal(
-        &l[4].attr.avgpool2d, (&(ls_layer_pool){ { 2, 2 }, { 1, 1 }, { 1, 1 } }), sizeof(ls_layer_pool));
+        &l[3].attr.maxpool2d, (&(ls_layer_pool){ .kernel = { 2, 2 }, .stride = { 2, 2 } }), sizeof(ls_layer_pool));
+    assert_memory_equal(&l[4].attr.avgpool2d,
+        (&(ls_layer_pool){ .kernel = { 2, 2 }, .stride = { 1, 1 }, .padding = { 1, 1 } }), sizeof(ls_layer_pool));
     assert_true(l[5].attr.dropout.p == 0.5 && l[6].attr.scale.factor == 1e-3);
     assert_memory_equal(&l[8].attr.linear, ((int[]){ 3, 1 }), 2 * sizeof(int));
     ls_graph_free(graph);
@@ -361,6 +366,11 @@ static const struct {
     { "dilated too far", IN "[a]\n" CONV "dilation=4\n" END, 3, { "kernel = 3 with dilation = 4 covers 9x9" } },
     { "pool too large", "[network]\ninput=3x8x2\n[a]\nlayer=maxpool2d\nkernel=3\n" END, 3,
         { "layer 'a' (maxpool2d)", "input 3x8x2" } },
+    { "output and kernel", IN "[a]\nlayer=avgpool2d\nkernel=2\noutput=2\n" END, 3,
+        { "layer 'a' (avgpool2d): output = 2 gives the windows, so kernel, stride and padding have no effect" } },
+    { "output that does not divide", IN "[a]\nlayer=avgpool2d\noutput=3x2\n" END, 3,
+        { "output = 3x2 does not divide its input 3x8x8" } },
+    { "neither output nor kernel", IN "[a]\nlayer=avgpool2d\n" END, 3, { "it lacks the key 'kernel', or 'output'" } },
     { "pool, padding", IN "[a]\nlayer=avgpool2d\nkernel=3\npadding=2\n" END, 3,
         { "padding = 2 is more than half of kernel = 3: at most 1" } },
     { "groups, input", IN "[a]\n" CONV "groups=2\n" END, 3,
@@ -442,6 +452,17 @@ static void resized(void **state) {
     ls_status status = ls_graph_resize(graph, 3, 3, &small);
     assert_int_equal(status.code, LS_USAGE);
     assert_non_null(strstr(status.text, "n:7: layer 'p' (maxpool2d): kernel = 3"));
+    ls_graph_free(graph);
+
+    assert_false(ls_failed(ls_graph_parse("n",
+        "[network]\ninput = 1x8x8\n[p]\nlayer = avgpool2d\noutput = 2\n[f]\nlayer = flatten\n[l]\nlayer = linear\n"
+        "out_features = 5\n",
+        &graph)));
+    assert_false(ls_failed(ls_graph_resize(graph, 12, 6, &small)));
+    assert_true(ls_chw_equal(small->layers[0].out, (ls_chw){ 1, 2, 2 }));
+    assert_int_equal(small->layers[0].attr.avgpool2d.kernel.h, 6);
+    assert_int_equal(small->layers[0].attr.avgpool2d.stride.w, 3);
+    ls_graph_free(small);
     ls_graph_free(graph);
 
     assert_false(ls_failed(ls_graph_parse(

@@ -107,7 +107,7 @@ static void max_two(const ls_kernel_pool *pool, const stored *src, stored *dst, 
 
 static int side_by_side(const ls_kernel_pool *pool) {
     return pool->kernel_h == 2 && pool->kernel_w == 2 && pool->stride_h == 2 && pool->stride_w == 2 &&
-           pool->pad_h == 0 && pool->pad_w == 0;
+           pool->pad_h == 0 && pool->pad_w == 0 && 2 * pool->p <= pool->h && 2 * pool->q <= pool->w;
 }
 
 void LS_KERNEL(pool_max_forward)(const ls_kernel_pool *pool, int planes, const void *src, void *dst, void *index) {

@@ -217,7 +217,7 @@ __global__ void __launch_bounds__(LS_BLOCK) pool_backward(geometry g, const T *g
 
 bool halves(const ls_pool_attr *a) {
     return a->kernel_h == 2 && a->kernel_w == 2 && a->stride_h == 2 && a->stride_w == 2 && a->pad_h == 0 &&
-           a->pad_w == 0;
+           a->pad_w == 0 && 2 * a->dst.h <= a->src.h && 2 * a->dst.w <= a->src.w;
 }
 
 template <typename T, typename I, bool MAX>
