@@ -25,8 +25,15 @@ ls_status ls_layer_fail(const ls_graph *graph, const ls_layer *layer, const char
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    return ls_fail(LS_USAGE, "%s:%d: layer '%s' (%s): %s", graph->path, layer->line, layer->name,
-        ls_layer_kind_name(layer->kind), text);
+    return ls_layer_note_use(layer, ls_fail(LS_USAGE, "%s:%d: layer '%s' (%s): %s", graph->path, layer->line,
+                                        layer->name, ls_layer_kind_name(layer->kind), text));
+}
+
+ls_status ls_layer_note_use(const ls_layer *layer, ls_status status) {
+    char note[64];
+    snprintf(note, sizeof note, " (its block is used at line %d)", layer->use_line);
+    if (!ls_failed(status) || !layer->use_line || strstr(status.text, note)) return status;
+    return ls_fail(status.code, "%s%s", status.text, note);
 }
 
 ls_status ls_layer_check_bias(const ls_graph *graph, const ls_layer *layer, int bias, ls_init bias_init) {

@@ -6,7 +6,8 @@
 // may be `classes`, the data set's number of classes.
 //   layer = kind
 //   inputs = a, b  earlier layers (default: the previous section; for the first layer "input")
-// The other keys belong to the kind of layer. The last layer is the output: logits of shape (classes, 1, 1).
+// The other keys belong to the kind of layer. The last layer is the output: logits of shape (classes, 1, 1). Blocks of
+// sections can be defined, and used several times (network_blocks.h).
 //
 // Logical and physical shape. A tensor's logical shape is the shape that its layer defines: flatten makes (C*H*W, 1,
 // 1). Its physical shape is that of the map in memory, which a device may block or permute. They differ only between a
@@ -115,7 +116,8 @@ typedef struct {
     int flat;             // 1: the output is a vector, from a flatten or linear layer or computed from one
     int needs_input_grad; // 1: an earlier layer is trained, so the backward pass continues through this layer
     int first_param, param_count;
-    int line; // line of the layer's section in the network file
+    int line;     // line of the layer's section in the network file
+    int use_line; // line of the section that uses the block of the layer's section; 0: it is in no block
     union {
 #define X(NAME, name, type, field) type name;
 #include "model/layers.def"
@@ -125,7 +127,7 @@ typedef struct {
 
 typedef struct {
     char path[1024];
-    char *text;    // the network file; numbers replace words that follow the data
+    char *text;    // the network file without blocks; numbers replace words that follow the data
     uint64_t hash; // hash of the sections, keys and values in order; comments do not count
     ls_chw input;
     int classes;

@@ -69,6 +69,8 @@ const char *ls_layer_inputs(const ls_layer_type *type, char *dst, size_t bytes);
 
 // Returns LS_USAGE with the message "<file>:<line>: layer '<name>' (<kind>): <text>".
 ls_status ls_layer_fail(const ls_graph *graph, const ls_layer *layer, const char *format, ...) LS_PRINTF(3, 4);
+// Adds the line that uses the layer's block to the message of a failure at the layer's own line. ls_layer_fail does so.
+ls_status ls_layer_note_use(const ls_layer *layer, ls_status status);
 
 // A parameter to add. The caller sets shape. file_dim becomes shape.dim[0..rank-1]; only a linear weight has rank 2
 // there: (O, C*H*W). fan_in > 0: initial values according to `init`; else the constant `value`.

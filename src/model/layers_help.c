@@ -13,7 +13,7 @@ static const char about[] =
     "3x32x32 (channels, height, width) allows that shape only. Each further section is a layer, in order, with the "
     "section's name. Its key `layer` is the kind. `inputs` names earlier layers, or `input`; without it, the input is "
     "the section before. The other keys belong to the kind. The word `classes` stands for the data set's number of "
-    "classes.\n";
+    "classes. Blocks of sections: docs/layers.md.\n";
 
 const char *ls_layer_key_values(const ls_layer_key *key, const char *quote, char *dst, size_t bytes) {
     static const char *const words[] = {

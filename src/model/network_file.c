@@ -11,6 +11,7 @@
 #include "config/aliases.h"
 #include "config/ini.h"
 #include "model/layer.h"
+#include "model/network_blocks.h"
 
 // LAYER_NAME_MAX leaves room for the longest parameter suffix, ".running_mean".
 enum { LAYER_NAME_MAX = LS_NAME_BYTES - 16, KEYS_MAX = 32, INIT_CONSTANT_MAX = 1000000 };
@@ -22,6 +23,7 @@ static const char classes_word[] = "classes";
 
 typedef struct {
     ls_ini *ini;
+    const int *uses; // by section: see network_blocks.h
     ls_graph *graph;
     const char **names; // "input", then the layers' names in order
     const ls_graph_data *data;
@@ -340,17 +342,20 @@ static ls_status read_keys(reader *r, const ls_ini_section *section, ls_layer *l
     return LS_SUCCESS;
 }
 
+static ls_status read_layer(reader *r, int i) {
+    const ls_ini_section *section = &r->ini->sections[i + 1];
+    ls_layer *layer = &r->graph->layers[i];
+    layer->line = section->line;
+    layer->use_line = r->uses ? r->uses[i + 1] : 0;
+    LS_TRY(check_name(r, section));
+    snprintf(layer->name, sizeof layer->name, "%s", section->name);
+    LS_TRY(read_kind(r, section, layer));
+    LS_TRY(read_keys(r, section, layer));
+    return read_inputs(r, section, i);
+}
+
 static ls_status read_layers(reader *r) {
-    for (int i = 0; i < r->graph->layer_count; i++) {
-        const ls_ini_section *section = &r->ini->sections[i + 1];
-        ls_layer *layer = &r->graph->layers[i];
-        LS_TRY(check_name(r, section));
-        snprintf(layer->name, sizeof layer->name, "%s", section->name);
-        layer->line = section->line;
-        LS_TRY(read_kind(r, section, layer));
-        LS_TRY(read_keys(r, section, layer));
-        LS_TRY(read_inputs(r, section, i));
-    }
+    for (int i = 0; i < r->graph->layer_count; i++) LS_TRY(ls_layer_note_use(&r->graph->layers[i], read_layer(r, i)));
     return LS_SUCCESS;
 }
 
@@ -387,16 +392,16 @@ static uint64_t hash_of(const ls_ini *ini) {
 }
 
 static ls_status parse(const char *path, const char *text, size_t bytes, const ls_graph_data *data, ls_graph **out) {
-    ls_ini *ini = NULL;
-    LS_TRY(ls_ini_parse(path, text, bytes, &ini));
-    reader r = { .ini = ini, .data = data, .graph = ls_new(1, sizeof *r.graph, "%s", path) };
-    r.graph->text = ls_new(bytes + SHAPE_BYTES + 1, 1, "%s", path);
-    memcpy(r.graph->text, text, bytes);
+    ls_network_plain plain;
+    LS_TRY(ls_network_plain_parse(path, text, bytes, &plain));
+    reader r = { .ini = plain.ini, .uses = plain.uses, .data = data, .graph = ls_new(1, sizeof *r.graph, "%s", path) };
+    r.graph->text = ls_new(strlen(plain.text) + SHAPE_BYTES + 1, 1, "%s", path);
+    memcpy(r.graph->text, plain.text, strlen(plain.text));
     snprintf(r.graph->path, sizeof r.graph->path, "%s", path);
     ls_status status = read_sections(&r);
-    if (!ls_failed(status)) r.graph->hash = hash_of(ini);
+    if (!ls_failed(status)) r.graph->hash = hash_of(plain.ini);
     free(r.names);
-    ls_ini_free(ini);
+    ls_network_plain_free(&plain);
     return LS_GIVE_OR_FREE(status, r.graph, out, ls_graph_free);
 }
 

@@ -397,6 +397,73 @@ static const struct {
     { "too many parameters",
         "[network]\ninput=65536x1x1\n[a]\nlayer=conv2d\nout_channels=65536\nkernel=17\npadding=8\n" END, 3,
         { "layer 'a' (conv2d): with it the network has more than 1099511627776 parameters" } },
+#define BLOCK IN "[block b]\nn = 4\n[b/c]\nlayer=conv2d\nout_channels=$n\nkernel=3\n" // lines 3 to 8
+    { "a layer of a block", BLOCK "[u]\nblock=b\nrepeat=4\n" END, 5,
+        { "layer 'u.3.c' (conv2d): kernel = 3 with dilation = 1 covers 3x3, more than its input 4x2x2",
+            " (its block is used at line 9)" } },
+    { "a value of a block", BLOCK "[u]\nblock=b\nn=0\n" END, 7,
+        { "u.c.out_channels = 0: expected", " (its block is used at line 9)" } },
+    { "a key of a block's layer", IN "[block b]\n[b/c]\nlayer=relu\nkernle=3\n[u]\nblock=b\n" END, 6,
+        { "layer 'u.c' (relu) has no key 'kernle'", " (its block is used at line 7)" } },
+    { "unknown block", BLOCK "[u]\nblock=bb\n" END, 10, { "[u]: no block 'bb' is defined before it" } },
+    { "a block without its definition", IN "[u]\nblock=b\n" END, 4, { "[u]: no block 'b' is defined before it" } },
+    { "a block of a similar name", IN "[block basic]\n[basic/c]\nlayer=relu\n[u]\nblock=basik\n" END, 7,
+        { "no block 'basik' is defined before it; did you mean 'basic'?" } },
+    { "a block that uses itself", IN "[block b]\n[b/c]\nblock=b\n[u]\nblock=b\n" END, 5,
+        { "[b/c]: no block 'b' is defined before it" } },
+    { "a block without sections", IN "[block b]\nn=1\n[u]\nblock=b\n" END, 3,
+        { "[block b] has no sections: they follow it, such as [b/conv]" } },
+    { "a block that is not used", BLOCK END, 3, { "[block b] is never used" } },
+    { "a block's section elsewhere", BLOCK "[u]\nblock=b\n[b/d]\nlayer=relu\n" END, 11, { "'b/d' contains '/'" } },
+    { "unknown parameter of a use", BLOCK "[u]\nblock=b\nm=4\n" END, 11,
+        { "[u]: block 'b' (line 3) has no parameter 'm'" } },
+    { "unknown parameter of a block",
+        IN "[block b]\nchannels=4\n[b/c]\nlayer=conv2d\nout_channels=$chanels\n"
+           "kernel=$channels\n[u]\nblock=b\n" END,
+        7, { "'$chanels': block 'b' has no parameter 'chanels'; did you mean 'channels'?" } },
+    { "a parameter outside blocks", BLOCK "[u]\nblock=b\nn=$n\n" END, 11, { "'$n': only blocks have parameters" } },
+    { "a parameter that is not given",
+        IN "[block b]\nn=\n[b/c]\nlayer=conv2d\nout_channels=$n\nkernel=3\n[u]\nblock=b\n" END, 9,
+        { "[u] lacks 'n', a parameter of block 'b' (line 4)" } },
+    { "a parameter that is not read", IN "[block b]\nn=3\n[b/c]\nlayer=relu\np=$no\n[u]\nblock=b\n" END, 4,
+        { "[block b]: no section of the block reads its parameter, as $n" } },
+    { "a parameter called repeat", IN "[block b]\nrepeat=3\n[b/c]\nlayer=relu\n[u]\nblock=b\n" END, 4,
+        { "a parameter cannot be called 'repeat'" } },
+    { "more values than repetitions", BLOCK "[u]\nblock=b\nrepeat=2\nn=2,3,4\n" END, 12,
+        { "'2,3,4' has 3 values for 2 repetitions of block 'b'" } },
+    { "two values for one use", BLOCK "[u]\nblock=b\nn=2,3\n" END, 11, { "has 2 values for 1 repetition of" } },
+    { "no value", BLOCK "[u]\nblock=b\nn=2,\nrepeat=2\n" END, 11, { "'' is no value of a parameter" } },
+    { "a value of other characters", BLOCK "[u]\nblock=b\nn=[4]\n" END, 11, { "'[4]' is no value of a parameter" } },
+    { "no repetition", BLOCK "[u]\nblock=b\nrepeat=0\n" END, 11, { "u.repeat = 0", "1 to 4095" } },
+    { "repetitions backwards", BLOCK "[u]\nblock=b\nrepeat=3..2\n" END, 11, { "u.repeat = 2", "3 to 4095" } },
+    { "a layer and a block", BLOCK "[u]\nblock=b\nlayer=relu\n" END, 11, { "[u] has both 'layer' and 'block'" } },
+    { "a block of two inputs", BLOCK "[u]\nblock=b\ninputs=input,input\n" END, 9,
+        { "[u]: a block has one input, not 'input, input'" } },
+    { "a name twice", BLOCK "[u]\nblock=b\n[u.c]\nlayer=relu\n" END, 11,
+        { "there is a second section 'u.c', besides the one at line 5" } },
+    { "an unknown input in a block", IN "[block b]\n[b/c]\nlayer=relu\ninputs=d\n[u]\nblock=b\n" END, 6,
+        { "layer 'u.c': there is no layer 'u.d' for its input", " (its block is used at line 7)" } },
+    { "neither true nor false", IN "[block b]\n[b/c]\nif=maybe\nlayer=relu\n[u]\nblock=b\n" END, 5,
+        { "b/c.if = maybe", "true or false" } },
+    { "if outside a block", BLOCK "[u]\nblock=b\n[v]\nlayer=relu\nif=true\n" END, 13,
+        { "layer 'v' (relu) has no key 'if'" } },
+    { "too many repetitions of repetitions",
+        IN "[block a]\n[a/r]\nlayer=relu\n[block b]\n[b/a]\nblock=a\nrepeat=4000\n[block c]\n[c/b]\nblock=b\n"
+           "repeat=4000\n[u]\nblock=c\nrepeat=4000\n" END,
+        4, { "with this section, the blocks give more than 4095" } },
+    { "too many repetitions of nothing",
+        IN "[block a]\n[a/r]\nlayer=relu\nif=false\n[block b]\n[b/a]\nblock=a\nrepeat=4000\n"
+           "[u]\nblock=b\nrepeat=4000\n" END,
+        4, { "the blocks give more than 4095" } },
+    { "too deep",
+        IN "[block a]\n[a/r]\nlayer=relu\n[block b]\n[b/a]\nblock=a\n[block c]\n[c/b]\nblock=b\n[block d]\n[d/c]\n"
+           "block=c\n[block e]\n[e/d]\nblock=d\n[block f]\n[f/e]\nblock=e\n[block g]\n[g/f]\nblock=f\n[block h]\n"
+           "[h/g]\nblock=g\n[block i]\n[i/h]\nblock=h\n[u]\nblock=i\n" END,
+        7, { "[b/a]: blocks are more than 8 deep" } },
+    { "a long name of a block",
+        BLOCK "[aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+              "aaaaa]\nblock=b\n" END,
+        9, { "has more than 95 characters" } },
     { "window too large", "[network]\ninput=1x400x400\n[a]\nlayer=globalmaxpool\n" END, 3, { "a window of 400x400" } },
 };
 
@@ -422,6 +489,78 @@ static void every_refusal(void **state) {
     const ls_status status = ls_graph_read("/nonexistent/net.ini", &graph);
     assert_int_equal(status.code, LS_USAGE);
     assert_non_null(strstr(status.text, "/nonexistent/net.ini"));
+}
+
+// --- blocks
+
+// A file with blocks and the same network without.
+static const struct {
+    const char *row, *blocks, *plain;
+} expansions[] = {
+    { "parameters by repetition, a part that is left out, names of uses",
+        IN "[block b]\nchannels =\nstride = 1\nproject = false\n"
+           "[b/conv]\nlayer = conv2d\nout_channels = $channels\nkernel = 3\npadding = 1\nstride = $stride\n"
+           "[b/short]\nif = $project\nlayer = conv2d\ninputs = input\nout_channels = $channels\nkernel = 1\n"
+           "stride = $stride\n"
+           "[b/norm]\nif = $project\nlayer = batchnorm2d\n"
+           "[b/add]\nlayer = add\ninputs = conv, norm\n"
+           "[first]\nlayer = relu\n"
+           "[stage]\nblock = b\nrepeat = 3\nchannels = 4, 4\nstride = 2, 1\nproject = true, false\n"
+           "[again]\nblock = b\nchannels = 4\ninputs = stage.1\n"
+           "[sum]\nlayer = add\ninputs = stage, again\n" END,
+        IN "[first]\nlayer = relu\n"
+           "[stage.0.conv]\nlayer = conv2d\nout_channels = 4\nkernel = 3\npadding = 1\nstride = 2\n"
+           "[stage.0.short]\nlayer = conv2d\ninputs = first\nout_channels = 4\nkernel = 1\nstride = 2\n"
+           "[stage.0.norm]\nlayer = batchnorm2d\n"
+           "[stage.0.add]\nlayer = add\ninputs = stage.0.conv, stage.0.norm\n"
+           "[stage.1.conv]\nlayer = conv2d\nout_channels = 4\nkernel = 3\npadding = 1\nstride = 1\n"
+           "[stage.1.add]\nlayer = add\ninputs = stage.1.conv, stage.0.add\n"
+           "[stage.2.conv]\nlayer = conv2d\nout_channels = 4\nkernel = 3\npadding = 1\nstride = 1\n"
+           "[stage.2.add]\nlayer = add\ninputs = stage.2.conv, stage.1.add\n"
+           "[again.conv]\nlayer = conv2d\nout_channels = 4\nkernel = 3\npadding = 1\nstride = 1\n"
+           "inputs = stage.1.add\n"
+           "[again.add]\nlayer = add\ninputs = again.conv, stage.1.add\n"
+           "[sum]\nlayer = add\ninputs = stage.2.add, again.add\n" END },
+    { "blocks in blocks, numbers in names",
+        IN "[block inner]\nkind = relu\n[inner/$kind]\nlayer = $kind\n"
+           "[block outer]\nkinds =\ntwice = 2\n[outer/a]\nblock = inner\nkind = $kinds\nrepeat = $twice\n"
+           "[outer/b]\nblock = inner\n[outer/c]\nlayer = add\ninputs = a, input\n"
+           "[outer/d]\nlayer = add\ninputs = b.relu, c\n"
+           "[f.unit*x]\nblock = outer\nrepeat = 9..10\nkinds = gelu, silu\n" END,
+        IN "[f.unit9x.a.0.gelu]\nlayer = gelu\n[f.unit9x.a.1.gelu]\nlayer = gelu\n"
+           "[f.unit9x.b.relu]\nlayer = relu\n[f.unit9x.c]\nlayer = add\ninputs = f.unit9x.a.1.gelu, input\n"
+           "[f.unit9x.d]\nlayer = add\ninputs = f.unit9x.b.relu, f.unit9x.c\n"
+           "[f.unit10x.a.0.silu]\nlayer = silu\n[f.unit10x.a.1.silu]\nlayer = silu\n"
+           "[f.unit10x.b.relu]\nlayer = relu\n"
+           "[f.unit10x.c]\nlayer = add\ninputs = f.unit10x.a.1.silu, f.unit9x.d\n"
+           "[f.unit10x.d]\nlayer = add\ninputs = f.unit10x.b.relu, f.unit10x.c\n" END },
+    { "the last section is left out",
+        IN "[block b]\nis_last = false\n[b/x]\nlayer = gelu\n[b/y]\nlayer = relu\n"
+           "[b/z]\nif = $is_last\nlayer = add\ninputs = x, y\n"
+           "[u]\nblock = b\nrepeat = 2\n[v]\nlayer = add\ninputs = u, u.1.y\n[w]\nlayer = add\n"
+           "inputs = v, u.0.y\n" END,
+        IN "[u.0.x]\nlayer = gelu\n[u.0.y]\nlayer = relu\n"
+           "[u.1.x]\nlayer = gelu\ninputs = u.0.x\n[u.1.y]\nlayer = relu\n"
+           "[v]\nlayer = add\ninputs = u.1.x, u.1.y\n[w]\nlayer = add\ninputs = v, u.0.y\n" END },
+};
+
+static void blocks_expand(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof expansions / sizeof expansions[0]; i++) {
+        ls_graph *blocks = NULL, *plain = NULL, *again = NULL;
+        ls_status status = ls_graph_parse("blocks", expansions[i].blocks, &blocks);
+        if (ls_failed(status)) fail_msg("%s: %s", expansions[i].row, status.text);
+        status = ls_graph_parse("plain", expansions[i].plain, &plain);
+        if (ls_failed(status)) fail_msg("%s: %s", expansions[i].row, status.text);
+        if (blocks->hash != plain->hash) fail_msg("%s: expands to\n%s", expansions[i].row, blocks->text);
+        status = ls_graph_parse("again", blocks->text, &again);
+        if (ls_failed(status)) fail_msg("%s: the expanded text: %s", expansions[i].row, status.text);
+        assert_true(again->hash == plain->hash);
+        assert_string_equal(again->text, blocks->text);
+        ls_graph_free(blocks);
+        ls_graph_free(plain);
+        ls_graph_free(again);
+    }
 }
 
 // A network of a text that is no file is the same network.
@@ -603,6 +742,52 @@ static void shipped_networks(void **state) {
     }
 }
 
+// Known networks have the tensors of another program's module of 10 classes: their number, the number of trained
+// parameters, and the sum of the hashes of "NAME 64x3x7x7". tests/real_readers/known_networks.py --record makes the rows
+// with torchvision.
+static const struct {
+    const char *name;
+    int tensors;
+    int64_t parameters;
+    uint64_t hashes;
+} known[] = {
+#define X(name, tensors, parameters, hashes) { name, tensors, parameters, UINT64_C(hashes) },
+#include "model/known_networks.def"
+#undef X
+};
+
+// FNV-1a
+static uint64_t hash_of_text(const char *text) {
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (; *text; text++) hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+static void known_networks(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        char file[96], text[256];
+        snprintf(file, sizeof file, "configs/models/%s.ini", known[i].name);
+        ls_graph *graph = NULL;
+        const ls_status status = read_shipped(file, &graph);
+        if (ls_failed(status)) fail_msg("%s", status.text);
+        uint64_t hashes = 0;
+        for (int p = 0; p < graph->param_count; p++) {
+            const ls_param *param = &graph->params[p];
+            int used = snprintf(text, sizeof text, "%s ", param->name);
+            for (int d = 0; d < param->rank; d++)
+                used += snprintf(text + used, sizeof text - (size_t)used, "%s%d", d ? "x" : "", param->file_dim[d]);
+            hashes += hash_of_text(text);
+        }
+        const long long parameters = (long long)ls_graph_trained_parameters(graph);
+        if (graph->param_count != known[i].tensors || parameters != known[i].parameters || hashes != known[i].hashes)
+            fail_msg("%s: %d tensors, %lld parameters, 0x%016llx, expected %d, %lld, 0x%016llx", file,
+                graph->param_count, parameters, (unsigned long long)hashes, known[i].tensors,
+                (long long)known[i].parameters, (unsigned long long)known[i].hashes);
+        ls_graph_free(graph);
+    }
+}
+
 // Names and shapes as in PyTorch's state_dict; all of them are compared when golden files are made (--reference).
 static const struct {
     const char *file, *name;
@@ -686,11 +871,13 @@ int main(void) {
         cmocka_unit_test(gates),
         cmocka_unit_test(physical_shapes),
         cmocka_unit_test(every_refusal),
+        cmocka_unit_test(blocks_expand),
         cmocka_unit_test(resized),
         cmocka_unit_test(from_a_text),
         cmocka_unit_test(follows_the_data),
         cmocka_unit_test(follows_any_data),
         cmocka_unit_test(shipped_networks),
+        cmocka_unit_test(known_networks),
         cmocka_unit_test(parameter_names),
         cmocka_unit_test(residual_branches),
         cmocka_unit_test(printed_table),
