@@ -283,6 +283,7 @@ static ls_status fit_classes(const ls_weights_fit_options *o, ls_weights_fit *fi
     int traced = 0;
     fit->class_count = o->here->class_count;
     fit->rows = ls_new(o->graph->param_count + 1, sizeof *fit->rows, "rows of classes");
+    fit->compares_rows = o->use == LS_WEIGHTS_START && o->file->class_count == 0;
     ls_class_rows_find(o->graph, fit->rows, &traced);
     if (fit->class_count == 0) return LS_SUCCESS;
     if (o->file->class_count == 0) {

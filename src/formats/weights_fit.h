@@ -7,7 +7,7 @@
 //   used, with a note if the data here have other classes.
 //   LS_WEIGHTS_START (model.init): the configuration's picture size, mean, std and resize are used, with a note if they
 //   differ. Classes are matched by name, with a note if their order differs. If there are other classes, the last
-//   layers start anew, with a note.
+//   layers start anew, with a note; also if the file names no classes and has another number of them.
 //
 // Only a value that was given by hand is refused, because ls_weights_adopt fills in the options that the configuration
 // leaves open. Another JPEG decoder gives a note. Another network gives a note, but not with LS_WEIGHTS_START. A fact
@@ -36,7 +36,7 @@ typedef struct {
     int *order;          // by class here: class of the same name in the file; NULL: rows keep their places
     unsigned char *rows; // by parameter: whether it has a row for each class (class_rows.h)
     int starts_anew;     // LS_WEIGHTS_START: parameters with rows are not taken from the file
-    // Lines for the user; "": nothing to say. class_note is about the classes.
+    int compares_rows;   // LS_WEIGHTS_START: nor if the file, which names no classes, has another number of rows
     char note[LS_WEIGHTS_NOTE_BYTES], class_note[LS_WEIGHTS_NOTE_BYTES];
 } ls_weights_fit;
 

@@ -22,11 +22,12 @@ typedef struct {
     const ls_graph *graph;
     rule rules[RULES_MAX];
     int rule_count;
-    char **names;                     // by tensor of the file: its name after the rules; NULL: a counter, left out
-    int *takers;                      // by tensor of the file: number of parameters that take it
-    const unsigned char *starts_anew; // by parameter: 1: not taken from the file; NULL: all are taken
-    int *by_name;                     // indices of the file's tensors that have a name here, sorted by it
-    int named;                        // length of by_name
+    char **names;              // by tensor of the file: its name after the rules; NULL: a counter, left out
+    int *takers;               // by tensor of the file: number of parameters that take it
+    const ls_weights_fit *fit; // NULL: no parameter starts anew because of the classes
+    int *by_name;              // indices of the file's tensors that have a name here, sorted by it
+    int named;                 // length of by_name
+    const char *prefix;        // of the names in the file
 } search;
 
 // --- rules ------------------------------------------------------------------------------------------
@@ -149,6 +150,23 @@ static int find_renamed(const search *s, const char *name) {
     return -1;
 }
 
+// Returns the index of the file's tensor for the network's `name`, which has `prefix` before it; -1: not found.
+static int find_prefixed(const search *s, const char *prefix, const char *name) {
+    char whole[NAME_BYTES];
+    snprintf(whole, sizeof whole, "%s%s", prefix, name);
+    return find_renamed(s, whole);
+}
+
+// Finds out what comes before all names in the file: the first of these with which the file has any tensor.
+static const char *find_prefix(const search *s) {
+    static const char *const prefixes[] = { "", "module.", "model.", "backbone.", "module.model.", "module.backbone.",
+        "model.backbone.", "model.module.", "backbone.model." };
+    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
+        for (int p = 0; p < s->graph->param_count; p++)
+            if (find_prefixed(s, prefixes[i], s->graph->params[p].name) >= 0) return prefixes[i];
+    return "";
+}
+
 // --- tensors ----------------------------------------------------------------------------------------
 
 static char *shape_text(int rank, const int64_t *dim, char text[128]) {
@@ -206,15 +224,27 @@ static ls_status check_tensor(const search *s, int i, const ls_safetensors_tenso
         wanted->name);
 }
 
+// Whether the file's tensor i has another number of rows than wanted, of the same shape.
+static int has_other_rows(const search *s, int i, const ls_safetensors_tensor *wanted, int64_t *rows) {
+    ls_safetensors_tensor there;
+    if (i < 0 || !ls_safetensors_get(s->file, i, &there) || there.rank != wanted->rank || there.rank == 0) return 0;
+    *rows = there.dim[0];
+    return *rows != wanted->dim[0] &&
+           memcmp(there.dim + 1, wanted->dim + 1, (size_t)(there.rank - 1) * sizeof *there.dim) == 0;
+}
+
 static ls_status find_source(search *s, int p, ls_weights_map *map) {
     ls_safetensors_tensor wanted;
     ls_weights_describe(&s->graph->params[p], &wanted);
     if (is_new(s, wanted.name)) return LS_SUCCESS;
-    if (s->starts_anew && s->starts_anew[p]) {
+    const int i = find_prefixed(s, s->prefix, wanted.name), has_rows = s->fit && s->fit->rows[p];
+    int64_t rows;
+    const int other = has_rows && s->fit->compares_rows && has_other_rows(s, i, &wanted, &rows);
+    if (other) map->classes = rows;
+    if (other || (has_rows && s->fit->starts_anew)) {
         map->started_anew++;
         return LS_SUCCESS;
     }
-    const int i = find_renamed(s, wanted.name);
     if (i < 0) return refuse_missing(s, &wanted);
     LS_TRY(check_tensor(s, i, &wanted));
     s->takers[i]++;
@@ -237,6 +267,7 @@ static ls_status make(search *s, const char *rules, ls_weights_map *map) {
     map->source = ls_new(s->graph->param_count + 1, sizeof *map->source, "names of weights");
     LS_TRY(parse_rules(rules, s));
     LS_TRY(rename_all(s));
+    s->prefix = find_prefix(s);
     for (int p = 0; p < s->graph->param_count; p++) LS_TRY(find_source(s, p, map));
     LS_TRY(check_used(s));
     list_left(s, map);
@@ -244,9 +275,9 @@ static ls_status make(search *s, const char *rules, ls_weights_map *map) {
 }
 
 ls_status ls_weights_map_new(const char *path, const ls_safetensors *file, const ls_graph *graph, const char *rules,
-    const unsigned char *starts_anew, ls_weights_map **out) {
+    const ls_weights_fit *fit, ls_weights_map **out) {
     search *s = ls_new(1, sizeof *s, "names of weights");
-    *s = (search){ .path = path, .file = file, .graph = graph, .starts_anew = starts_anew };
+    *s = (search){ .path = path, .file = file, .graph = graph, .fit = fit };
     ls_weights_map *map = ls_new(1, sizeof *map, "names of weights");
     map->graph = graph;
     ls_status status = make(s, rules, map);

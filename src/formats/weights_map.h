@@ -5,29 +5,33 @@
 //   fc.* -> head.*   renames tensors of the file that match the left side. The text of the k-th '*' on the left
 //   replaces the k-th '*' on the right. The first rule that matches counts.
 //   new head.*       makes the matching tensors of the network from the seed, even if the file has them
-// Every other tensor of the network must be in the file, with its shape, as fp32, fp16, bf16 or fp64. Other tensors of
-// the file are left out and reported. PyTorch's counters num_batches_tracked are left out without a report.
+// Every other tensor of the network must be in the file, with its shape, as fp32, fp16, bf16 or fp64. If the file lacks
+// all of the network's names, they may have `module.`, `model.`, `backbone.` or two of these before them. Tensors with
+// a row for each class start anew if the file names no classes and has another number of rows. Other tensors of the
+// file are left out and reported. PyTorch's counters num_batches_tracked are left out without a report.
 #ifndef LS_FORMATS_WEIGHTS_MAP_H
 #define LS_FORMATS_WEIGHTS_MAP_H
 
 #include <stdio.h>
 #include "formats/safetensors.h"
+#include "formats/weights_fit.h"
 #include "model/graph.h"
 
 typedef struct ls_weights_map {
     const ls_graph *graph; // borrowed
     char **source;         // by the graph's parameter: name of its tensor in the file; NULL: made from the seed
     int taken;             // number of parameters that come from the file
-    int started_anew;      // number of parameters that are made from the seed because of starts_anew
+    int started_anew;      // number of parameters that are made from the seed because of the file's classes
+    int64_t classes;       // the file's number of classes, if parameters start anew because of it; else 0
     char **left;           // names of the file's tensors that no parameter takes
     int left_count;
 } ls_weights_map;
 
-// Finds the file's tensor for each parameter of the network. path: for messages. starts_anew: by parameter, 1 if its
-// tensor is not taken from the file; NULL: all are taken. LS_USAGE: a rule is malformed or matches nothing; or a tensor
-// is missing or has another shape or type. The message names a rule that helps.
+// Finds the file's tensor for each parameter of the network. path: for messages. fit: the parameters that have a row
+// for each class; NULL: no parameter starts anew because of the classes. LS_USAGE: a rule is malformed or matches
+// nothing; or a tensor is missing or has another shape or type. The message names a rule that helps.
 LS_CHECKED ls_status ls_weights_map_new(const char *path, const ls_safetensors *file, const ls_graph *graph,
-    const char *rules, const unsigned char *starts_anew, ls_weights_map **out);
+    const char *rules, const ls_weights_fit *fit, ls_weights_map **out);
 void ls_weights_map_free(ls_weights_map *map); // NULL is allowed
 // Writes the canonical values of parameter p, which comes from the file, as fp32. file: the file of ls_weights_map_new.
 void ls_weights_map_values(const ls_weights_map *map, const ls_safetensors *file, int p, float *values);

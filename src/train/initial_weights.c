@@ -1,6 +1,7 @@
 // initial_weights.c - the weights that a run starts from. Each rank makes them by itself: from the seed (model/init.c),
 // or, for whitening filters, from the training pictures (model/whiten.h). Ranks compare a hash of the result
 // (startup_check.c). Weights of a file, which rank 0 reads and sends, may replace them (formats/weights_map.h).
+#include <inttypes.h>
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -83,25 +84,38 @@ static ls_status take_values(
     return LS_SUCCESS;
 }
 
+// Reports the parameters that start anew because the file has another number of classes.
+static void report_count(const ls_run_plan *plan, const ls_weights_fit *fit, const char *path) {
+    char names[LS_WEIGHTS_NOTE_BYTES] = "";
+    ls_text_room room = { names, sizeof names };
+    for (int p = 0; p < plan->graph->param_count; p++)
+        if (fit->rows[p] && !plan->init_map->source[p])
+            ls_text_put(&room, "%s%s", names[0] ? ", " : "", plan->graph->params[p].name);
+    ls_alert("%s has %" PRId64 " classes, here are %d: %s start anew", path, plan->init_map->classes,
+        plan->graph->classes, names);
+}
+
 // Reports how the file's weights fit the network and the data. A difference in classes is not reported if
 // model.init_rules let all tensors that have a row for each class start anew.
-static void report_fit(const ls_run_plan *plan, const ls_weights_fit *fit) {
+static void report_fit(const ls_run_plan *plan, const ls_weights_fit *fit, const char *path) {
     int matters = plan->init_map->started_anew, rows = 0;
     for (int p = 0; p < plan->graph->param_count; p++) {
         rows += fit->rows[p];
         matters += fit->rows[p] && plan->init_map->source[p];
     }
     if (fit->note[0]) ls_alert("%s", fit->note);
-    if (fit->class_note[0] && (matters || rows == 0)) ls_alert("%s", fit->class_note);
+    if (plan->init_map->classes)
+        report_count(plan, fit, path);
+    else if (fit->class_note[0] && (matters || rows == 0))
+        ls_alert("%s", fit->class_note);
 }
 
 static ls_status map_tensors(
     ls_run_plan *plan, const char *path, const ls_safetensors *file, const ls_weights_fit *fit, first_weights *first) {
-    LS_TRY(ls_weights_map_new(
-        path, file, plan->graph, plan->cfg->model_init_rules, fit->starts_anew ? fit->rows : NULL, &plan->init_map));
+    LS_TRY(ls_weights_map_new(path, file, plan->graph, plan->cfg->model_init_rules, fit, &plan->init_map));
     LS_TRY(check_complete(plan, path));
     LS_TRY(take_values(plan, file, fit, first));
-    report_fit(plan, fit);
+    report_fit(plan, fit, path);
     return LS_SUCCESS;
 }
 

@@ -83,10 +83,16 @@ for dtype in F64 F16 BF16; do
     check "$dtype: exit" $? 0
 done
 check "fp64 and fp32 are the same" "$(cat F64.txt)" "$result"
+for before in module. model. backbone. module.backbone.; do
+    python3 convert.py $given before.safetensors F64 $before
+    check "$before before all names" "$("$train" eval tiny.ini --set model.init=before.safetensors --quiet)" "$result"
+done
+python3 convert.py $given bare.safetensors F32 ''
 accuracy() { sed -n 's/^test_accuracy //p' "$1"; }
 check "16 bits are near" "$(paste <(accuracy F16.txt) <(accuracy BF16.txt) <(accuracy F64.txt) |
     awk '{ print $1 - $3 < 0.06 && $3 - $1 < 0.06 && $2 - $3 < 0.06 && $3 - $2 < 0.06 }')" 1
 sed 's/out_features = 4/out_features = 3/; s/\[fc\]/[head]/' net.ini >three.ini
+sed 's/out_features = 4/out_features = 3/' net.ini >three_fc.ini
 sed 's/file = net.ini/file = three.ini/; s/classes = 4/classes = 3/' init.ini >three_classes.ini
 rules='model.init_rules=fc.* -> old.*; conv1.* -> conv1.*; new head.*'
 "$train" three_classes.ini --set "$rules" --dry-run >plan.txt 2>&1
@@ -101,6 +107,13 @@ check "other classes: the file's convolution" "$(tensor three/weights.safetensor
 check "other classes: a head of the seed" "$(tensor three/weights.safetensors head.weight)" "$(tensor seed/weights.safetensors head.weight)"
 check "rules without weights have no effect" \
     "$("$train" tiny.ini --run-dir unused --set 'model.init_rules=new fc.*' --set train.max_updates=1 2>&1 | grep -c 'no effect model.init_rules (only with model.init)')" 1
+
+"$train" three_classes.ini --set model.init=bare.safetensors --set model.file=three_fc.ini --run-dir bare --set train.max_updates=1 >bare.txt 2>&1
+check "another number of classes, which the file does not name: exit" $? 0
+check "another number of classes: reported" \
+    "$(grep -c 'bare.safetensors has 4 classes, here are 3: fc.weight, fc.bias start anew$' bare.txt)" 1
+check "another number of classes: the file's convolution" "$(tensor bare/weights.safetensors conv1.weight)" "$(tensor $given conv1.weight)"
+check "another number of classes: a head of the seed" "$(tensor bare/weights.safetensors fc.weight)" "$(tensor seed/weights.safetensors head.weight)"
 
 # --- going on -------------------------------------------------------------------------------------------
 cp -r given from
@@ -119,7 +132,8 @@ python3 convert.py $given less.safetensors F64 '' norm1.weight
 python3 convert.py $given whole.safetensors I32 ''
 refused "no weights at all" 2 "no weights: train eval CONFIG.ini WEIGHTS, or model.init in CONFIG.ini" "$train" eval tiny.ini
 refused "no file" 2 "nowhere: is not there" eval_with nowhere ''
-refused "other names" 2 "F64.safetensors: has no tensor 'conv1.weight' (8x1x3x3), which the network" eval_with F64.safetensors ''
+python3 convert.py $given other.safetensors F32 net.
+refused "other names" 2 "other.safetensors: has no tensor 'conv1.weight' (8x1x3x3), which the network" eval_with other.safetensors ''
 refused "a tensor less" 2 "has no tensor 'norm1.weight' (8), which the network" eval_with less.safetensors ''
 sed 's/out_features = 4/out_features = 5/' net.ini >five.ini
 refused "other shapes" 2 "tensor 'fc.weight' is 4x288, but 'fc.weight' of the network five.ini is 5x288" "$train" eval tiny.ini \
@@ -132,6 +146,6 @@ refused "more stars" 2 "'fc -> *' has more '*' on its right" eval_with given 'fc
 refused "a rule for nothing" 2 "'cf.* -> fc.*' matches no tensor of given/weights.safetensors" eval_with given 'cf.* -> fc.*'
 refused "new for nothing" 2 "'new cf.*' matches no tensor of" eval_with given 'new cf.*'
 refused "two of one name" 2 "both 'conv1.weight' and 'fc.weight' are 'fc.weight' in the network" eval_with given 'conv1.* -> fc.*'
-refused "before anything is written" 2 "has no tensor 'conv1.weight'" "$train" tiny.ini --set model.init=F64.safetensors --run-dir none
+refused "before anything is written" 2 "has no tensor 'conv1.weight'" "$train" tiny.ini --set model.init=other.safetensors --run-dir none
 check "before anything is written: the folder" "$(ls none 2>/dev/null)" ""
 finish
