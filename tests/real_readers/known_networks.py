@@ -1,0 +1,262 @@
+#!/usr/bin/env python3
+"""Do the shipped networks take torchvision's weights, and compute the same?
+
+    PYTHON tests/real_readers/known_networks.py TRAIN [NAME...] [--side 64] [--updates 3] [--out FILE.md]
+    PYTHON tests/real_readers/known_networks.py --record        rows for tests/model/known_networks.def
+
+For each network, torchvision's module gets random weights and running estimates. It is saved as safetensors, with its own names and its
+own num_batches_tracked. Lockstep starts from it through model.init, without rules:
+
+- a run with rate 0 and stored statistics must save the same tensors, bit by bit, and `train predict --logits` must give the module's
+  logits in double, within 1e-4 of their largest;
+- the losses of some updates (SGD, momentum, weight decay; dropout and stochastic depth off) must be near those of the module in double,
+  within 20 times what the module in fp32 is off, or 2e-6. Where 0 and the input of a relu, or two maxima of a window, are equal to
+  rounding, any fp32 run may take the other side and part from double: then other weights are drawn, up to DRAWS times.
+
+The names of wrn-* are those of github.com/xternalz/WideResNet-pytorch, whose network is written down here. Needs PyTorch, torchvision,
+safetensors and NumPy; exits 77 without them.
+"""
+import argparse
+import copy
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+try:
+    import numpy as np
+    import torch
+    import torch.nn as nn
+    import torch.nn.functional as F
+    import torchvision
+    from safetensors.torch import load_file, save_file
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "scripts"))
+import make_golden as golden  # noqa: E402
+
+CLASSES, PICTURES, BATCH, MEAN, STD, DRAWS = 10, 2, 8, 0.5, 0.25, 5
+CIFAR = ("wrn-16-4", "wrn-28-10")
+NETWORKS = ("resnet18", "resnet34", "resnet50", "wide_resnet50_2", "vgg11_bn", "squeezenet1_1", "densenet121", "mobilenet_v2",
+            "mobilenet_v3_small", "mobilenet_v3_large", "efficientnet_b0", "convnext_tiny") + CIFAR
+
+
+class WideBlock(nn.Module):
+    def __init__(self, before, channels, stride):
+        super().__init__()
+        self.bn1, self.conv1 = nn.BatchNorm2d(before), nn.Conv2d(before, channels, 3, stride, 1, bias=False)
+        self.bn2, self.conv2 = nn.BatchNorm2d(channels), nn.Conv2d(channels, channels, 3, 1, 1, bias=False)
+        self.convShortcut = nn.Conv2d(before, channels, 1, stride, bias=False) if before != channels else None
+
+    def forward(self, x):
+        first = F.relu(self.bn1(x))
+        out = self.conv2(F.relu(self.bn2(self.conv1(first))))
+        return out + (self.convShortcut(first) if self.convShortcut else x)
+
+
+class WideResNet(nn.Module):
+    def __init__(self, depth, factor):
+        super().__init__()
+        self.conv1, before = nn.Conv2d(3, 16, 3, 1, 1, bias=False), 16
+        for i in range(3):
+            channels, block = 16 * factor << i, nn.Module()
+            block.layer = nn.Sequential(*(WideBlock(before if k == 0 else channels, channels, 2 if i > 0 and k == 0 else 1)
+                                          for k in range((depth - 4) // 6)))
+            setattr(self, f"block{i + 1}", block)
+            before = channels
+        self.bn1, self.fc = nn.BatchNorm2d(before), nn.Linear(before, CLASSES)
+
+    def forward(self, x):
+        x = self.block3.layer(self.block2.layer(self.block1.layer(self.conv1(x))))
+        return self.fc(F.relu(self.bn1(x)).mean((2, 3)))
+
+
+def build(name, seed=1):
+    torch.manual_seed(seed)
+    net = WideResNet(*map(int, name.split("-")[1:])) if name in CIFAR else getattr(torchvision.models, name)(num_classes=CLASSES)
+    for module in net.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            nn.init.normal_(module.running_mean, 0, 0.1)
+            nn.init.uniform_(module.running_var, 0.5, 1.5)
+            nn.init.uniform_(module.weight, 0.5, 1.5)
+            nn.init.normal_(module.bias, 0, 0.1)
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+        if isinstance(module, torchvision.ops.StochasticDepth):
+            module.p = 0.0
+    return net
+
+
+def tensors_of(net):
+    return {name: tensor for name, tensor in net.state_dict().items() if not name.endswith("num_batches_tracked")}
+
+
+def fnv(text):
+    value = 0xCBF29CE484222325
+    for byte in text.encode():
+        value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
+    return value
+
+
+def record():
+    """Rows X(name, tensors, trained parameters, sum of the hashes of "NAME 64x3x7x7")"""
+    for name in NETWORKS:
+        net = build(name)
+        tensors = tensors_of(net)
+        total = sum(fnv(f"{n} {'x'.join(map(str, t.shape))}") for n, t in tensors.items()) & 0xFFFFFFFFFFFFFFFF
+        print(f"X(\"{name}\", {len(tensors)}, {sum(p.numel() for p in net.parameters())}, 0x{total:016x})")
+
+
+def write_files(folder, name, net, side, options):
+    """The module's weights, the network without dropout, a configuration"""
+    save_file(net.state_dict(), os.path.join(folder, "weights.safetensors"))
+    with open(os.path.join(ROOT, "configs", "models", name + ".ini")) as file:
+        text = re.sub(r"(layer = (?:dropout|dropout2d|droppath)\n)(?:(?:p|inputs) = .*\n)*", lambda m: m[0] if "$" in m[0] else
+                      re.sub(r"p = .*\n", "", m[0]) + "p = 0\n", file.read())
+    with open(os.path.join(folder, "network.ini"), "w") as file:
+        file.write(text)
+    with open(os.path.join(folder, "config.ini"), "w") as file:
+        file.write(f"""[run]
+seed = 1
+[data]
+dataset = synthetic
+shape = 3x{side}x{side}
+classes = {CLASSES}
+train_samples = {BATCH * max(1, options.updates)}
+test_samples = {BATCH}
+mean = {MEAN}, {MEAN}, {MEAN}
+std = {STD}, {STD}, {STD}
+shuffle = false
+[model]
+file = network.ini
+init = weights.safetensors
+[train]
+epochs = 1
+global_batch = {BATCH}
+micro_batch = {BATCH}
+[optimizer]
+kind = sgd
+lr = {options.rate}
+momentum = 0.9
+weight_decay = 5e-4
+[device]
+type = cpu
+[log]
+every = 1
+""")
+
+
+def lockstep(options, *arguments):
+    done = subprocess.run([options.train, *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    if done.returncode:
+        raise RuntimeError(f"train {arguments[0]}: exit {done.returncode}: {done.stderr.strip()[-400:]}")
+    return done.stdout
+
+
+def compare_logits(folder, net, side, options):
+    """The worst difference of a logit, relative to the largest"""
+    config, run = os.path.join(folder, "config.ini"), os.path.join(folder, "same")
+    norms = ["--set", "train.stored_statistics=*"] if any(isinstance(m, nn.BatchNorm2d) for m in net.modules()) else []
+    lockstep(options, config, "--quiet", "--run-dir", run, "--set", "optimizer.lr=0", "--set", "train.max_updates=1", *norms)
+    saved = load_file(os.path.join(run, "weights.safetensors"))
+    for name, tensor in tensors_of(net).items():
+        if not torch.equal(saved[name], tensor):
+            raise RuntimeError(f"{name} is not the module's after a run without a rate")
+    pixels = np.random.default_rng(1).integers(0, 256, (PICTURES, side, side, 3), dtype=np.uint8)
+    names = []
+    for i, picture in enumerate(pixels):
+        names.append(os.path.join(folder, f"{i}.ppm"))
+        with open(names[-1], "wb") as file:
+            file.write(b"P6\n%d %d\n255\n" % (side, side) + picture.tobytes())
+    lines = lockstep(options, "predict", "--quiet", "--logits", run, *names).splitlines()
+    ours = torch.tensor([[float(v) for v in line.split("\t")[1:]] for line in lines], dtype=torch.float64)
+    images = torch.from_numpy(golden.normalise(pixels, {"mean": MEAN, "std": STD}).transpose(0, 3, 1, 2).copy()).double()
+    with torch.no_grad():
+        theirs = copy.deepcopy(net).double().eval()(images)
+    return float((ours - theirs).abs().max() / theirs.abs().max())
+
+
+def train_here(net, dtype, side, options):
+    net = copy.deepcopy(net).to(dtype).train()
+    decayed = [p for n, p in net.named_parameters() if n.endswith("weight") and p.dim() > 1]
+    others = [p for n, p in net.named_parameters() if not (n.endswith("weight") and p.dim() > 1)]
+    optimizer = torch.optim.SGD([{"params": decayed, "weight_decay": 5e-4}, {"params": others}], lr=options.rate, momentum=0.9)
+    setup, losses = {"batch": BATCH, "seed": 1, "classes": CLASSES, "mean": MEAN, "std": STD}, []
+    for update in range(options.updates):
+        pixels, labels = golden.batch_of(setup, (3, side, side), update)
+        loss = F.cross_entropy(net(torch.from_numpy(golden.normalise(pixels, setup)).to(dtype)), torch.tensor(labels))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def compare_losses(folder, net, side, options):
+    """The worst relative difference of a loss from the module's in double: of Lockstep's, and of the module's in fp32"""
+    run = os.path.join(folder, "updates")
+    lockstep(options, os.path.join(folder, "config.ini"), "--quiet", "--run-dir", run)
+    with open(os.path.join(run, "metrics.jsonl")) as file:
+        events = [json.loads(line) for line in file]
+    ours = [e["train_loss"] for e in events if e["event"] == "train"]
+    exact, single = (train_here(net, dtype, side, options) for dtype in (torch.float64, torch.float32))
+    assert len(ours) == len(exact), (len(ours), len(exact))
+    worst = lambda losses: max(abs(a - b) / abs(b) for a, b in zip(losses, exact))
+    return worst(ours), worst(single)
+
+
+def check(name, options):
+    side, good, draws = 32 if name in CIFAR else options.side, False, 0
+    while not good and draws < DRAWS:
+        draws += 1
+        net = build(name, draws)
+        with tempfile.TemporaryDirectory() as folder:
+            write_files(folder, name, net, side, options)
+            logits = compare_logits(folder, net, side, options)
+            if logits >= 1e-4:
+                break
+            ours, single = compare_losses(folder, net, side, options) if options.updates else (0, 0)
+        good = ours <= max(20 * single, 2e-6)
+    row = (f"| {name} | {side} | {len(tensors_of(net))} | {sum(p.numel() for p in net.parameters()):,} | {logits:.1e} | "
+           + (f"{ours:.1e} | {single:.1e} | {draws} |" if options.updates and logits < 1e-4 else "- | - | - |"))
+    print(row, "" if good else "FAILED", flush=True)
+    return good, row
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("train", nargs="?")
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--side", type=int, default=64)
+    parser.add_argument("--updates", type=int, default=3)
+    parser.add_argument("--rate", type=float, default=0.001)
+    parser.add_argument("--record", action="store_true")
+    parser.add_argument("--out")
+    options = parser.parse_args()
+    if options.record:
+        return record()
+    options.train = os.path.abspath(options.train)
+    shipped = [n for n in NETWORKS if os.path.exists(os.path.join(ROOT, "configs", "models", n + ".ini"))]
+    bad, rows = [], []
+    for name in options.names or shipped:
+        try:
+            good, row = check(name, options)
+            rows.append(row)
+        except RuntimeError as problem:
+            good = print(f"{name}: FAILED: {problem}", flush=True)
+        bad += [] if good else [name]
+    print(f"{len(rows)} networks compared with torchvision {torchvision.__version__}, PyTorch {torch.__version__}"
+          + (f"; FAILED: {', '.join(bad)}" if bad else ""))
+    if options.out:
+        with open(options.out, "w") as file:
+            file.write("\n".join(rows) + "\n")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
