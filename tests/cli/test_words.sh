@@ -134,6 +134,8 @@ for name in resnet20 resnet20.ini models/resnet20 models/resnet20.ini configs/mo
     case $(plan own.ini --set model.file=$name --set data.shape=3x32x32) in */configs/models/resnet20.ini) ok=1 ;; *) ok=0 ;; esac
     check "network $name" $ok 1
 done
+check "a network with blocks, listed without them" "$("$train" own.ini --set model.file=resnet18 --set data.shape=3x32x32 --dry-run |
+    grep -cE '^layer[1-4]\.[01]\.conv[12] |^layer[2-4]\.0\.downsample\.[01] ')" 22
 sed -e 's/^file = .*/file = own/' tiny.ini >deep/a.ini
 sed -e 's/^file = .*/file = beside/' tiny.ini >deep/b.ini
 cp net.ini deep/models/resnet20.ini && sed -e 's/^file = .*/file = resnet20/' tiny.ini >deep/c.ini

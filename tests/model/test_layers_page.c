@@ -67,7 +67,7 @@ static const char head[] =
     "padding = 1\n"
     "\n"
     "[unit/short]\n"
-    "if = $project         ; without it, `short` stands for its own input\n"
+    "if = $project         ; if it is false, `short` stands for its input\n"
     "layer = conv2d\n"
     "inputs = input        ; the block's input\n"
     "out_channels = $channels\n"
