@@ -10,8 +10,8 @@ own num_batches_tracked. Lockstep starts from it through model.init, without rul
 - a run with rate 0 and stored statistics must save the same tensors, bit by bit, and `train predict --logits` must give the module's
   logits in double, within 1e-4 of their largest;
 - one update (rate 1, no momentum, no decay, dropout and stochastic depth off) must have the module's loss in double within 1e-5, and its
-  gradient within a hundredth of its length, or five times the distance of the module in fp32. Where 0 and the input of a relu, or two maxima of a window, are equal to rounding, any fp32 run may
-  take the other side.
+  gradient within a hundredth of its length, or within five times the distance of the module in fp32. Where 0 and the input of a relu,
+  or two maxima of a window, are equal to rounding, any fp32 run may take the other side.
 
 The names of wrn-* are those of github.com/xternalz/WideResNet-pytorch, whose network is written down here. Needs PyTorch, torchvision,
 safetensors and NumPy; exits 77 without them.
