@@ -102,11 +102,15 @@ static const char head[] =
     "\n"
     "`models/NAME.ini` is torchvision's network of that name: resnet18, resnet34, resnet50, wide_resnet50_2, "
     "densenet121,\n"
-    "efficientnet_b0, mobilenet_v2, mobilenet_v3_small, mobilenet_v3_large, squeezenet1_1. wrn-16-4 and wrn-28-10 are "
-    "those of\n"
-    "github.com/xternalz/WideResNet-pytorch, for CIFAR. Tensors have the names of their `state_dict`, so\n"
-    "[weights saved there](your-pictures.md#5-starting-from-weights) are taken without rules. Those for ImageNet want\n"
-    "`data.mean = 0.485, 0.456, 0.406` and `data.std = 0.229, 0.224, 0.225`.\n";
+    "efficientnet_b0, mobilenet_v2, mobilenet_v3_small, mobilenet_v3_large, squeezenet1_1, and vgg11_bn for pictures "
+    "of "
+    "224x224.\n"
+    "wrn-16-4 and wrn-28-10 are those of github.com/xternalz/WideResNet-pytorch, for CIFAR. Tensors have the names of "
+    "their\n"
+    "`state_dict`, so [weights saved there](your-pictures.md#5-starting-from-weights) are taken without rules. Those "
+    "for "
+    "ImageNet\n"
+    "want `data.mean = 0.485, 0.456, 0.406` and `data.std = 0.229, 0.224, 0.225`.\n";
 
 // The example's place in a network; %s: a flatten where the layer takes a vector; the kind; its lines.
 static const char network[] =

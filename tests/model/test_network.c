@@ -763,13 +763,20 @@ static uint64_t hash_of_text(const char *text) {
     return hash;
 }
 
+static ls_status find_pictures(void *context, ls_chw *shape, int *classes) {
+    (void)context;
+    *shape = (ls_chw){ 3, 224, 224 }; // vgg11_bn has the tensors for this size
+    *classes = 10;
+    return LS_SUCCESS;
+}
+
 static void known_networks(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         char file[96], text[256];
         snprintf(file, sizeof file, "configs/models/%s.ini", known[i].name);
         ls_graph *graph = NULL;
-        const ls_status status = read_shipped(file, &graph);
+        const ls_status status = ls_graph_read_for(file, &(ls_graph_data){ find_pictures, NULL }, &graph);
         if (ls_failed(status)) fail_msg("%s", status.text);
         uint64_t hashes = 0;
         for (int p = 0; p < graph->param_count; p++) {

@@ -42,6 +42,7 @@ import make_golden as golden  # noqa: E402
 
 CLASSES, PICTURES, BATCH, MEAN, STD = 10, 2, 8, 0.5, 0.25
 CIFAR = ("wrn-16-4", "wrn-28-10")
+SIDES = {"wrn-16-4": 32, "wrn-28-10": 32, "vgg11_bn": 224}  # of pictures, instead of --side
 NETWORKS = ("resnet18", "resnet34", "resnet50", "wide_resnet50_2", "vgg11_bn", "squeezenet1_1", "densenet121", "mobilenet_v2",
             "mobilenet_v3_small", "mobilenet_v3_large", "efficientnet_b0", "convnext_tiny") + CIFAR
 
@@ -205,7 +206,7 @@ def compare_update(folder, net, side, options):
 
 
 def check(name, options):
-    side, net = 32 if name in CIFAR else options.side, build(name)
+    side, net = SIDES.get(name, options.side), build(name)
     with tempfile.TemporaryDirectory() as folder:
         write_files(folder, name, net, side)
         logits = compare_logits(folder, net, side, options)
