@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#include "base/scope.h"
 
 static double read_clock(clockid_t clock) {
     struct timespec now;
@@ -36,7 +37,8 @@ static double process_start_since_boot(void) {
     return field ? strtod(field, NULL) / (double)sysconf(_SC_CLK_TCK) : -1;
 }
 
-double ls_clock_since_process_start(void) {
+double ls_clock_since_start(void) {
+    if (ls_scope_now()->started_s > 0) return ls_clock_seconds() - ls_scope_now()->started_s;
     double start = process_start_since_boot(), age = read_clock(CLOCK_BOOTTIME) - start;
     // Without a usable /proc: the CPU time of the process, a lower bound.
     return start > 0 && age >= 0 ? age : read_clock(CLOCK_PROCESS_CPUTIME_ID);

@@ -1,4 +1,5 @@
-// log.h - messages for people, on stderr. Data goes to stdout or files.
+// log.h - messages for people, on stderr; of one of several runs in a process (scope.h), in its log file. Data goes to
+// stdout or files.
 //
 // One line is one write(), so lines of different ranks do not mix. Only rank 0 prints info lines. Warnings and errors
 // of other ranks begin with "rank N: ". An alert is a warning that is printed even with --quiet, for example that a

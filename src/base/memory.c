@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/scope.h"
 #include "base/text.h"
 
 enum { SMALL_ALIGN = 64, HUGE_PAGE = 2 << 20, HUGE_FROM = 1 << 20 };
@@ -31,6 +32,7 @@ void ls_out_of_memory_as(const char *text) {
     ends_here = 1;
     if (atomic_flag_test_and_set(&ends))
         for (;;) pause();
+    ls_scope_enter(NULL); // all runs of this process end
     void (*end)(const char *text) = atomic_load(&end_of_program);
     if (end) end(text);
     ls_log(LS_LOG_ERROR, "%s", text);

@@ -6,31 +6,32 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+#include "base/scope.h"
 
 _Static_assert(LS_PINNED_PATH_BYTES == PATH_MAX, "what the system calls a path");
 
-static struct {
-    char path[LS_PINNED_PATH_BYTES]; // without "/" at its end
-    size_t length;
-    int fd; // -1: no folder is pinned
-} self = { .fd = -1 };
+static ls_pinned_scope *pinned(void) {
+    return &ls_scope_now()->pinned;
+}
 
 void ls_pin_folder(const char *path, int fd) {
-    self.length = strlen(path);
-    while (self.length > 1 && path[self.length - 1] == '/') self.length--;
-    if (self.length >= sizeof self.path) return; // the system has already refused such a long path
-    memcpy(self.path, path, self.length);
-    self.path[self.length] = 0;
-    self.fd = fd;
+    ls_pinned_scope *self = pinned();
+    self->length = strlen(path);
+    while (self->length > 1 && path[self->length - 1] == '/') self->length--;
+    if (self->length >= sizeof self->path) return; // the system has already refused such a long path
+    memcpy(self->path, path, self->length);
+    self->path[self->length] = 0;
+    self->fd = fd;
 }
 
 void ls_unpin_folder(void) {
-    self.fd = -1;
+    pinned()->fd = -1;
 }
 
 size_t ls_pinned_length(const char *path) {
-    if (self.fd < 0 || strncmp(path, self.path, self.length) != 0) return 0;
-    return path[self.length] == '/' || path[self.length] == 0 ? self.length : 0;
+    const ls_pinned_scope *self = pinned();
+    if (self->fd < 0 || strncmp(path, self->path, self->length) != 0) return 0;
+    return path[self->length] == '/' || path[self->length] == 0 ? self->length : 0;
 }
 
 // The first two arguments of openat, fstatat, mkdirat...
@@ -43,23 +44,24 @@ static place place_of(const char *path) {
     size_t length = ls_pinned_length(path);
     if (!length) return (place){ AT_FDCWD, path };
     const char *name = path + length + strspn(path + length, "/");
-    return (place){ self.fd, *name ? name : "." };
+    return (place){ pinned()->fd, *name ? name : "." };
 }
 
 // Tells whether the path still leads to the pinned folder. Only "not there" shows that the folder was moved. After
 // other errors (a missing right) it counts as in place.
 ls_pinned_state ls_pinned_look(char where[LS_PINNED_PATH_BYTES]) {
+    const ls_pinned_scope *self = pinned();
     struct stat ours, there;
     char link[64];
     where[0] = 0;
-    if (self.fd < 0 || fstat(self.fd, &ours) != 0) return LS_PINNED_IN_PLACE;
+    if (self->fd < 0 || fstat(self->fd, &ours) != 0) return LS_PINNED_IN_PLACE;
     if (ours.st_nlink == 0) return LS_PINNED_REMOVED;
-    if (stat(self.path, &there) == 0) {
+    if (stat(self->path, &there) == 0) {
         if (there.st_dev == ours.st_dev && there.st_ino == ours.st_ino) return LS_PINNED_IN_PLACE;
     } else if (errno != ENOENT && errno != ENOTDIR) {
         return LS_PINNED_IN_PLACE;
     }
-    snprintf(link, sizeof link, "/proc/self/fd/%d", self.fd);
+    snprintf(link, sizeof link, "/proc/self/fd/%d", self->fd);
     ssize_t length = readlink(link, where, LS_PINNED_PATH_BYTES - 1);
     where[length > 0 ? length : 0] = 0;
     return LS_PINNED_MOVED;

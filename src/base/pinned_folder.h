@@ -2,8 +2,8 @@
 //
 // A run's folder may be moved, renamed or replaced during the run. Paths at or below the pinned folder's path are
 // resolved through the open folder (openat), so no file lands in another folder that now has this path. All other paths
-// work as usual. Write paths in the same form as in ls_pin_folder, absolute or relative. Process-wide on purpose: a
-// process has one run, and a run has one folder.
+// work as usual. Write paths in the same form as in ls_pin_folder, absolute or relative. A run has one
+// folder: each scope (scope.h) pins its own.
 #ifndef LS_BASE_PINNED_FOLDER_H
 #define LS_BASE_PINNED_FOLDER_H
 
@@ -11,8 +11,7 @@
 #include <stddef.h>
 #include <sys/stat.h>
 #include <sys/types.h>
-
-enum { LS_PINNED_PATH_BYTES = 4096 };
+#include "base/scope.h"
 
 // Pins the folder at `path`. fd: the open folder, borrowed until ls_unpin_folder. Call it before any thread that uses
 // paths in the folder is started.

@@ -1,6 +1,6 @@
 // spans.h - records when this process did which work, in memory. run/trace_file.h writes the spans of all ranks.
 //
-// Process-wide on purpose, like base/log.h: spans are recorded all over the program, and a process has one timeline.
+// Process-wide on purpose: spans are recorded all over the program, and a process has one timeline.
 // Recording is on only for the updates of a window. Memory for a fixed number of spans is allocated once, and any
 // thread claims a slot there without a lock. Spans that no longer fit are dropped and counted. The newest are dropped,
 // so that the first updates of the window are complete. While recording is off, each call costs one relaxed load.

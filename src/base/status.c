@@ -4,16 +4,16 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include "base/scope.h"
 #include "base/text.h"
 
-static char ring[LS_STATUS_RING][LS_STATUS_TEXT_BYTES];
-static unsigned next_text;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // protects ring and next_text
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // protects the texts of all scopes
 
 ls_status ls_fail(ls_code code, const char *format, ...) {
     va_list args;
+    ls_scope *scope = ls_scope_now();
     pthread_mutex_lock(&lock);
-    char *text = ring[next_text++ % LS_STATUS_RING];
+    char *text = scope->texts[scope->next_text++ % LS_STATUS_RING];
     va_start(args, format);
     vsnprintf(text, LS_STATUS_TEXT_BYTES, format, args);
     va_end(args);

@@ -1,8 +1,8 @@
 // status.h - the result of a function that can fail: a code, which is also the program's exit code, and one message.
 //
 // The message is written once, where the cause is known. It says what happened, where, what was expected and what to
-// do. It lives in a static ring of LS_STATUS_RING texts, so it needs no memory and may cross threads. It stays valid
-// until LS_STATUS_RING later failures have happened. Callers pass it on unchanged.
+// do. It lives in a ring of LS_STATUS_RING texts, so it needs no memory and may cross threads. It stays valid until
+// LS_STATUS_RING later failures have happened in the same scope (scope.h). Callers pass it on unchanged.
 #ifndef LS_BASE_STATUS_H
 #define LS_BASE_STATUS_H
 

@@ -5,7 +5,8 @@
 #include <pthread.h>
 #include <time.h>
 
-// Starts a thread that takes no signals: the main thread handles them. Returns 0 or pthread_create's error.
+// Starts a thread in the caller's scope (scope.h) that takes no signals: the main thread handles them. Returns 0 or
+// pthread_create's error.
 int ls_thread_start(pthread_t *thread, void *(*run)(void *), void *context);
 
 // Initialises a condition whose timed waits use the monotonic clock, because the wall clock may stop or jump. Every

@@ -3,6 +3,7 @@
 #include <string.h>
 #include "base/atomic_file.h"
 #include "base/log.h"
+#include "base/scope.h"
 #include "command/commands.h"
 #include "cli/go_on.h"
 #include "command/progress.h"
@@ -189,7 +190,8 @@ static ls_progress_style announce(const ls_args *args, const ls_train_info *info
         if (has_bar) ls_log_beside_bar();
         return style;
     }
-    if (!args->quiet) ls_go_on_announce(args, info->comm->world_size, files->folder.path, has_bar);
+    if (!args->quiet && !ls_scope_is_of_run())
+        ls_go_on_announce(args, info->comm->world_size, files->folder.path, has_bar);
     ls_report_start(info, files->folder.path);
     return style;
 }

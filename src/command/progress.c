@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/scope.h"
 #include "base/text.h"
 #include "command/launcher.h"
 
@@ -37,6 +38,7 @@ static int is_terminal(const char *path) {
 
 static int stderr_is_terminal(const ls_comm_info *comm, const char *launcher) {
     const char *term = getenv("TERM");
+    if (ls_scope_is_of_run()) return 0; // stderr shows the sweep
     if (!term || strcmp(term, "dumb") == 0) return 0;
     if (launcher[0]) return is_terminal(launcher) && !launcher_changes_lines();
     // Ranks of another launcher cannot know where their stderr ends up. Without a launcher (backend

@@ -16,7 +16,7 @@ static int add(ls_startup_times *times, const char *name) {
 }
 
 static void count_until_now(ls_startup_times *times) {
-    const double now_s = ls_clock_since_process_start();
+    const double now_s = ls_clock_since_start();
     times->phase[times->now].seconds += now_s - times->since_s;
     times->since_s = now_s;
 }

@@ -214,7 +214,7 @@ static ls_status run_update(run_state *run) {
         if (progress->done.updates > session->plan->info.resumed_at + 2)
             run->allocations += ls_allocation_count() - allocations;
     } else {
-        run->first_update = ls_clock_since_process_start();
+        run->first_update = ls_clock_since_start();
         ls_startup_end(&progress->startup);
         run->waited_before = ls_run_session_comm_counts(session).waited_seconds;
         ls_run_clock_start(&run->clock, session, progress);

@@ -54,7 +54,7 @@ static int scheduler_ends_soon(void) {
     if (!text || !*text) return 0;
     char *rest;
     double end = strtod(text, &rest), now = ls_clock_unix_seconds();
-    int is_ours = *rest == 0 && isfinite(end) && end > now - ls_clock_since_process_start();
+    int is_ours = *rest == 0 && isfinite(end) && end > now - ls_clock_since_start();
     return is_ours && end - now < SCHEDULER_MARGIN_SECONDS;
 }
 
@@ -66,7 +66,7 @@ static int64_t own_reason(const ls_run_plan *plan) {
     if (rank != 0) return NO_REASON;
     if (ls_pinned_look(where) != LS_PINNED_IN_PLACE) return encode(BY_FOLDER, 0, rank);
     if (scheduler_ends_soon()) return encode(BY_SCHEDULER, 0, rank);
-    return limit > 0 && ls_clock_since_process_start() >= limit ? encode(BY_MAX_MINUTES, 0, rank) : NO_REASON;
+    return limit > 0 && ls_clock_since_start() >= limit ? encode(BY_MAX_MINUTES, 0, rank) : NO_REASON;
 }
 
 // Returns the number of updates until ranks agree again.

@@ -508,7 +508,7 @@ int main(int argc, char **argv) {
     must(NULL, ls_comm_start(&argc, &argv, "test", &comm));
     world_rank = ls_comm_get_info(comm)->rank;
     if (argc > 1 && getenv("SHOW_START") && ls_comm_get_info(comm)->rank == 0) {
-        fprintf(stderr, "started %.0f ms after the process\n", 1e3 * ls_clock_since_process_start());
+        fprintf(stderr, "started %.0f ms after the process\n", 1e3 * ls_clock_since_start());
     }
     if (argc == 1) return run_checks(comm);
     if (argc == 3 && strcmp(argv[1], "agree") == 0) return run_agree(comm, atoi(argv[2]));

@@ -93,7 +93,7 @@ TOLERATED = [
     ("ls_cpus_detect", "", "processors and limits are looked up in /proc and /sys, where each file may be missing"),
     ("read_model", "", "the processor's name is for people"),
     ("ls_memory_peak_bytes", "", "getrusage is asked instead"),
-    ("ls_clock_since_process_start", "", "is counted from a later moment"),
+    ("ls_clock_since_start", "", "is counted from a later moment"),
     ("ls_progress_choose", "", "who started us decides only how progress is shown"),
     ("ls_comm_init", "gethostname", "a host without a name is called ?"),
     ("open_trainer", "pthread_create", "data is read by the main thread"),

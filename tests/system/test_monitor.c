@@ -41,8 +41,7 @@ static int is_energy(const ls_gpu_sample *s) {
     const double n = (double)s->samples;
     if (getenv("FAKE_MUTE")) return isnan(s->joules);
     if (!getenv("FAKE_NO_COUNTER")) return !s->integrated && fabs(s->joules - 100 * (n - 1)) < 1e-9;
-    return s->integrated &&
-           (n == 1 ? s->joules == 0 : s->joules > 0 && s->joules <= 350.5 * ls_clock_since_process_start());
+    return s->integrated && (n == 1 ? s->joules == 0 : s->joules > 0 && s->joules <= 350.5 * ls_clock_since_start());
 }
 
 // In a process of its own: 0 as expected.
