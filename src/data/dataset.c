@@ -139,7 +139,7 @@ ls_dataset *ls_dataset_held_out(const ls_dataset *train) {
 }
 
 void ls_dataset_free(ls_dataset *dataset) {
-    if (!dataset) return;
+    if (!dataset || ls_dataset_is_still_shared(dataset)) return;
     ls_dataset_free(dataset->held_out);
     if (dataset->free_state) dataset->free_state(dataset->state);
     ls_memory_free(dataset->memory[0]);

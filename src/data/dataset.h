@@ -37,6 +37,10 @@ uint64_t ls_dataset_identity(const ls_dataset_info *facts);
 // Opens one split (training or test) of the data set that the data.* options describe. Several threads may then read it
 // at once. If training pictures are held out for validation (hold_out.c), *out does not contain them.
 LS_CHECKED ls_status ls_dataset_open(const ls_config *cfg, ls_split split, ls_dataset **out);
+// Like ls_dataset_open, but returns a set that this process has open already, if its options of [data] are the same
+// (and its run.seed, where it matters). It is open until each user has called ls_dataset_free. Sets of picture files
+// are never shared, because each run verifies and packs its own.
+LS_CHECKED ls_status ls_dataset_open_shared(const ls_config *cfg, ls_split split, ls_dataset **out);
 // Returns the validation set that belongs to a training set, which owns it: the samples held out, or the pictures of
 // val/. NULL: the training set has no validation set.
 ls_dataset *ls_dataset_held_out(const ls_dataset *train);

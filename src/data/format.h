@@ -60,6 +60,7 @@ struct ls_dataset {
     int has_validation;             // in a training set: whether the folder has val/ beside test/, for validation
     ls_dataset *held_out;           // in a training set: the validation set, freed with this set; or NULL
     const char *const *class_names; // NULL: class_numbers has the names
+    struct ls_shared_data *shared;  // its record, if runs of this process share the set (shared.c); else NULL
     char *class_numbers; // the classes' numbers as text, LS_CLASS_NUMBER_BYTES each; NULL if class_names is set
 };
 enum { LS_CLASS_NUMBER_BYTES = 12 };
@@ -71,6 +72,8 @@ extern const char *const ls_fashion_classes[10],
     *const ls_cifar10_classes[10], *const ls_cifar100_classes[100], *const ls_cifar100_coarse_classes[20];
 
 const char *ls_split_name(ls_split split); // "training", "test", "validation"
+// Gives up one use of a data set that several runs share. Returns 1 if others still use it. Implemented in shared.c.
+int ls_dataset_is_still_shared(ls_dataset *dataset);
 // Completes a data set after its open function: allocates `broken` for a set of files, and names the classes.
 LS_CHECKED ls_status ls_dataset_prepare(ls_dataset *dataset);
 // Finds the content hash of the sample's file (for ls_dataset_content). With `decodes` it also checks that the file can

@@ -4,7 +4,7 @@
 
 static void *open_split(void *context) {
     ls_data_reading *r = context;
-    r->status = ls_dataset_open(r->cfg, r->split, &r->dataset);
+    r->status = ls_dataset_open_shared(r->cfg, r->split, &r->dataset);
     return NULL;
 }
 
