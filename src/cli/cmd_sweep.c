@@ -1,8 +1,9 @@
 // cmd_sweep.c - `train sweep CONFIG.ini --seeds 1-25 --set key=value,value`: many runs of one kind, and a table of
 // their results.
 //
-// Without --task this process starts each run as a process of one rank (sweep/jobs.h). With --task this process is
-// itself one of the runs, on all ranks that were started, like `train` with that run's command line.
+// Without --task this process starts each run, as a process of one rank or as a thread (sweep/jobs.h). With --task this
+// process is itself one of the runs, on all ranks that were started, like `train` with that run's command line.
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,11 +76,36 @@ static int has_complete(const ls_sweep_plan *plan, const ls_sweep_result *result
     return 0;
 }
 
+// Trains one run of the sweep from the words of its command line. Collective.
+static ls_status train_words(char *const *words, ls_comm *comm) {
+    int count = 0;
+    ls_args args;
+    while (words[count]) count++;
+    ls_status status = ls_command_agree(comm, ls_args_parse(count, words, &args));
+    LS_THEN(status, ls_cmd_train(&args, comm));
+    ls_args_free(&args);
+    return status;
+}
+
+static ls_status choose_jobs(const ls_args *args, const ls_sweep_plan *plan, ls_sweep_jobs_options *options) {
+    *options = (ls_sweep_jobs_options){ .jobs = args->jobs ? args->jobs : 1, .quiet = args->quiet };
+    if (!args->together) return LS_SUCCESS;
+    options->train = train_words;
+    if (strcmp(args->together, "auto") == 0) return ls_sweep_jobs_auto(plan, &options->jobs);
+    char *end;
+    const long number = strtol(args->together, &end, 10);
+    options->jobs = number >= 1 && number <= LS_SWEEP_JOBS_MAX ? (int)number : 0;
+    if (isdigit((unsigned char)args->together[0]) && !*end && options->jobs) return LS_SUCCESS;
+    return ls_fail(LS_USAGE, "--together %s: a whole number from 1 to %d, or auto", args->together, LS_SWEEP_JOBS_MAX);
+}
+
 static ls_status run_all(const ls_args *args, const ls_sweep_plan *plan, ls_sweep_result *results) {
+    ls_sweep_jobs_options options;
     int lock;
+    LS_TRY(choose_jobs(args, plan, &options));
     LS_TRY(ls_sweep_folder_open(plan, LS_SWEEP_ALONE, &lock));
     ls_comm_leave_launch();
-    ls_status status = ls_sweep_jobs(plan, results, args->jobs, args->quiet);
+    ls_status status = ls_sweep_jobs(plan, results, &options);
     if (status.code != LS_STOPPED && has_complete(plan, results)) ls_keep_first(&status, report(plan, results));
     if (lock >= 0) close(lock);
     return status;
@@ -104,6 +130,16 @@ static ls_status check_ranks(const ls_args *args, const ls_comm_info *comm) {
         comm->world_size, comm->world_size);
 }
 
+static ls_status check_together(const ls_args *args) {
+    const char *other = args->jobs      ? "--jobs, which makes a process of each run"
+                        : args->task    ? "--task, which is about one run"
+                        : args->table   ? "--table, which starts no run"
+                        : args->dry_run ? "--dry-run, which starts no run"
+                                        : NULL;
+    if (!args->together || !other) return LS_SUCCESS;
+    return ls_fail(LS_USAGE, "--together %s: not with %s", args->together, other);
+}
+
 static ls_status check_task(const ls_args *args, const ls_sweep_plan *plan) {
     if (args->table || args->dry_run)
         return ls_fail(
@@ -121,17 +157,6 @@ static ls_status prepare_task(const ls_sweep_plan *plan, int run, int *lock) {
     return ls_sweep_folder_open(plan, LS_SWEEP_TOGETHER, lock);
 }
 
-// Trains one run of the sweep from the words of its command line. Collective.
-static ls_status train_words(char **words, ls_comm *comm) {
-    int count = 0;
-    ls_args args;
-    while (words[count]) count++;
-    ls_status status = ls_command_agree(comm, ls_args_parse(count, words, &args));
-    LS_THEN(status, ls_cmd_train(&args, comm));
-    ls_args_free(&args);
-    return status;
-}
-
 static ls_status one_run(const ls_args *args, const ls_sweep_plan *plan, ls_comm *comm) {
     const int run = args->task - 1, first = ls_comm_get_info(comm)->rank == 0;
     char **words = NULL;
@@ -147,6 +172,7 @@ static ls_status one_run(const ls_args *args, const ls_sweep_plan *plan, ls_comm
 ls_status ls_cmd_sweep(const ls_args *args, ls_comm *comm) {
     ls_sweep_plan plan = { 0 };
     ls_status status = check_ranks(args, ls_comm_get_info(comm));
+    LS_THEN(status, check_together(args));
     LS_THEN(status, ls_sweep_plan_new(args, &plan));
     if (args->task) LS_THEN(status, check_task(args, &plan));
     status = ls_command_agree(comm, status);

@@ -56,7 +56,9 @@ typedef struct {
     int sweep_count;
     int scaling;                  // bench: an ls_scaling
     const char *seeds;            // sweep: --seeds, "1-25"; NULL: not set
-    int jobs, task, table;        // sweep: runs at a time; number of the only run, from 1 (0: all runs); --table
+    int jobs, task, table;        // sweep: processes at a time (0: not set); number of the only run, from 1 (0: all
+                                  // runs); --table
+    const char *together;         // sweep: runs at a time in one process, or "auto"; NULL: not set
     int json;                     // devices, doctor, compare, eval, predict, verdict: --json
     int quick;                    // doctor: --quick
     const char *trace;            // train: file for the timeline; NULL: not set

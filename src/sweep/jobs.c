@@ -7,7 +7,6 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "system/cpus.h"
-#include "base/files.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "system/signals.h"
@@ -22,8 +21,10 @@ enum { FAILURES_MIN = 3, GPU_WORD_BYTES = 64 };
 static const double NAP_S = 0.03;
 
 typedef struct {
-    int run; // number of the run in this slot; -1: the slot is free
-    pid_t pid;
+    int run;           // number of the run in this slot; -1: the slot is free
+    pid_t pid;         // its process
+    ls_worker *worker; // or its thread
+    char **words;      // its command line
     double started;
     int64_t oom_kills; // the kernel's count of out-of-memory kills when the run started; -1: unknown
     char folder[LS_TEXT_BYTES];
@@ -34,7 +35,8 @@ typedef struct {
 typedef struct {
     const ls_sweep_plan *plan;
     ls_sweep_result *results;
-    int quiet, threads; // threads: device.threads of each run; 0: the run chooses
+    ls_run_words *train; // NULL: runs are processes
+    int quiet, threads;  // threads: device.threads of each run; 0: the run chooses
     slot *slots;
     int slot_count, running;
     int next;              // lowest run that was not considered yet
@@ -105,16 +107,29 @@ static void share_cores(work *w) {
     free(views);
 }
 
-// Divides GPUs or cores among the slots. A single slot gets everything, as a run started by hand would.
+// Divides GPUs or cores among the slots. A single slot gets everything, as a run started by hand would. Runs together
+// share a GPU, whatever their number.
 static ls_status share_machine(work *w) {
     ls_config cfg;
     int gpus = 0;
     if (w->slot_count == 1) return LS_SUCCESS;
     LS_TRY(ls_sweep_config(w->plan, 0, -1, &cfg));
     if (may_use_gpus(&cfg)) gpus = count_gpus();
-    if (gpus > 0) return share_gpus(w, gpus);
+    if (gpus > 0) return w->train ? LS_SUCCESS : share_gpus(w, gpus);
     share_cores(w);
     if (cfg.line[LS_OPTION_device_threads]) w->threads = 0; // the configuration sets it
+    return LS_SUCCESS;
+}
+
+ls_status ls_sweep_jobs_auto(const ls_sweep_plan *plan, int *jobs) {
+    enum { ON_A_GPU = 8 };
+    ls_config cfg;
+    ls_cpus cpus;
+    LS_TRY(ls_sweep_config(plan, 0, -1, &cfg));
+    ls_cpus_detect(&cpus);
+    *jobs = ls_cpus_threads_per_rank(&cpus, 1);
+    const int most = may_use_gpus(&cfg) && count_gpus() > 0 ? ON_A_GPU : LS_SWEEP_JOBS_MAX;
+    if (*jobs > most) *jobs = most;
     return LS_SUCCESS;
 }
 
@@ -132,22 +147,46 @@ static int64_t count_oom_kills(void) {
     return ls_cpus_oom_kills(root ? root : "");
 }
 
-static ls_status start(work *w, slot *s, int run) {
-    char log[LS_TEXT_BYTES], **words;
+static void note_failure(work *w, int run, ls_code code, const char *how) {
+    char name[LS_SWEEP_NAME_BYTES], text[sizeof w->failure_text];
+    ls_text_cut(text, sizeof text, "%s failed%s", ls_sweep_run_name(w->plan, run, name), how);
+    ls_sweep_screen_clear(&w->screen);
+    ls_alert("%s", text);
+    if (w->failed++ > 0 && run > w->first_failed) return;
+    w->first_failed = run;
+    memcpy(w->failure_text, text, sizeof text);
+    w->failure = (ls_status){ code, w->failure_text };
+}
+
+static void free_slot(slot *s) {
+    ls_sweep_words_free(s->words);
+    s->words = NULL;
+    s->run = -1;
+}
+
+static ls_status start_in(const work *w, slot *s) {
+    char log[LS_TEXT_BYTES];
     const int bound = ls_cpu_mask_first(&s->cpus) >= 0;
-    LS_TRY(ls_sweep_run_folder(w->plan, run, s->folder));
     LS_TRY(ls_path_join(log, sizeof log, s->folder, "log.txt"));
     LS_TRY(ls_make_folders(s->folder));
-    LS_TRY(ls_sweep_words(w->plan, run, w->threads, 0, &words));
-    s->oom_kills = count_oom_kills();
-    ls_status status =
-        ls_child_start(&(ls_child){ words, log, bound ? &s->cpus : NULL, s->gpus[0] ? s->gpus : NULL }, &s->pid);
-    ls_sweep_words_free(words);
-    LS_TRY(status);
+    LS_TRY(ls_sweep_words(w->plan, s->run, w->threads, 0, &s->words));
+    const ls_child child = { s->words, log, bound ? &s->cpus : NULL, s->gpus[0] ? s->gpus : NULL };
+    return w->train ? ls_worker_start(&child, w->train, &s->worker) : ls_child_start(&child, &s->pid);
+}
+
+// Starts a run. A run that cannot be started has failed, like one that fails later.
+static void start(work *w, slot *s, int run) {
     s->run = run;
+    s->oom_kills = count_oom_kills();
     s->started = ls_clock_seconds();
-    w->running++;
-    return LS_SUCCESS;
+    ls_status status = ls_sweep_run_folder(w->plan, run, s->folder);
+    LS_THEN(status, start_in(w, s));
+    w->running += !ls_failed(status);
+    if (!ls_failed(status)) return;
+    char how[LS_STATUS_TEXT_BYTES / 4];
+    ls_text_cut(how, sizeof how, " (exit %d): %s", status.code, status.text);
+    note_failure(w, run, status.code, how);
+    free_slot(s);
 }
 
 static int goes_on(const work *w) {
@@ -155,17 +194,18 @@ static int goes_on(const work *w) {
     return !w->asked && !w->stopped && (w->completed > 0 || w->failed < enough);
 }
 
-static ls_status start_more(work *w) {
+static void start_more(work *w) {
     for (int i = 0; i < w->slot_count && goes_on(w); i++) {
         if (w->slots[i].run >= 0) continue;
         while (w->next < w->plan->runs && w->results[w->next].state == LS_SWEEP_COMPLETE) w->next++;
-        if (w->next < w->plan->runs) LS_TRY(start(w, &w->slots[i], w->next++));
+        if (w->next < w->plan->runs) start(w, &w->slots[i], w->next++);
     }
-    return LS_SUCCESS;
 }
 
+// Asks all runs under way to save and end. Threads see the signals of this process.
 static void end_all(const work *w) {
-    for (int i = 0; i < w->slot_count; i++)
+    if (w->train && !ls_signals_received()) raise(SIGTERM);
+    for (int i = 0; i < w->slot_count && !w->train; i++)
         if (w->slots[i].run >= 0) kill(w->slots[i].pid, SIGTERM);
 }
 
@@ -188,24 +228,18 @@ static const char *killer(const slot *s) {
                : ": by a person or a program; the kernel has ended no process of this group for lack of memory";
 }
 
-static void note_failure(work *w, const slot *s, int exit_code, int signal) {
-    char name[LS_SWEEP_NAME_BYTES], how[192], log[LS_TEXT_BYTES];
+static void explain_end(work *w, const slot *s, int exit_code, int signal) {
+    char how[192], log[LS_TEXT_BYTES], text[sizeof w->failure_text];
     snprintf(how, sizeof how, "exit %d", exit_code);
     if (signal)
         snprintf(how, sizeof how, "ended by signal %d (%s)%s", signal, strsignal(signal),
             signal == SIGKILL ? killer(s) : "");
     snprintf(log, sizeof log, "%.*s/log.txt", LS_TEXT_BYTES - 16, s->folder);
     char *line = signal ? NULL : ls_sweep_last_line(log, "error: ");
-    char text[sizeof w->failure_text];
-    ls_text_cut(text, sizeof text, "%s failed (%s)%s%.1200s; its lines are in %s",
-        ls_sweep_run_name(w->plan, s->run, name), how, line ? ": " : "", line ? line + strlen("error: ") : "", log);
+    ls_text_cut(text, sizeof text, " (%s)%s%.1200s; its lines are in %s", how, line ? ": " : "",
+        line ? line + strlen("error: ") : "", log);
     free(line);
-    ls_sweep_screen_clear(&w->screen);
-    ls_alert("%s", text);
-    if (w->failed++ > 0 && s->run > w->first_failed) return;
-    w->first_failed = s->run;
-    memcpy(w->failure_text, text, sizeof text);
-    w->failure = (ls_status){ code_of(exit_code, signal), w->failure_text };
+    note_failure(w, s->run, code_of(exit_code, signal), text);
 }
 
 // Prints the warnings in the log of the first run that completes, because most would be the same for all runs.
@@ -233,7 +267,7 @@ static void report_complete(work *w, const slot *s) {
     if (w->completed == 1) relay_warnings(s, name);
 }
 
-static ls_status take_end(work *w, slot *s, int exit_code, int signal) {
+static ls_status take_end(work *w, const slot *s, int exit_code, int signal) {
     w->running--;
     // If our request to stop arrives before the run handles signals, the signal ends the run.
     const int stopped = exit_code == LS_STOPPED || (signal && w->asked);
@@ -241,25 +275,28 @@ static ls_status take_end(work *w, slot *s, int exit_code, int signal) {
         if (stopped)
             w->stopped = 1;
         else
-            note_failure(w, s, exit_code, signal);
-        s->run = -1;
+            explain_end(w, s, exit_code, signal);
         return LS_SUCCESS;
     }
     LS_TRY(ls_sweep_look(w->plan, s->run, &w->results[s->run]));
     if (w->results[s->run].state == LS_SWEEP_COMPLETE)
         report_complete(w, s);
     else
-        note_failure(w, s, LS_INTERNAL, 0);
-    s->run = -1;
+        explain_end(w, s, LS_INTERNAL, 0);
     return ls_sweep_check_data(w->plan, w->results);
 }
 
 static ls_status look_for_ends(work *w) {
-    int exit_code, signal;
-    for (int i = 0; i < w->slot_count; i++)
-        if (w->slots[i].run >= 0 && ls_child_ended(w->slots[i].pid, &exit_code, &signal))
-            LS_TRY(take_end(w, &w->slots[i], exit_code, signal));
-    return LS_SUCCESS;
+    ls_status status = LS_SUCCESS;
+    for (int i = 0; i < w->slot_count && !ls_failed(status); i++) {
+        slot *s = &w->slots[i];
+        int exit_code, signal = 0;
+        if (s->run < 0) continue;
+        if (w->train ? !ls_worker_ended(s->worker, &exit_code) : !ls_child_ended(s->pid, &exit_code, &signal)) continue;
+        status = take_end(w, s, exit_code, signal);
+        free_slot(s);
+    }
+    return status;
 }
 
 // --- status lines --------------------------------------------------------------------------------
@@ -292,7 +329,7 @@ static void heed_signals(work *w) {
 static ls_status run_all(work *w) {
     for (;;) {
         heed_signals(w);
-        LS_TRY(start_more(w));
+        start_more(w);
         if (w->running == 0) return LS_SUCCESS;
         show(w);
         ls_clock_sleep(NAP_S);
@@ -322,15 +359,23 @@ static ls_status work_in(work *w) {
     ls_sweep_screen_start(&w->screen, w->quiet);
     ls_status status = run_all(w);
     ls_sweep_screen_clear(&w->screen);
-    if (ls_failed(status)) end_all(w); // a run that does not save in time ends together with this process
+    if (ls_failed(status)) end_all(w);   // a process that does not save in time ends together with this one
+    while (w->train && w->running > 0) { // only after a failure: threads cannot be left behind
+        ls_clock_sleep(NAP_S);
+        ls_status more = look_for_ends(w);
+        (void)more; // the first failure is told
+    }
     LS_TRY(status);
     return outcome(w);
 }
 
-ls_status ls_sweep_jobs(const ls_sweep_plan *plan, ls_sweep_result *results, int jobs, int quiet) {
-    work w = { .plan = plan, .results = results, .quiet = quiet, .slot_count = jobs };
-    w.slots = ls_new(jobs, sizeof *w.slots, "%d jobs", jobs);
+ls_status ls_sweep_jobs(const ls_sweep_plan *plan, ls_sweep_result *results, const ls_sweep_jobs_options *options) {
+    work w = {
+        .plan = plan, .results = results, .train = options->train, .quiet = options->quiet, .slot_count = options->jobs
+    };
+    w.slots = ls_new(options->jobs, sizeof *w.slots, "%d jobs", options->jobs);
     ls_status status = work_in(&w);
+    for (int i = 0; i < w.slot_count; i++) ls_sweep_words_free(w.slots[i].words);
     free(w.slots);
     return status;
 }

@@ -1,19 +1,30 @@
-// jobs.h - starts the runs of a sweep as processes, `jobs` of them at a time. Each process gets its share of the
-// machine: a GPU, or some of the cores that this process may use.
+// jobs.h - starts the runs of a sweep, `jobs` of them at a time: as processes, or together in this one. Each gets its
+// share of the machine: some of the cores that this process may use; or, of GPUs, one for each process or the same one
+// for all runs together.
 //
-// A request to stop (SIGTERM, SIGUSR1, SIGINT) is passed on to all processes: they write a checkpoint and end. A second
-// SIGINT ends all at once. After a failed run the sweep continues; but while no run has succeeded, it starts no more
-// runs once three have failed (or `jobs`, if that is more).
+// At a request to stop (SIGTERM, SIGUSR1, SIGINT) all runs write a checkpoint and end. A second SIGINT ends all at
+// once. After a failed run the sweep continues; but while no run has succeeded, it starts no more runs once three have
+// failed (or `jobs`, if that is more).
 #ifndef LS_SWEEP_JOBS_H
 #define LS_SWEEP_JOBS_H
 
 #include "sweep/results.h"
+#include "sweep/worker.h"
 
 enum { LS_SWEEP_JOBS_MAX = 256 };
 
+typedef struct {
+    int jobs;            // number of runs at a time
+    ls_run_words *train; // NULL: runs are processes; else threads of this process, which call it
+    int quiet;
+} ls_sweep_jobs_options;
+
 // Starts all runs that are not complete in `results`, and updates `results` as they end. LS_STOPPED: stopped on request
 // or by a run's time limit; the same call goes on. If runs failed: the code and the message of the failed run with the
-// lowest number. LS_USAGE: more jobs than GPUs. LS_DATA: see ls_sweep_check_data.
-LS_CHECKED ls_status ls_sweep_jobs(const ls_sweep_plan *plan, ls_sweep_result *results, int jobs, int quiet);
+// lowest number. LS_USAGE: more processes than GPUs. LS_DATA: see ls_sweep_check_data.
+LS_CHECKED ls_status ls_sweep_jobs(
+    const ls_sweep_plan *plan, ls_sweep_result *results, const ls_sweep_jobs_options *options);
+// Returns how many runs train together if nothing is said: one for each core of this process, and at most 8 on a GPU.
+LS_CHECKED ls_status ls_sweep_jobs_auto(const ls_sweep_plan *plan, int *jobs);
 
 #endif
