@@ -27,7 +27,7 @@ esac
 cd "$(dirname "$0")/.." || exit 1
 
 # Tests of what has threads of its own.
-readonly threaded='base.pool base.spans data.loader dist.ranks dist.watch.flight_recorder dist.ranks_mpi fault.rank_silent fault.rank_late fault.rank_leaves'
+readonly threaded='base.pool base.spans data.loader dist.ranks dist.watch.flight_recorder dist.ranks_mpi fault.rank_silent fault.rank_late fault.rank_leaves sweep.together'
 # Tests that stage asan leaves out: of scripts (launchers, SLURM, texts), of scripts whose parts have limits of time, and whole trainings
 # beside PyTorch's curves, which take minutes there and run the code of the other tests.
 readonly unsanitized='device.cuda.gpu_check dist.slurm fault.slurm_stop fault.launch fault.launch_command fault.launch_hosts
