@@ -104,7 +104,7 @@ FAULTS = [
     Fault("a synchronised queue has not finished", f"{CUDA}/queue.c", "cudaStreamSynchronize(queue->stream)", "cudaSuccess",
           (QUEUES, OPERATORS)),
     Fault("an export does not wait for the queues", f"{CUDA}/layout.c",
-          "        cudaError_t rc = cudaDeviceSynchronize();\n        if (rc == cudaSuccess) rc = cudaMemcpy(laid_out",
+          "        cudaError_t rc = ls_cuda_settle(device);\n        if (rc == cudaSuccess) rc = cudaMemcpy(laid_out",
           "        cudaError_t rc = cudaSuccess;\n        if (rc == cudaSuccess) rc = cudaMemcpy(laid_out", (QUEUES,)),
 
     # ---- collectives and threads

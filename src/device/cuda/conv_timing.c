@@ -63,7 +63,7 @@ ls_status ls_cuda_conv_timing_open(
     LS_TRY(allocate(t, bytes, workspace, enough));
     if (!*enough) return LS_SUCCESS;
     for (int i = 0; i < LS_CONV_TENSORS; i++) LS_TRY(fill(t->tensors[i], bytes[i], a->storage));
-    LS_TRY_CUDA(cudaDeviceSynchronize()); // the timing stream does not wait for the default stream
+    LS_TRY_CUDA(cudaStreamSynchronize(NULL)); // the timing stream does not wait for the default stream
     return LS_SUCCESS;
 }
 

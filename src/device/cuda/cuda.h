@@ -47,12 +47,14 @@ typedef struct {
     const ls_op_desc *last;       // the operator enqueued last; named when an error shows up later
     int last_recorded;            // `last` is the last operator of a captured graph
     ls_status error;              // first error that could not be returned where it happened; never cleared
+    struct ls_queue *queues;      // all queues of the device, linked by `next`
 } ls_cuda_device;
 
 struct ls_queue {
     ls_cuda_device *device;
     cudaStream_t stream;
     char name[32];
+    ls_queue *next; // of ls_cuda_device.queues
 };
 
 // The common first part of every plan of this device.
@@ -108,6 +110,9 @@ ls_status ls_cuda_fail(const char *call, cudaError_t rc);
 void ls_cuda_note(ls_cuda_device *device, const char *while_doing, cudaError_t rc);
 void ls_cuda_note_status(ls_cuda_device *device, ls_status status);
 ls_status ls_cuda_error(ls_cuda_device *device); // the noted error
+// Waits for all queues of the device and for the default stream. In place of cudaDeviceSynchronize, which breaks an
+// update that another run of this process captures, and would wait for that run's work.
+cudaError_t ls_cuda_settle(ls_cuda_device *device);
 // Makes this device's GPU the current GPU of the calling host thread. Every function that makes something, or that
 // another thread may call first, starts with this call.
 static inline cudaError_t ls_cuda_enter(const ls_cuda_device *device) {

@@ -42,9 +42,9 @@ static void import(ls_cuda_device *device, shape3 s, ls_dtype storage, const flo
         for (int c = 0; c < s.channels; c++)
             for (int i = 0; i < s.pixels; i++) ls_store_float(laid_out, storage, place(s, o, c, i), *host++);
     // cudaMemcpy runs on the default stream. Queues and the default stream do not wait for each other.
-    cudaError_t rc = cudaDeviceSynchronize();
+    cudaError_t rc = ls_cuda_settle(device);
     if (rc == cudaSuccess) rc = cudaMemcpy(ls_cuda_at(dst), laid_out, bytes, cudaMemcpyHostToDevice);
-    if (rc == cudaSuccess) rc = cudaDeviceSynchronize();
+    if (rc == cudaSuccess) rc = cudaStreamSynchronize(NULL);
     ls_cuda_note(device, "an import", rc);
     free(laid_out);
 }
@@ -57,7 +57,7 @@ static void export(ls_cuda_device *device, shape3 s, ls_dtype storage, ls_buffer
     ls_status status = ls_try_new(&laid_out, bytes, 1, "data from the GPU");
     if (ls_failed(status)) ls_cuda_note_status(device, status);
     if (laid_out) {
-        cudaError_t rc = cudaDeviceSynchronize();
+        cudaError_t rc = ls_cuda_settle(device);
         if (rc == cudaSuccess) rc = cudaMemcpy(laid_out, ls_cuda_at(src), bytes, cudaMemcpyDeviceToHost);
         ls_cuda_note(device, "an export", rc);
     }

@@ -48,7 +48,7 @@ static cudaError_t get_memory(cuda_slab *slab) {
     if (rc != cudaSuccess) return rc;
     slab->base.address = address;
     rc = cudaMemset(address, 0, bytes);
-    if (rc == cudaSuccess) rc = cudaDeviceSynchronize(); // queues do not wait for the default stream
+    if (rc == cudaSuccess) rc = cudaStreamSynchronize(NULL); // queues do not wait for the default stream
     if (rc != cudaSuccess) (void)free_memory(slab);
     return rc;
 }

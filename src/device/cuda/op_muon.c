@@ -182,7 +182,7 @@ static ls_status upload(ls_cuda_device *device, const ls_cuda_muon_matrix *list,
     const size_t bytes = (size_t)count * sizeof *list;
     LS_TRY(ls_cuda_slab_new(&device->base, LS_MEMORY_DEVICE, bytes, "the optimizer's constants", out));
     cudaError_t rc = cudaMemcpy((*out)->address, list, bytes, cudaMemcpyHostToDevice);
-    if (rc == cudaSuccess) rc = cudaDeviceSynchronize(); // queues do not wait for the default stream
+    if (rc == cudaSuccess) rc = cudaStreamSynchronize(NULL); // queues do not wait for the default stream
     return rc == cudaSuccess ? LS_SUCCESS : ls_cuda_fail("copy of the optimizer's constants", rc);
 }
 

@@ -101,7 +101,7 @@ static ls_status upload_segments(ls_cuda_device *device, const ls_optimizer_attr
             (ls_cuda_segment){ end, from->lr_factor, from->decay, from->momentum, from->rate, s, from->rests_with };
     }
     cudaError_t rc = cudaMemcpy((*out)->address, host, bytes, cudaMemcpyHostToDevice);
-    if (rc == cudaSuccess) rc = cudaDeviceSynchronize(); // queues do not wait for the default stream
+    if (rc == cudaSuccess) rc = cudaStreamSynchronize(NULL); // queues do not wait for the default stream
     free(host);
     return rc == cudaSuccess ? LS_SUCCESS : ls_cuda_fail("copy of the optimizer's constants", rc);
 }

@@ -102,14 +102,32 @@ ls_status ls_cuda_queue_new(ls_device *device, const char *name, ls_queue **out)
         free(queue);
         return ls_cuda_fail("cudaStreamCreateWithPriority", rc);
     }
+    pthread_mutex_lock(&cuda->lock);
+    queue->next = cuda->queues;
+    cuda->queues = queue;
+    pthread_mutex_unlock(&cuda->lock);
     *out = queue;
     return LS_SUCCESS;
 }
 
 void ls_cuda_queue_free(ls_queue *queue) {
     if (!queue) return;
+    pthread_mutex_lock(&queue->device->lock);
+    ls_queue **at = &queue->device->queues;
+    while (*at != queue) at = &(*at)->next;
+    *at = queue->next;
+    pthread_mutex_unlock(&queue->device->lock);
     ls_cuda_note(queue->device, "the end of a queue", cudaStreamDestroy(queue->stream));
     free(queue);
+}
+
+cudaError_t ls_cuda_settle(ls_cuda_device *device) {
+    pthread_mutex_lock(&device->lock);
+    cudaError_t rc = cudaStreamSynchronize(NULL);
+    for (const ls_queue *each = device->queues; each && rc == cudaSuccess; each = each->next)
+        rc = cudaStreamSynchronize(each->stream);
+    pthread_mutex_unlock(&device->lock);
+    return rc;
 }
 
 ls_status ls_cuda_queue_sync(ls_queue *queue) {
