@@ -3,6 +3,7 @@
 #include <assert.h>
 #include "base/clock.h"
 #include "base/memory.h"
+#include "train/resident.h"
 
 enum { DEVICE_SLOTS = LS_INPUT_PIPELINE_AHEAD + 1, ALIGN = 128 };
 
@@ -24,10 +25,10 @@ struct ls_input_pipeline {
     ls_device *device;
     ls_input_pipeline_options options;
     slot_layout layout;
-    ls_slab *ring, *staged, *resident; // staged: the device's slots; NULL if the device reads the ring
-    ls_slot *slots;                    // slots of the ring
+    ls_slab *ring, *staged;      // staged: the device's slots; NULL if the device reads the ring
+    const ls_resident *resident; // NULL: the ring has pixels
+    ls_slot *slots;              // slots of the ring
     int slot_count;
-    int32_t *labels; // with `resident`: labels of all samples
     ls_queue *copies;
     device_slot on_device[DEVICE_SLOTS];
     ls_loader *loader;
@@ -90,47 +91,12 @@ static ls_status make_device_slots(ls_input_pipeline *f) {
     return LS_SUCCESS;
 }
 
-// Copies the samples [first, first + count) to the device, through pinned memory.
-static ls_status upload(ls_input_pipeline *f, ls_slab *through, int64_t first, int64_t count, size_t picture) {
-    const ls_device_api *api = f->device->api;
-    for (int64_t i = 0; i < count; i++) {
-        uint8_t *pixels = (uint8_t *)through->address + (size_t)i * picture;
-        LS_TRY(ls_dataset_read_whole(f->options.dataset, first + i, pixels, &f->labels[first + i]));
-    }
-    size_t bytes = (size_t)count * picture;
-    api->copy(ls_buffer_at(f->resident, (size_t)first * picture, bytes), ls_buffer_at(through, 0, bytes), bytes,
-        f->options.queue);
-    return api->queue_sync(f->options.queue);
-}
-
-static ls_status make_resident(ls_input_pipeline *f) {
-    if (!f->options.resident) return LS_SUCCESS;
-    const ls_device_api *api = f->device->api;
-    const ls_dataset_info *facts = ls_dataset_get_info(f->options.dataset);
-    size_t picture = (size_t)ls_chw_count(facts->shape), samples = (size_t)facts->count;
-    if (facts->count > INT32_MAX)
-        return ls_fail(LS_USAGE,
-            "data.loader = resident holds up to %d samples, but data.dataset = %s has %lld; use data.loader = stream",
-            INT32_MAX, facts->name, (long long)facts->count);
-    int64_t chunk = (int64_t)((16u << 20) / picture) + 1;
-    LS_TRY(ls_try_new(&f->labels, samples, sizeof *f->labels, "labels of %zu samples", samples));
-    LS_TRY(api->slab_new(f->device, LS_MEMORY_DEVICE, samples * picture, "resident data set", &f->resident));
-    ls_slab *through;
-    LS_TRY(api->slab_new(
-        f->device, LS_MEMORY_PINNED, (size_t)chunk * picture, "resident data set (on its way)", &through));
-    ls_status status = LS_SUCCESS;
-    for (int64_t first = 0; first < facts->count && !ls_failed(status); first += chunk)
-        status = upload(f, through, first, facts->count - first < chunk ? facts->count - first : chunk, picture);
-    api->slab_free(through);
-    return status;
-}
-
 ls_status ls_input_pipeline_new(ls_device *device, const ls_input_pipeline_options *options, ls_input_pipeline **out) {
     ls_input_pipeline *f = ls_new(1, sizeof *f, "input pipeline");
     *f = (ls_input_pipeline){ .device = device, .options = *options, .layout = layout_of(options) };
     ls_status status = make_ring(f);
     LS_THEN(status, make_device_slots(f));
-    LS_THEN(status, make_resident(f));
+    if (options->resident) LS_THEN(status, ls_resident_get(device, options->queue, options->dataset, &f->resident));
     return LS_GIVE_OR_FREE(status, f, out, ls_input_pipeline_free);
 }
 
@@ -143,16 +109,16 @@ void ls_input_pipeline_free(ls_input_pipeline *f) {
         if (f->on_device[s].read) api->event_free(f->on_device[s].read);
     }
     if (f->copies) api->queue_free(f->copies);
-    ls_slab *slabs[] = { f->ring, f->staged, f->resident };
+    ls_slab *slabs[] = { f->ring, f->staged };
     for (size_t s = 0; s < sizeof slabs / sizeof *slabs; s++)
         if (slabs[s]) api->slab_free(slabs[s]);
+    ls_resident_release(f->device, f->resident);
     free(f->slots);
-    free(f->labels);
     free(f);
 }
 
 size_t ls_input_pipeline_bytes(const ls_input_pipeline *f) {
-    return f->ring->bytes + (f->staged ? f->staged->bytes : 0) + (f->resident ? f->resident->bytes : 0);
+    return f->ring->bytes + (f->staged ? f->staged->bytes : 0) + (f->resident ? f->resident->pixels->bytes : 0);
 }
 
 size_t ls_input_pipeline_device_bytes(ls_device *device, const ls_input_pipeline_options *options) {
@@ -169,7 +135,7 @@ ls_status ls_input_pipeline_start(ls_input_pipeline *f, const ls_loader_options 
     o.dataset = f->options.dataset;
     o.slots = f->slots;
     o.slot_count = f->slot_count;
-    o.labels = f->labels;
+    o.labels = f->resident ? f->resident->labels : NULL;
     f->batches = o.batches;
     f->left = last < 0 ? INT64_MAX : last;
     f->acquired = f->taken = f->released = (o.first_epoch * o.batches.windows + o.first_window) * o.batches.per_rank;
@@ -268,8 +234,8 @@ static ls_status stage(ls_input_pipeline *f) {
 
 static void set_inputs(const ls_input_pipeline *f, ls_slab *slab, size_t at, ls_program_inputs *inputs) {
     const slot_layout *l = &f->layout;
-    inputs->buffer[LS_INPUT_PIXELS] =
-        f->resident ? ls_buffer_at(f->resident, 0, f->resident->bytes) : ls_buffer_at(slab, at, l->labels);
+    inputs->buffer[LS_INPUT_PIXELS] = f->resident ? ls_buffer_at(f->resident->pixels, 0, f->resident->pixels->bytes)
+                                                  : ls_buffer_at(slab, at, l->labels);
     inputs->buffer[LS_INPUT_LABELS] = ls_buffer_at(slab, at + l->labels, l->augment - l->labels);
     inputs->buffer[LS_INPUT_AUGMENT] = ls_buffer_at(slab, at + l->augment, l->index - l->augment);
     inputs->buffer[LS_INPUT_INDEX] =

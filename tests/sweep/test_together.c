@@ -11,9 +11,8 @@
 #include "support/cmocka.h"
 #include "support/must.h"
 #include "support/temp.h"
+#include "train/resident.h"
 #include "data/dataset.h"
-
-enum { WORDS = 64, SEEDS = 3 };
 
 static temp_folder home;
 static int has_cuda;
@@ -58,37 +57,51 @@ static const char *hash_of(const char *folder) {
     return text;
 }
 
+enum { BY_SEED, BY_RATE, RUNS = 3 };
+static const struct {
+    const char *options[2]; // of the sweep
+    const char *folders[RUNS], *sets[RUNS];
+} sweeps[] = {
+    [BY_SEED] = { { "log.every=3", "1-3" }, { "seed=1", "seed=2", "seed=3" },
+        { "run.seed=1", "run.seed=2", "run.seed=3" } },
+    [BY_RATE] = { { "optimizer.lr=0.01,0.02,0.03", "1" }, // one data set
+        { "lr=0.01,seed=1", "lr=0.02,seed=1", "lr=0.03,seed=1" },
+        { "optimizer.lr=0.01", "optimizer.lr=0.02", "optimizer.lr=0.03" } },
+};
+
 static void same_bits(void **state) {
     (void)state;
     static const struct {
         const char *device, *mode, *more; // more: another option
+        int sweep;
     } rows[] = {
-        { "cpu", "run.deterministic=false", "average.kind=ema" },
-        { "cpu", "run.deterministic=true", "data.mixup=0.3" },
-        { "ref", "run.deterministic=false", "data.cutout=4" },
-        { "cuda", "run.deterministic=false", "data.loader=stream" },
-        { "cuda", "run.deterministic=false", "data.loader=resident" },
-        { "cuda", "run.deterministic=true", "train.precision=fp16" },
+        { "cpu", "run.deterministic=false", "average.kind=ema", BY_SEED },
+        { "cpu", "run.deterministic=true", "data.mixup=0.3", BY_RATE },
+        { "ref", "run.deterministic=false", "data.cutout=4", BY_SEED },
+        { "cuda", "run.deterministic=false", "data.loader=stream", BY_SEED },
+        { "cuda", "run.deterministic=false", "data.loader=resident", BY_RATE },
+        { "cuda", "run.deterministic=true", "train.precision=fp16", BY_SEED },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        char type[32], folder[64], alone[SEEDS][64], beside[80], seed[32], name[96];
+        char type[32], folder[64], alone[64], beside[128];
+        const char *const *options = sweeps[rows[i].sweep].options;
         if (strcmp(rows[i].device, "cuda") == 0 && !has_cuda) continue;
         snprintf(type, sizeof type, "device.type=%s", rows[i].device);
         snprintf(folder, sizeof folder, "bits%zu", i);
-        assert_int_equal(
-            command((const char *const[]){ "train", "sweep", "c.ini", "--seeds", "1-3", "--together", "3", "--quiet",
-                "--set", type, "--set", rows[i].mode, "--set", rows[i].more, "--run-dir", folder, NULL }),
+        assert_int_equal(command((const char *const[]){ "train", "sweep", "c.ini", "--seeds", options[1], "--together",
+                             "3", "--quiet", "--set", options[0], "--set", type, "--set", rows[i].mode, "--set",
+                             rows[i].more, "--run-dir", folder, NULL }),
             LS_OK);
-        for (int s = 0; s < SEEDS; s++) {
-            snprintf(seed, sizeof seed, "run.seed=%d", s + 1);
-            snprintf(alone[s], sizeof alone[s], "alone%zu-%d", i, s);
-            snprintf(beside, sizeof beside, "%s/seed=%d", folder, s + 1);
-            snprintf(name, sizeof name, "%s, %s, %s, %s", type, rows[i].mode, rows[i].more, seed);
+        for (int r = 0; r < RUNS; r++) {
+            const char *set = sweeps[rows[i].sweep].sets[r];
+            snprintf(alone, sizeof alone, "alone%zu-%d", i, r);
+            snprintf(beside, sizeof beside, "%s/%s", folder, sweeps[rows[i].sweep].folders[r]);
             assert_int_equal(command((const char *const[]){ "train", "c.ini", "--quiet", "--set", type, "--set",
-                                 rows[i].mode, "--set", rows[i].more, "--set", seed, "--run-dir", alone[s], NULL }),
+                                 rows[i].mode, "--set", rows[i].more, "--set", set, "--run-dir", alone, NULL }),
                 LS_OK);
-            if (strcmp(hash_of(beside), hash_of(alone[s])) != 0)
-                fail_msg("%s: together %s, alone %s", name, hash_of(beside), hash_of(alone[s]));
+            if (strcmp(hash_of(beside), hash_of(alone)) != 0)
+                fail_msg("%s, %s, %s, %s: together %s, alone %s", type, rows[i].mode, rows[i].more, set,
+                    hash_of(beside), hash_of(alone));
         }
     }
 }
@@ -141,6 +154,46 @@ static void one_data_set(void **state) {
     for (int i = 1; i < 5; i++) ls_dataset_free(sets[i]);
 }
 
+// Two runs on one kind of device have one copy of a data set there. It stays when the run that made it has gone.
+static void one_resident_copy(void **state) {
+    (void)state;
+    enum { PICTURE = 16, SAMPLE = 33 };
+    const char *const types[] = { "ref", "cuda" };
+    const ls_config cfg = data_config("run.seed=1", "optimizer.lr=0.1");
+    for (int t = 0; t < 1 + has_cuda; t++) {
+        ls_device *devices[2];
+        ls_queue *queues[2];
+        const ls_resident *copies[2];
+        ls_dataset *set;
+        ls_slab *back;
+        uint8_t pixels[PICTURE];
+        int32_t label;
+        must(ls_dataset_open_shared(&cfg, LS_SPLIT_TRAIN, &set));
+        for (int i = 0; i < 2; i++) {
+            must(ls_device_open(types[t], &(ls_device_options){ .threads = 1 }, &devices[i], NULL));
+            must(devices[i]->api->queue_new(devices[i], "test", &queues[i]));
+            must(ls_resident_get(devices[i], queues[i], set, &copies[i]));
+        }
+        assert_ptr_equal(copies[0], copies[1]);
+        const ls_device_api *api = devices[1]->api;
+        ls_resident_release(devices[0], copies[0]);
+        api->queue_free(queues[0]);
+        api->close(devices[0]);
+        must(api->slab_new(devices[1], LS_MEMORY_PINNED, PICTURE, "picture", &back));
+        api->copy(ls_buffer_at(back, 0, PICTURE), ls_buffer_at(copies[1]->pixels, (size_t)SAMPLE * PICTURE, PICTURE),
+            PICTURE, queues[1]);
+        must(api->queue_sync(queues[1]));
+        must(ls_dataset_read(set, SAMPLE, pixels, &label));
+        assert_memory_equal(back->address, pixels, PICTURE);
+        assert_int_equal(copies[1]->labels[SAMPLE], label);
+        api->slab_free(back);
+        ls_resident_release(devices[1], copies[1]);
+        api->queue_free(queues[1]);
+        api->close(devices[1]);
+        ls_dataset_free(set);
+    }
+}
+
 // A failure stays a failure for all who waited for the set.
 static void a_set_that_fails(void **state) {
     (void)state;
@@ -182,6 +235,7 @@ int main(void) {
         cmocka_unit_test(threads_keep_their_scope),
         cmocka_unit_test(one_data_set),
         cmocka_unit_test(a_set_that_fails),
+        cmocka_unit_test(one_resident_copy),
         cmocka_unit_test(same_bits),
         cmocka_unit_test(one_fails),
     };
