@@ -87,11 +87,12 @@ static ls_status train_words(char *const *words, ls_comm *comm) {
     return status;
 }
 
-static ls_status choose_jobs(const ls_args *args, const ls_sweep_plan *plan, ls_sweep_jobs_options *options) {
-    *options = (ls_sweep_jobs_options){ .jobs = args->jobs ? args->jobs : 1, .quiet = args->quiet };
+static ls_status choose_jobs(
+    const ls_args *args, const ls_sweep_plan *plan, ls_comm *comm, ls_sweep_jobs_options *options) {
+    *options = (ls_sweep_jobs_options){ .jobs = args->jobs ? args->jobs : 1, .quiet = args->quiet, .comm = comm };
     if (!args->together) return LS_SUCCESS;
     options->train = train_words;
-    if (strcmp(args->together, "auto") == 0) return ls_sweep_jobs_auto(plan, &options->jobs);
+    if (strcmp(args->together, "auto") == 0) return ls_sweep_jobs_auto(plan, ls_comm_get_info(comm), &options->jobs);
     char *end;
     const long number = strtol(args->together, &end, 10);
     options->jobs = number >= 1 && number <= LS_SWEEP_JOBS_MAX ? (int)number : 0;
@@ -99,34 +100,40 @@ static ls_status choose_jobs(const ls_args *args, const ls_sweep_plan *plan, ls_
     return ls_fail(LS_USAGE, "--together %s: a whole number from 1 to %d, or auto", args->together, LS_SWEEP_JOBS_MAX);
 }
 
-static ls_status run_all(const ls_args *args, const ls_sweep_plan *plan, ls_sweep_result *results) {
+// Trains the runs that are not complete, on all ranks, and prints the table on rank 0. Collective.
+static ls_status run_all(const ls_args *args, const ls_sweep_plan *plan, ls_sweep_result *results, ls_comm *comm) {
+    const ls_comm_info *info = ls_comm_get_info(comm);
     ls_sweep_jobs_options options;
-    int lock;
-    LS_TRY(choose_jobs(args, plan, &options));
-    LS_TRY(ls_sweep_folder_open(plan, LS_SWEEP_ALONE, &lock));
-    ls_comm_leave_launch();
-    ls_status status = ls_sweep_jobs(plan, results, &options);
-    if (status.code != LS_STOPPED && has_complete(plan, results)) ls_keep_first(&status, report(plan, results));
+    int lock = -1;
+    ls_status status = choose_jobs(args, plan, comm, &options);
+    if (info->rank == 0) LS_THEN(status, ls_sweep_folder_open(plan, LS_SWEEP_ALONE, &lock));
+    status = ls_comm_agree(comm, status, NULL);
+    if (info->world_size == 1) ls_comm_leave_launch();
+    LS_THEN(status, ls_comm_agree(comm, ls_sweep_jobs(plan, results, &options), NULL));
+    if (lock >= 0 && status.code != LS_STOPPED && has_complete(plan, results))
+        ls_keep_first(&status, report(plan, results));
     if (lock >= 0) close(lock);
     return status;
 }
 
-static ls_status all_runs(const ls_args *args, const ls_sweep_plan *plan) {
-    ls_sweep_result *results;
-    LS_TRY(ls_sweep_look_all(plan, &results));
-    ls_status status = args->dry_run ? list_runs(plan, results)
-                       : args->table ? report(plan, results)
-                                     : run_all(args, plan, results);
+static ls_status all_runs(const ls_args *args, const ls_sweep_plan *plan, ls_comm *comm) {
+    ls_sweep_result *results = NULL;
+    ls_status status = ls_comm_agree(comm, ls_sweep_look_all(plan, &results), NULL);
+    if (args->dry_run)
+        LS_THEN(status, list_runs(plan, results));
+    else if (args->table)
+        LS_THEN(status, report(plan, results));
+    else
+        LS_THEN(status, run_all(args, plan, results, comm));
     free(results);
     return status;
 }
 
 static ls_status check_ranks(const ls_args *args, const ls_comm_info *comm) {
-    if (comm->world_size == 1 || args->task) return LS_SUCCESS;
+    if (comm->world_size == 1 || args->task || args->together) return LS_SUCCESS;
     return ls_fail(LS_USAGE,
-        "train sweep starts its runs itself, of one rank each: start it alone (--jobs N: so many at a time); runs of "
-        "%d "
-        "ranks one by one: mpirun -np %d ... train sweep ... --task K",
+        "train sweep starts its runs itself, of one rank each: start it alone (--jobs N: so many at a time), or with "
+        "--together K, so many on each rank; runs of %d ranks one by one: mpirun -np %d ... train sweep ... --task K",
         comm->world_size, comm->world_size);
 }
 
@@ -179,7 +186,7 @@ ls_status ls_cmd_sweep(const ls_args *args, ls_comm *comm) {
     if (!ls_failed(status) && args->task)
         status = one_run(args, &plan, comm);
     else
-        LS_THEN(status, ls_command_agree(comm, all_runs(args, &plan)));
+        LS_THEN(status, ls_command_agree(comm, all_runs(args, &plan, comm)));
     ls_sweep_plan_free(&plan);
     return status;
 }

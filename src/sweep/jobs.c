@@ -1,9 +1,11 @@
 #include "sweep/jobs.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "base/clock.h"
 #include "base/files.h"
 #include "system/cpus.h"
@@ -13,6 +15,7 @@
 #include "base/text.h"
 #include "command/progress.h"
 #include "sweep/child.h"
+#include "sweep/folder.h"
 #include "sweep/screen.h"
 #include "device/gpu/plugin.h"
 #include "dist/affinity.h"
@@ -36,6 +39,8 @@ typedef struct {
     const ls_sweep_plan *plan;
     ls_sweep_result *results;
     ls_run_words *train; // NULL: runs are processes
+    ls_comm *comm;       // the ranks that share the runs
+    int claims;          // file whose bytes the ranks lock, one for each run that they take; -1: there is one rank
     int quiet, threads;  // threads: device.threads of each run; 0: the run chooses
     slot *slots;
     int slot_count, running;
@@ -43,6 +48,7 @@ typedef struct {
     int completed, failed; // numbers of runs that were started here and have completed or failed
     int asked;             // the signal that asked us to stop; 0: no signal
     int stopped;           // 1: a run has stopped early, by a request or a time limit, so no more are started
+    int failed_elsewhere;  // number of runs that have failed on other ranks; known at the end
     int first_failed;      // lowest number of a run that failed
     ls_status failure;     // failure of the run `first_failed`
     char failure_text[LS_STATUS_TEXT_BYTES / 2]; // text of `failure`
@@ -93,18 +99,31 @@ static ls_status share_gpus(work *w, int gpus) {
 
 // Divides the cores among the slots. Each slot gets whole cores, with all their hardware threads.
 static void share_cores(work *w) {
+    const ls_comm_info *comm = ls_comm_get_info(w->comm);
     ls_cpu_mask mask;
     ls_cpus cpus;
     ls_cpus_detect(&cpus);
-    const int threads = ls_cpus_threads_per_rank(&cpus, 1);
+    const int threads = ls_cpus_threads_per_rank(&cpus, comm->local_size);
+    // a launcher that binds its ranks has divided the cores already
+    const int sharers = cpus.mask_cpus < cpus.host_cpus ? 1 : comm->local_size, slots = sharers * w->slot_count;
+    const int first = sharers > 1 ? comm->local_rank * w->slot_count : 0;
     w->threads = threads / w->slot_count > 1 ? threads / w->slot_count : 1;
     if (w->slot_count > threads)
         ls_info("jobs      %d on %d core%s: they share", w->slot_count, threads, threads == 1 ? "" : "s");
     if (!ls_cpu_mask_of_thread(&mask)) return;
-    ls_affinity_view *views = ls_new(w->slot_count, sizeof *views, "cores of %d jobs", w->slot_count);
-    for (int i = 0; i < w->slot_count; i++) views[i] = (ls_affinity_view){ .moves = 1, .cpus = mask };
-    for (int i = 0; i < w->slot_count; i++) w->slots[i].cpus = ls_affinity_share("", views, w->slot_count, i);
+    ls_affinity_view *views = ls_new(slots, sizeof *views, "cores of %d jobs", slots);
+    for (int i = 0; i < slots; i++) views[i] = (ls_affinity_view){ .moves = 1, .cpus = mask };
+    for (int i = 0; i < w->slot_count; i++) w->slots[i].cpus = ls_affinity_share("", views, slots, first + i);
     free(views);
+}
+
+// Chooses the GPU that the runs of this rank share, before any of them opens one.
+static ls_status choose_gpu(const work *w, int gpus) {
+    char name[GPU_WORD_BYTES];
+    if (w->claims < 0) return LS_SUCCESS; // one rank: the first GPU, as for a run started by hand
+    name_gpu(ls_comm_get_info(w->comm)->local_rank % gpus, name);
+    if (setenv("CUDA_VISIBLE_DEVICES", name, 1) == 0) return LS_SUCCESS;
+    return ls_fail(LS_INTERNAL, "setenv of CUDA_VISIBLE_DEVICES: %m");
 }
 
 // Divides GPUs or cores among the slots. A single slot gets everything, as a run started by hand would. Runs together
@@ -112,22 +131,22 @@ static void share_cores(work *w) {
 static ls_status share_machine(work *w) {
     ls_config cfg;
     int gpus = 0;
-    if (w->slot_count == 1) return LS_SUCCESS;
+    if (w->slot_count == 1 && w->claims < 0) return LS_SUCCESS;
     LS_TRY(ls_sweep_config(w->plan, 0, -1, &cfg));
     if (may_use_gpus(&cfg)) gpus = count_gpus();
-    if (gpus > 0) return w->train ? LS_SUCCESS : share_gpus(w, gpus);
+    if (gpus > 0) return w->train ? choose_gpu(w, gpus) : share_gpus(w, gpus);
     share_cores(w);
     if (cfg.line[LS_OPTION_device_threads]) w->threads = 0; // the configuration sets it
     return LS_SUCCESS;
 }
 
-ls_status ls_sweep_jobs_auto(const ls_sweep_plan *plan, int *jobs) {
+ls_status ls_sweep_jobs_auto(const ls_sweep_plan *plan, const ls_comm_info *comm, int *jobs) {
     enum { ON_A_GPU = 8 };
     ls_config cfg;
     ls_cpus cpus;
     LS_TRY(ls_sweep_config(plan, 0, -1, &cfg));
     ls_cpus_detect(&cpus);
-    *jobs = ls_cpus_threads_per_rank(&cpus, 1);
+    *jobs = ls_cpus_threads_per_rank(&cpus, comm->local_size);
     const int most = may_use_gpus(&cfg) && count_gpus() > 0 ? ON_A_GPU : LS_SWEEP_JOBS_MAX;
     if (*jobs > most) *jobs = most;
     return LS_SUCCESS;
@@ -194,10 +213,18 @@ static int goes_on(const work *w) {
     return !w->asked && !w->stopped && (w->completed > 0 || w->failed < enough);
 }
 
+// Takes the run for this rank, until the sweep ends. Returns 0 if another rank has it. Such a lock belongs to the open
+// file, and the kernel releases it when the rank dies.
+static int claim(const work *w, int run) {
+    struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = run, .l_len = 1 };
+    return w->claims < 0 || fcntl(w->claims, F_OFD_SETLK, &lock) == 0;
+}
+
 static void start_more(work *w) {
     for (int i = 0; i < w->slot_count && goes_on(w); i++) {
         if (w->slots[i].run >= 0) continue;
-        while (w->next < w->plan->runs && w->results[w->next].state == LS_SWEEP_COMPLETE) w->next++;
+        while (w->next < w->plan->runs && (w->results[w->next].state == LS_SWEEP_COMPLETE || !claim(w, w->next)))
+            w->next++;
         if (w->next < w->plan->runs) start(w, &w->slots[i], w->next++);
     }
 }
@@ -338,13 +365,13 @@ static ls_status run_all(work *w) {
 }
 
 static ls_status outcome(const work *w) {
-    const int complete = complete_runs(w), all = w->plan->runs;
+    const int complete = complete_runs(w), all = w->plan->runs, failed = w->failed + w->failed_elsewhere;
     if (w->asked)
         return ls_fail(LS_STOPPED, "stopped by %s: %d of %d runs are complete; the same command goes on",
             ls_signals_name(w->asked), complete, all);
     if (w->failed > 0)
-        return ls_fail(w->failure.code, "%d of %d runs are complete, %d failed%s: %s", complete, all, w->failed,
-            complete + w->failed < all ? ", and no more were started" : "", w->failure.text);
+        return ls_fail(w->failure.code, "%d of %d runs are complete, %d failed%s: %s", complete, all, failed,
+            complete + failed < all ? ", and no more were started" : "", w->failure.text);
     if (w->stopped)
         return ls_fail(LS_STOPPED,
             "%d of %d runs are complete; a time limit has stopped one, and no more were started: the same command goes "
@@ -353,11 +380,33 @@ static ls_status outcome(const work *w) {
     return LS_SUCCESS;
 }
 
+// Waits for the other ranks, and looks at the runs that they have trained.
+static ls_status meet(work *w) {
+    LS_TRY(ls_comm_barrier_napping(w->comm));
+    int32_t failed = w->failed;
+    LS_TRY(ls_comm_allreduce(w->comm, &failed, 1, LS_I32, LS_REDUCE_SUM));
+    w->failed_elsewhere = failed - w->failed;
+    for (int run = 0; run < w->plan->runs; run++)
+        if (w->results[run].state != LS_SWEEP_COMPLETE) LS_TRY(ls_sweep_look(w->plan, run, &w->results[run]));
+    return ls_sweep_check_data(w->plan, w->results);
+}
+
+static ls_status open_claims(work *w) {
+    char path[LS_TEXT_BYTES];
+    w->claims = -1;
+    if (ls_comm_get_info(w->comm)->world_size == 1) return LS_SUCCESS;
+    LS_TRY(ls_sweep_folder_file(w->plan, "sweep.json", path));
+    w->claims = open(path, O_RDWR | O_CLOEXEC);
+    return w->claims >= 0 ? LS_SUCCESS : ls_fail_io("be opened", path, "open");
+}
+
 static ls_status work_in(work *w) {
+    ls_status status = open_claims(w);
     for (int i = 0; i < w->slot_count; i++) w->slots[i].run = -1;
-    LS_TRY(share_machine(w));
-    ls_sweep_screen_start(&w->screen, w->quiet);
-    ls_status status = run_all(w);
+    LS_THEN(status, share_machine(w));
+    LS_TRY(ls_comm_agree(w->comm, status, NULL));
+    ls_sweep_screen_start(&w->screen, w->quiet || ls_comm_get_info(w->comm)->rank > 0);
+    status = run_all(w);
     ls_sweep_screen_clear(&w->screen);
     if (ls_failed(status)) end_all(w);   // a process that does not save in time ends together with this one
     while (w->train && w->running > 0) { // only after a failure: threads cannot be left behind
@@ -365,16 +414,21 @@ static ls_status work_in(work *w) {
         ls_status more = look_for_ends(w);
         (void)more; // the first failure is told
     }
+    if (w->claims >= 0) ls_keep_first(&status, meet(w));
     LS_TRY(status);
     return outcome(w);
 }
 
 ls_status ls_sweep_jobs(const ls_sweep_plan *plan, ls_sweep_result *results, const ls_sweep_jobs_options *options) {
-    work w = {
-        .plan = plan, .results = results, .train = options->train, .quiet = options->quiet, .slot_count = options->jobs
-    };
+    work w = { .plan = plan,
+        .results = results,
+        .train = options->train,
+        .comm = options->comm,
+        .quiet = options->quiet,
+        .slot_count = options->jobs };
     w.slots = ls_new(options->jobs, sizeof *w.slots, "%d jobs", options->jobs);
     ls_status status = work_in(&w);
+    if (w.claims >= 0) close(w.claims);
     for (int i = 0; i < w.slot_count; i++) ls_sweep_words_free(w.slots[i].words);
     free(w.slots);
     return status;

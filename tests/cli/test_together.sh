@@ -42,6 +42,34 @@ check "after kills: exit" $? 0
 check "after kills: the table" "$(settings broken)" "$(settings whole)"
 check "after kills: the runs" "$(hashes broken)" "$(hashes whole)"
 
+# --- ranks share the runs; the whole job is killed once
+# The processes below a process.
+below() {
+    local child
+    for child in $(cat "/proc/$1/task/"*/children 2>/dev/null); do
+        echo "$child"
+        below "$child"
+    done
+}
+ranks 2 60 "${sweep[@]}" --together 2 --run-dir ranks >out 2>lines
+check "two ranks: exit" $? 0
+check "two ranks: the table" "$(settings ranks)" "$(settings whole)"
+check "two ranks: the runs" "$(hashes ranks)" "$(hashes whole)"
+check "two ranks: each run began once" "$(cat ranks/*/log.txt | grep -c '^lockstep ')" 8
+rm -rf ranks
+ranks 2 60 "${sweep[@]}" --together 2 --run-dir ranks >out 2>lines &
+pid=$!
+eventually under_way "ranks/lr=0.05,seed=1"
+# shellcheck disable=SC2046 # one number each
+kill -9 $(below $pid) 2>/dev/null
+wait $pid 2>/dev/null
+ranks 2 60 "${sweep[@]}" --together 2 --run-dir ranks >out 2>lines
+check "two ranks, again: exit" $? 0
+check "two ranks, again: the runs" "$(hashes ranks)" "$(hashes whole)"
+output=$(ranks 2 60 "$train" sweep tiny.ini --seeds 1-4 --set 'model.init="none",""' --set device.type=cpu --together 2 --run-dir rankfail 2>&1)
+check "two ranks, failures: exit" $? 2
+says "two ranks, failures: all are counted" "4 of 8 runs are complete, 4 failed: init=none" "$output"
+
 # --- signals: all runs save and end
 long=("$train" sweep tiny.ini --seeds 1-4 --set device.type=cpu --set train.epochs=100000 --together 2)
 for signal in TERM USR1; do
