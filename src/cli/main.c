@@ -17,6 +17,7 @@ static ls_status (*const run[])(const ls_args *args, ls_comm *comm) = {
 
 static int trains(const ls_args *args) {
     if (args->command == LS_COMMAND_SWEEP) return !args->dry_run && !args->table;
+    if (args->command == LS_COMMAND_RACE) return 1;
     return args->command == LS_COMMAND_TRAIN && !args->dry_run && !args->print_config;
 }
 

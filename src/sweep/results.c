@@ -72,6 +72,16 @@ static double number(const cJSON *summary, const char *name) {
     return cJSON_IsNumber(item) ? item->valuedouble : NAN;
 }
 
+// Returns the seconds from the start of the process until the last evaluation has ended; NAN: the run was resumed, or
+// its summary does not say.
+static double process_seconds(const cJSON *summary) {
+    if (ls_json_get(summary, "resumed_at_update")) return NAN;
+    double seconds = number(ls_json_get(summary, "time"), "seconds");
+    const cJSON *phase;
+    cJSON_ArrayForEach(phase, ls_json_get(summary, "startup_seconds")) seconds += phase->valuedouble;
+    return seconds;
+}
+
 static ls_status take_summary(const char *path, const cJSON *summary, ls_sweep_result *out) {
     const char *hash = ls_json_get_text(summary, "weights_hash");
     if (!hash || !ls_json_whole(ls_json_get(summary, "updates"), LS_JSON_WHOLE_MAX, &out->updates))
@@ -81,6 +91,8 @@ static ls_status take_summary(const char *path, const cJSON *summary, ls_sweep_r
     out->train_loss = number(summary, "train_loss");
     out->seconds = number(summary, "wall_seconds");
     out->images_per_second = number(summary, "train_images_per_second");
+    out->process_seconds = process_seconds(summary);
+    out->training_seconds = number(summary, "samples_seen") / out->images_per_second;
     snprintf(out->weights_hash, sizeof out->weights_hash, "%s", hash);
     for (int i = 0; i < LS_SWEEP_SETS; i++) {
         const char *identity = ls_json_get_text(summary, sets[i].key);

@@ -20,6 +20,7 @@ typedef struct {
     ls_sweep_state state;
     double accuracy[LS_SWEEP_MEASURES]; // 0 to 1; NAN: the run has not measured it
     double train_loss, seconds, images_per_second;
+    double process_seconds, training_seconds; // by race.h's clocks. process: NAN if the run was resumed
     int64_t updates;
     char weights_hash[17];
     char data[LS_SWEEP_SETS][17]; // identities of the data sets, as in summary.json; "": not in the summary
