@@ -156,6 +156,26 @@ layer = add
 inputs = vector, top
 [curve]
 layer = gelu
+[leaky]
+layer = leaky_relu
+slope = 0.25
+[elu]
+layer = elu
+alpha = 0.5
+[bend2]
+layer = gelu_tanh
+[swish2]
+layer = hardswish
+[mish]
+layer = mish
+[soft]
+layer = softplus
+[six]
+layer = relu6
+[tanh]
+layer = tanh
+[gate2]
+layer = hardsigmoid
 [squash]
 layer = sigmoid
 [gated]

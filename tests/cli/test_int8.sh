@@ -126,6 +126,26 @@ layer = globalavgpool
 [gate]
 layer = linear
 out_features = 12
+[leaky]
+layer = leaky_relu
+slope = 0.25
+[elu]
+layer = elu
+alpha = 0.5
+[bend2]
+layer = gelu_tanh
+[swish2]
+layer = hardswish
+[mish]
+layer = mish
+[soft]
+layer = softplus
+[six]
+layer = relu6
+[tanh]
+layer = tanh
+[gate2]
+layer = hardsigmoid
 [squash]
 layer = sigmoid
 [gated]
