@@ -240,9 +240,12 @@ class Network(nn.Module):
             out, stride = number("out_channels", 0), number("stride", 2)
             before = (out - shape[0]) // 2
             return None, lambda x: F.pad(x[:, :, ::stride, ::stride], (0, 0, 0, 0, before, out - shape[0] - before))
-        if kind == "dropout":
-            m = nn.Dropout(float(keys.get("p", 0.5)))
+        if kind in ("dropout", "dropout2d"):
+            m = (nn.Dropout if kind == "dropout" else nn.Dropout2d)(float(keys.get("p", 0.5)))
             return m, m
+        if kind == "droppath":
+            p = float(keys.get("p", 0.5))
+            return None, lambda x: F.dropout(torch.ones(len(x), *[1] * (x.dim() - 1)), p, self.training) * x
         kernel, stride, padding = pair("kernel", 0), pair("stride", keys.get("kernel", 0)), pair("padding", 0)
         factor = float(keys.get("factor", 1))
         return None, {

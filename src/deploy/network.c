@@ -268,6 +268,8 @@ static void lower_flatten(builder *b, int index) {
 static void lower_dropout(builder *b, int index) {
     lower_nothing(b, index);
 }
+#define lower_dropout2d lower_dropout
+#define lower_droppath lower_dropout
 
 static void lower_groupnorm(builder *b, int index) {
     const ls_layer *layer = &b->graph->layers[index];

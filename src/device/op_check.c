@@ -95,7 +95,10 @@ static void check_elementwise(const ls_op_desc *desc) {
     const ls_elementwise_attr *a = &desc->attr.elementwise;
     REQUIRE(shape, is_shape(a->shape));
     REQUIRE_OF("factor", desc->op != LS_OP_SCALE || isfinite(a->factor));
-    REQUIRE_OF("p", desc->op != LS_OP_DROPOUT || (a->p >= 0 && a->p < 1));
+    if (desc->op != LS_OP_DROPOUT) return;
+    REQUIRE_OF("p", a->p >= 0 && a->p < 1);
+    REQUIRE_OF(
+        "unit", a->unit == 1 || a->unit == a->shape.h * a->shape.w || a->unit == a->shape.c * a->shape.h * a->shape.w);
 }
 
 static void check_gate(const ls_op_desc *desc) {

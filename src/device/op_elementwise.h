@@ -13,8 +13,9 @@
 //   scale          dst = src * factor                         (its own backward)
 //   dropout        dst = keep ? src / (1 - p) : 0             (its own backward: same mask)
 //                  keep when ls_unit_float(word) >= p,
-//                  word = ls_random_word(seed, LS_PURPOSE_DROPOUT, layer, update, position * C*H*W + i). i is the
-//                  element's canonical (c,h,w) index in its sample. position is the sample's position in the window.
+//                  word = ls_random_word(seed, LS_PURPOSE_DROPOUT, layer, update, (position * C*H*W + i) / unit). i is
+//                  the element's canonical (c,h,w) index in its sample. position is the sample's place in the window.
+//                  unit: elements that share a number: 1, H*W (a channel) or C*H*W (a sample)
 //                  The micro-batch record (ls_micro_input in op_loss.h) gives the update and the position of sample 0.
 // In place is allowed: the output may be the same buffer as an input of the same type and shape (dst = src, or = a or
 // b; backward of an activation: grad_src = grad_dst).
@@ -33,6 +34,7 @@ typedef struct {
     float parameter;          // and its parameter
     float factor;             // scale
     float p;                  // dropout: probability of zero, 0 <= p < 1
+    int unit;                 // dropout: 1, H*W or C*H*W
     int layer;                // dropout: the layer's index in its network
     uint64_t seed;            // dropout
 } ls_elementwise_attr;

@@ -418,6 +418,8 @@ static void put_globalmaxpool(builder *b, const ls_layer *layer) {
 static void put_dropout(builder *b, const ls_layer *layer) {
     add_plain(b, layer, OP_Identity);
 }
+#define put_dropout2d put_dropout
+#define put_droppath put_dropout
 
 static void put_add(builder *b, const ls_layer *layer) {
     const char *first = value_of(b, layer->inputs[0], layer->flat, layer->name);

@@ -231,7 +231,9 @@ static void add_layer(ls_builder *b, int l) {
         return;
     }
     int input = value_of_input(b, layer->inputs[0]);
-    int vanishes = layer->kind == LS_LAYER_FLATTEN || (layer->kind == LS_LAYER_DROPOUT && !b->options->training) ||
+    const int drops =
+        layer->kind == LS_LAYER_DROPOUT || layer->kind == LS_LAYER_DROPOUT2D || layer->kind == LS_LAYER_DROPPATH;
+    int vanishes = layer->kind == LS_LAYER_FLATTEN || (drops && !b->options->training) ||
                    (layer->kind == LS_LAYER_RELU && joins_pooling(b, l)) || ls_builder_joins_loss(b, l);
     if (vanishes) {
         b->value_of[l] = input;

@@ -635,7 +635,11 @@ static ls_status scale_backward(ls_builder *b, ls_node *node) {
 
 static ls_status emit_dropout(ls_builder *b, const ls_node *node, ls_ref src, ls_ref dst) {
     ls_op_desc desc = elementwise_desc(b, node, LS_OP_DROPOUT);
+    const ls_nchw s = desc.attr.elementwise.shape;
     desc.attr.elementwise.p = (float)node->layer->attr.dropout.p;
+    desc.attr.elementwise.unit = node->layer->kind == LS_LAYER_DROPPATH    ? s.c * s.h * s.w
+                                 : node->layer->kind == LS_LAYER_DROPOUT2D ? s.h * s.w
+                                                                           : 1;
     desc.attr.elementwise.layer = node->layer_index;
     desc.attr.elementwise.seed = b->options->seed;
     ls_ref refs[LS_DROPOUT_ARGS] = {
@@ -672,6 +676,8 @@ const ls_lowering ls_lowerings[LS_LAYER_COUNT] = {
     [LS_LAYER_GLOBALAVGPOOL] = { pool_forward, pool_backward, 0 },
     [LS_LAYER_GLOBALMAXPOOL] = { pool_forward, pool_backward, 0 },
     [LS_LAYER_DROPOUT] = { dropout_forward, dropout_backward, 0 },
+    [LS_LAYER_DROPOUT2D] = { dropout_forward, dropout_backward, 0 },
+    [LS_LAYER_DROPPATH] = { dropout_forward, dropout_backward, 0 },
     [LS_LAYER_ADD] = { add_forward, add_backward, 0 },
     [LS_LAYER_MULTIPLY] = { multiply_forward, multiply_backward, LS_READS_INPUTS },
     [LS_LAYER_CONCAT] = { concat_forward, concat_backward, 0 },

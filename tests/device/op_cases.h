@@ -900,11 +900,18 @@ static inline void map_cases(ls_dtype storage, case_visit *visit, void *context)
             .storage = storage,
             .factor = 0.3F,
             .p = 0.4F,
+            .unit = 1,
             .layer = 5,
             .seed = 0x123456789abcdef };
         for (size_t op = 0; op < sizeof ops / sizeof *ops; op++) {
             map_case(ops[op], map_rows[i].name, a, 0, visit, context);
             map_case(ops[op], map_rows[i].name, a, 1, visit, context);
+        }
+        for (int in_place = 0; in_place < 2; in_place++) {
+            a.unit = a.shape.h * a.shape.w;
+            map_case(LS_OP_DROPOUT, map_rows[i].name, a, in_place, visit, context);
+            a.unit *= a.shape.c;
+            map_case(LS_OP_DROPOUT, map_rows[i].name, a, in_place, visit, context);
         }
         for (int kind = LS_ACTIVATION_RELU + 1; kind < LS_ACTIVATION_COUNT; kind++) {
             a.activation = (ls_activation)kind;

@@ -10,13 +10,14 @@
 #include "support/cmocka.h"
 
 // Dropout of samples position..position+n-1 of a window, all values 1.
-static double *dropout(int n, uint64_t position, uint32_t update, int layer, uint64_t seed) {
+static double *dropout_of(int unit, int n, uint64_t position, uint32_t update, int layer, uint64_t seed) {
     double *values[LS_OP_ARGS_MAX] = { 0 };
     size_t counts[LS_OP_ARGS_MAX];
     ls_nchw shape = { n, 3, 5, 7 };
     op_case *c = case_new(LS_OP_DROPOUT, LS_F32, "dropout", "");
-    c->desc.attr.elementwise =
-        (ls_elementwise_attr){ .shape = shape, .storage = LS_F32, .p = 0.25F, .layer = layer, .seed = seed };
+    c->desc.attr.elementwise = (ls_elementwise_attr){
+        .shape = shape, .storage = LS_F32, .p = 0.25F, .unit = unit, .layer = layer, .seed = seed
+    };
     fill_uniform(c, case_activation(c, LS_DROPOUT_SRC, USE_IN, shape, 0), 1, 1);
     case_micro(c, LS_DROPOUT_MICRO, n);
     *(ls_micro_input *)c->args[LS_DROPOUT_MICRO].host = (ls_micro_input){ n, update, position };
@@ -26,7 +27,30 @@ static double *dropout(int n, uint64_t position, uint32_t update, int layer, uin
     return values[LS_DROPOUT_DST];
 }
 
+static double *dropout(int n, uint64_t position, uint32_t update, int layer, uint64_t seed) {
+    return dropout_of(1, n, position, update, layer, seed);
+}
+
 enum { SAMPLE = 3 * 5 * 7, WINDOW = 12 };
+
+// One number for a channel (35 elements) or a sample, whatever the micro-batch.
+static void whole_channels_and_samples_are_dropped(void **unused) {
+    (void)unused;
+    static const int units[] = { SAMPLE / 3, SAMPLE };
+    for (size_t u = 0; u < sizeof units / sizeof *units; u++) {
+        double *whole = dropout_of(units[u], WINDOW, 7, 3, 2, 99);
+        for (int i = 0; i < WINDOW * SAMPLE; i++) {
+            const uint64_t number = (uint64_t)((7 * SAMPLE + i) / units[u]);
+            const uint32_t word = ls_random_word(99, LS_PURPOSE_DROPOUT, 2, 3, number);
+            const double expected = ls_unit_float(word) >= 0.25F ? (double)(float)(1 / 0.75) : 0;
+            if (whole[i] != expected) fail_msg("unit %d, element %d: %.9g, not %.9g", units[u], i, whole[i], expected);
+        }
+        double *part = dropout_of(units[u], 2, 10, 3, 2, 99);
+        assert_memory_equal(part, whole + 3 * SAMPLE, (size_t)2 * SAMPLE * sizeof *part);
+        free(part);
+        free(whole);
+    }
+}
 
 static void a_samples_dropout_does_not_depend_on_its_micro_batch(void **unused) {
     (void)unused;
@@ -476,6 +500,7 @@ static void cutout_is_uniform_over_the_picture(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(whole_channels_and_samples_are_dropped),
         cmocka_unit_test(a_samples_dropout_does_not_depend_on_its_micro_batch),
         cmocka_unit_test(dropout_differs_by_update_layer_seed_and_position),
         cmocka_unit_test(augment_places_and_mirrors),

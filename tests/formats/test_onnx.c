@@ -31,6 +31,7 @@ static const char network[] = "[network]\ninput = 3x12x10\n"
                               "[max]\nlayer = maxpool2d\nkernel = 3\nstride = 2\npadding = 1\n"
                               "ceil_mode = true\n"
                               "[mean]\nlayer = avgpool2d\nkernel = 2\nstride = 1\npadding = 1\n"
+                              "[path]\nlayer = droppath\n[channels]\nlayer = dropout2d\n"
                               "[drop]\nlayer = dropout\np = 0.5\n"
                               "[all]\nlayer = globalavgpool\n"
                               "[top]\nlayer = globalmaxpool\ninputs = drop\n"
@@ -85,7 +86,9 @@ static const struct {
         { { "kernel_shape", 2, 3 }, { "strides", 2, 2 }, { "pads", 4, 1 }, { "ceil_mode", 0, 1 } } },
     { "AveragePool", "mean", { "max" },
         { { "kernel_shape", 2, 2 }, { "strides", 2, 1 }, { "pads", 4, 1 }, { "count_include_pad", 0, 1 } } },
-    { "Identity", "drop", { "mean" }, { { 0 } } },
+    { "Identity", "path", { "mean" }, { { 0 } } },
+    { "Identity", "channels", { "path" }, { { 0 } } },
+    { "Identity", "drop", { "channels" }, { { 0 } } },
     { "GlobalAveragePool", "all", { "drop" }, { { 0 } } },
     { "GlobalMaxPool", "top", { "drop" }, { { 0 } } },
     { "Flatten", "vector", { "all" }, { { "axis", 0, 1 } } },

@@ -104,6 +104,8 @@ static const struct {
     { "globalavgpool", "5x7x3", "layer=globalavgpool", { 5, 1, 1 }, 0, 0 },
     { "globalmaxpool", "5x7x3", "layer=globalmaxpool", { 5, 1, 1 }, 0, 0 },
     { "dropout", "3x4x5", "layer=dropout\np=0.25", { 3, 4, 5 }, 0, 0 },
+    { "dropout2d", "3x4x5", "layer=dropout2d\np=0.25", { 3, 4, 5 }, 0, 0 },
+    { "droppath", "3x4x5", "layer=droppath\np=0.25", { 3, 4, 5 }, 0, 0 },
     { "add", "3x4x5", "layer=add\ninputs=input, input", { 3, 4, 5 }, 0, 0 },
     { "flatten", "3x4x5", "layer=flatten", { 60, 1, 1 }, 0, 0 },
     { "scale", "3x4x5", "layer=scale\nfactor=-0.125", { 3, 4, 5 }, 0, 0 },

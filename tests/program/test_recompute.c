@@ -37,11 +37,11 @@ static const char bent[] = // as airbench94, small
 static const char mixed[] =
     "[network]\ninput = 3x8x8\n"
     "[c1]\nlayer = conv2d\nout_channels = 16\nkernel = 3\npadding = 1\n[r1]\nlayer = relu\n"
-    "[d1]\nlayer = dropout\np = 0.2\n"
+    "[d1]\nlayer = dropout2d\np = 0.2\n"
     "[c2]\nlayer = conv2d\nout_channels = 16\nkernel = 3\npadding = 1\n[r2]\nlayer = relu\n"
     "[c3]\nlayer = conv2d\nout_channels = 16\nkernel = 3\npadding = 1\n[r3]\nlayer = relu\n"
     "[a3]\nlayer = add\ninputs = r3, c3\n[b3]\nlayer = add\ninputs = a3, r2\n[s3]\nlayer = scale\nfactor = 0.5\n"
-    "[d3]\nlayer = dropout\np = 0.1\n"
+    "[d3]\nlayer = droppath\np = 0.1\n"
     "[n4]\nlayer = batchnorm2d\n"
     "[c4]\nlayer = conv2d\nout_channels = 16\nkernel = 3\npadding = 1\n[r4]\nlayer = relu\n"
     "[p4]\nlayer = maxpool2d\nkernel = 2\n[a4]\nlayer = avgpool2d\nkernel = 2\nstride = 1\npadding = 1\n"

@@ -91,6 +91,32 @@ static void dropout_task(void *context, int task, int thread) { // task: a sampl
     }
 }
 
+// With one random number for a channel or a sample: each channel is multiplied by its factor.
+static void dropout_units_task(void *context, int task, int thread) { // task: a sample
+    enum { WIDTH_MAX = 16 };
+    (void)thread;
+    const dropout_run *run = context;
+    const ls_cpu *cpu = run->plan->cpu;
+    const ls_elementwise_attr *attr = &run->plan->base.desc.attr.elementwise;
+    const int block = ls_cpu_block(cpu, attr->shape.c), pixels = attr->shape.h * attr->shape.w;
+    const size_t sample = ls_cpu_sample(cpu, attr->shape), plane = (size_t)pixels * (size_t)block;
+    const ls_kernel_span span = { .stride = sample, .samples = 1, .pixels = pixels };
+    const uint64_t channel = (run->micro->position + (uint64_t)task) * (uint64_t)attr->shape.c;
+    size_t at = (size_t)task * sample;
+    for (int first = 0; first < attr->shape.c; first += block, at += plane) {
+        float constants[3 * WIDTH_MAX] = { 0 }; // mean, factor, offset
+        for (int i = 0; i < block && first + i < attr->shape.c; i++) {
+            const uint64_t number = (channel + (uint64_t)(first + i)) * (uint64_t)pixels / (uint64_t)attr->unit;
+            const uint32_t word =
+                ls_random_word(attr->seed, LS_PURPOSE_DROPOUT, (uint32_t)attr->layer, run->micro->update, number);
+            constants[block + i] = ls_unit_float(word) >= attr->p ? 1 / (1 - attr->p) : 0;
+        }
+        ls_cpu_kernels(cpu, attr->shape.c, attr->storage)
+            ->norm_apply(&span, ls_cpu_at(run->src, at, attr->storage), NULL, LS_ACTIVATION_NONE, 0, constants,
+                ls_cpu_at(run->dst, at, attr->storage));
+    }
+}
+
 static void dropout_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
     (void)workspace;
     (void)queue;
@@ -98,7 +124,8 @@ static void dropout_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buff
         .src = ls_buffer_host(args[LS_DROPOUT_SRC]),
         .dst = ls_buffer_host(args[LS_DROPOUT_DST]),
         .micro = ls_buffer_host(args[LS_DROPOUT_MICRO]) };
-    ls_pool_run(run.plan->cpu->pool, dropout_task, &run, plan->desc.attr.elementwise.shape.n);
+    const ls_elementwise_attr *attr = &plan->desc.attr.elementwise;
+    ls_pool_run(run.plan->cpu->pool, attr->unit == 1 ? dropout_task : dropout_units_task, &run, attr->shape.n);
 }
 
 ls_status ls_cpu_elementwise_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {

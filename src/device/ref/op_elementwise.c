@@ -97,10 +97,10 @@ static void dropout_sample(void *context, int task, int thread) {
     const ls_elementwise_attr *attr = job->attr;
     int64_t first, end;
     sample_range(job, task, &first, &end);
-    uint64_t first_word = (job->micro->position + (uint64_t)task) * (uint64_t)(end - first);
+    const uint64_t first_number = (job->micro->position + (uint64_t)task) * (uint64_t)(end - first);
     for (int64_t i = first; i < end; i++) {
         uint32_t word = ls_random_word(attr->seed, LS_PURPOSE_DROPOUT, (uint32_t)attr->layer, job->micro->update,
-            first_word + (uint64_t)(i - first));
+            (first_number + (uint64_t)(i - first)) / (uint64_t)attr->unit);
         store(job, i, ls_unit_float(word) >= attr->p ? load(job, job->a, i) / (1 - (double)attr->p) : 0);
     }
 }

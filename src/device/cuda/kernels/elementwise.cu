@@ -170,6 +170,31 @@ __global__ void __launch_bounds__(LS_BLOCK)
     for (int k = 0; k < GROUP; k++) ls_pack_store(dst + offset + static_cast<int64_t>(k) * g.channels, x[k]);
 }
 
+// One random number for a channel (unit = pixels of a map) or for a sample (unit = its elements). Each thread handles
+// one pack of one pixel.
+template <typename T>
+__global__ void __launch_bounds__(LS_BLOCK)
+    dropout_units(dropout_geometry g, int by_channel, const T *src, const ls_micro_input *micro, T *dst) {
+    uint32_t i = blockIdx.x * LS_BLOCK + threadIdx.x;
+    if (i >= g.items) return;
+    uint32_t at = ls_divide(i, g.by_packs), n = ls_divide(at, g.by_groups);
+    uint32_t first_channel = (i - at * g.by_packs.divisor) * ls_pack<T>::size;
+    ls_pack<T> x = ls_pack_load(src + static_cast<int64_t>(i) * x.size);
+    uint64_t number = micro->position + n, have = ~0ull;
+    if (by_channel) number = number * static_cast<uint64_t>(g.c) + first_channel;
+    ls_philox_block block = {};
+    LS_UNROLL
+    for (int c = 0; c < x.size; c++, number += static_cast<uint64_t>(by_channel)) {
+        if (number / 4 != have) {
+            have = number / 4;
+            block = ls_philox_core_block(g.seed, LS_PURPOSE_DROPOUT, g.layer, micro->update, have);
+        }
+        float unit = ls_philox_core_unit(word_of(block, static_cast<uint32_t>(number) & 3));
+        x.v[c] = unit >= g.p ? x.v[c] * g.factor : 0;
+    }
+    ls_pack_store(dst + static_cast<int64_t>(i) * x.size, x);
+}
+
 } // namespace
 
 extern "C" void ls_cuda_elementwise_dropout(const ls_elementwise_attr *attr, int channels, const void *src,
@@ -178,7 +203,7 @@ extern "C" void ls_cuda_elementwise_dropout(const ls_elementwise_attr *attr, int
     ls_nchw s = attr->shape;
     int plane = s.h * s.w, packs = channels / (attr->storage == LS_F32 ? 4 : 8);
     g.plane = static_cast<uint32_t>(plane);
-    g.group = plane % 4 ? 1 : 4;
+    g.group = plane % 4 || attr->unit > 1 ? 1 : 4;
     g.items = static_cast<uint32_t>(s.n * packs) * static_cast<uint32_t>(plane / g.group);
     g.c = s.c;
     g.channels = channels;
@@ -189,6 +214,12 @@ extern "C" void ls_cuda_elementwise_dropout(const ls_elementwise_attr *attr, int
     g.p = attr->p;
     g.factor = static_cast<float>(1 / (1 - static_cast<double>(attr->p)));
     int blocks = ls_blocks(g.items, LS_BLOCK);
+    if (attr->unit > 1) {
+        int by_channel = attr->unit == plane;
+        LS_BY_STORAGE(attr->storage, LS_LAUNCH((dropout_units<T>), blocks, LS_BLOCK, stream, g, by_channel,
+                                         static_cast<const T *>(src), micro, static_cast<T *>(dst)));
+        return;
+    }
     LS_BY_STORAGE(attr->storage, if (g.group == 4) LS_LAUNCH((dropout<T, 4>), blocks, LS_BLOCK, stream, g,
                                      static_cast<const T *>(src), micro, static_cast<T *>(dst));
                   else LS_LAUNCH((dropout<T, 1>), blocks, LS_BLOCK, stream, g, static_cast<const T *>(src), micro,

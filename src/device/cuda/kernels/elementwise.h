@@ -17,7 +17,7 @@ typedef void ls_cuda_elementwise_launch(
     const ls_elementwise_attr *attr, const void *a, const void *b, void *dst, int64_t packs, cudaStream_t stream);
 #define ELEMENTWISE(NAME, name, text, output, flops) ls_cuda_elementwise_launch ls_cuda_elementwise_##name;
 #include "device/ops.def"
-// Dropout. attr: its shape, storage, p, layer and seed are read. channels: including padding
+// Dropout. attr: its shape, storage, p, unit, layer and seed are read. channels: including padding
 void ls_cuda_elementwise_dropout(const ls_elementwise_attr *attr, int channels, const void *src,
     const ls_micro_input *micro, void *dst, cudaStream_t stream);
 
