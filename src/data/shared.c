@@ -17,11 +17,11 @@ struct ls_shared_data {
     ls_split split;
     ls_dataset *dataset; // NULL: it is being opened, or that has failed
     int opening;
-    int users; // including those that wait until it is open
+    int users;             // including those that wait until it is open
+    pthread_cond_t opened; // `opening` is 0
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // protects everything here
-static pthread_cond_t opened = PTHREAD_COND_INITIALIZER; // waits without a time limit
 static shared *first;
 
 static int depends_on_seed(const ls_config *cfg) {
@@ -52,6 +52,7 @@ static void leave(shared *s) { // call with the lock held
     shared **at = &first;
     while (*at != s) at = &(*at)->next;
     *at = s->next;
+    pthread_cond_destroy(&s->opened);
     free(s);
 }
 
@@ -64,13 +65,14 @@ static ls_status open_for_all(shared *s) {
     s->dataset = dataset;
     s->opening = 0;
     if (dataset) dataset->shared = s;
-    pthread_cond_broadcast(&opened);
+    pthread_cond_broadcast(&s->opened);
     return status;
 }
 
 static shared *add(const ls_config *cfg, ls_split split) {
     shared *s = ls_new(1, sizeof *s, "record of a data set");
     *s = (shared){ .next = first, .cfg = *cfg, .split = split, .opening = 1 };
+    ls_cond_init(&s->opened);
     return first = s;
 }
 
@@ -83,7 +85,7 @@ ls_status ls_dataset_open_shared(const ls_config *cfg, ls_split split, ls_datase
     if (opens) s = add(cfg, split);
     s->users++;
     if (opens) status = open_for_all(s);
-    while (s->opening) pthread_cond_wait(&opened, &lock);
+    while (s->opening) pthread_cond_wait(&s->opened, &lock);
     ls_dataset *dataset = s->dataset;
     if (!dataset) leave(s);
     pthread_mutex_unlock(&lock);

@@ -33,6 +33,7 @@ typedef struct {
 
 typedef struct {
     const ls_args *args;
+    ls_comm *comm;
     int count; // sides: 1 or 2
     side sides[SIDES];
     ls_sweep_measure measure;
@@ -84,7 +85,7 @@ static ls_status run_one(const race *r, side *s, int seed) {
     ls_sweep_plan one = s->plan;
     one.seeds = &s->plan.seeds[seed];
     one.seed_count = one.runs = 1;
-    const ls_sweep_jobs_options options = { .jobs = 1, .quiet = r->args->quiet };
+    const ls_sweep_jobs_options options = { .jobs = 1, .quiet = r->args->quiet, .comm = r->comm };
     if (s->results[seed].state == LS_SWEEP_COMPLETE) return LS_SUCCESS;
     ls_info("run       %s, seed %" PRId64, s->name, one.seeds[0]);
     return ls_sweep_jobs(&one, &s->results[seed], &options);
@@ -246,10 +247,10 @@ static ls_status report(race *r, const char *folder) {
     return LS_SUCCESS;
 }
 
-ls_status ls_race(const ls_args *args) {
+ls_status ls_race(const ls_args *args, ls_comm *comm) {
     char folder[LS_TEXT_BYTES];
     race *r = ls_new(1, sizeof *r, "race");
-    *r = (race){ .args = args, .sides = { { .lock = -1 }, { .lock = -1 } } };
+    *r = (race){ .args = args, .comm = comm, .sides = { { .lock = -1 }, { .lock = -1 } } };
     ls_status status = plan_race(r, folder);
     LS_THEN(status, open_sides(r));
     if (!ls_failed(status)) ls_comm_leave_launch();

@@ -17,10 +17,11 @@
 #define LS_SWEEP_RACE_H
 
 #include "command/args.h"
+#include "dist/comm.h"
 #include "sweep/results.h"
 
-// Runs the race of args->config, against args->against unless it is NULL, and prints its result to stdout. LS_USAGE: no
+// comm: a communicator of one rank, borrowed. Runs the race of args->config, against args->against unless it is NULL, and prints its result to stdout. LS_USAGE: no
 // seeds, a swept option, two configurations of one name, or as ls_sweep_plan_new. Fails as ls_sweep_jobs.
-LS_CHECKED ls_status ls_race(const ls_args *args);
+LS_CHECKED ls_status ls_race(const ls_args *args, ls_comm *comm);
 
 #endif
