@@ -20,8 +20,9 @@
 #include "dist/comm.h"
 #include "sweep/results.h"
 
-// comm: a communicator of one rank, borrowed. Runs the race of args->config, against args->against unless it is NULL, and prints its result to stdout. LS_USAGE: no
-// seeds, a swept option, two configurations of one name, or as ls_sweep_plan_new. Fails as ls_sweep_jobs.
+// Runs the race of args->config, against args->against unless it is NULL, and prints its result to stdout. comm: a
+// communicator of one rank, borrowed. LS_USAGE: no seeds, a swept option, two configurations of one name, or as
+// ls_sweep_plan_new. Fails as ls_sweep_jobs.
 LS_CHECKED ls_status ls_race(const ls_args *args, ls_comm *comm);
 
 #endif
