@@ -263,9 +263,19 @@ stage_lint() {
     --library=posix -D_GNU_SOURCE '-D_Noreturn=__attribute__((noreturn))' -DLS_VL=8 -Isrc -j "$(nproc)" src
   if command -v clang >/dev/null; then
     check "kernels by clang" clang_kernels
+    check "types by clang" clang_types
   else
-    skip "kernels by clang" "there is no clang, which fuzzing builds with"
+    skip "clang" "there is no clang, which fuzzing builds with"
   fi
+}
+
+# Types that gcc takes as equal: of functions that return, and of those that do not.
+clang_types() {
+  local mpi files
+  mpi=$(mpicc --showme:compile) || return 1
+  mapfile -t files < <(git ls-files 'src/*.c' | grep -vE '^src/device/(cuda|cpu/kernels)/|^src/formats/onnx|^src/base/version')
+  # shellcheck disable=SC2086 # several options
+  clang -fsyntax-only -std=c17 -D_GNU_SOURCE -Wno-everything -Werror=incompatible-function-pointer-types -Isrc -isystem /usr/include/cjson $mpi "${files[@]}"
 }
 
 # What gcc alone knows shows in the processor's kernels first.

@@ -183,7 +183,7 @@ static _Noreturn void end_all_ranks(int exit_code) {
     _exit(exit_code);
 }
 
-static _Noreturn void mpi_abort(ls_comm *comm, int exit_code) {
+static __attribute__((noreturn)) void mpi_abort(ls_comm *comm, int exit_code) {
     (void)comm;
     guard_end(exit_code);
     fflush(NULL);
