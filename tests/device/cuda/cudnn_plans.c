@@ -108,11 +108,24 @@ static void add_case(network_case *cases, int *count, const char *model, int bat
     cases[(*count)++].batch = batch;
 }
 
+// Known networks are made for larger pictures and smaller batches than these.
+static int is_known(const char *path) {
+    static const char *const names[] = {
+#define X(name, tensors, parameters, hash) "/" name ".ini",
+#include "model/known_networks.def"
+#undef X
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strstr(path, names[i])) return 1;
+    return 0;
+}
+
 static int find_cases(network_case *cases) {
     int count = 0;
     glob_t files = { 0 };
     if (glob("configs/models/*.ini", 0, NULL, &files) == 0) {
-        for (size_t i = 0; i < files.gl_pathc; i++) add_case(cases, &count, files.gl_pathv[i], BATCH_ALWAYS);
+        for (size_t i = 0; i < files.gl_pathc; i++)
+            if (!is_known(files.gl_pathv[i])) add_case(cases, &count, files.gl_pathv[i], BATCH_ALWAYS);
         globfree(&files);
     }
     if (glob("configs/*.ini", 0, NULL, &files) == 0) {
