@@ -1,7 +1,7 @@
 // shared.c - data sets that several runs of this process use at the same time.
 //
-// The list of open sets is process-wide on purpose: it is what the runs share. A set that nobody uses any more is
-// closed, so the next run reads the files again.
+// The runs share one list of open sets, which belongs to the process. A set is closed when its last run ends. The next
+// run then reads the files again.
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

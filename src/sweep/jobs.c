@@ -409,7 +409,7 @@ static ls_status work_in(work *w) {
     status = run_all(w);
     ls_sweep_screen_clear(&w->screen);
     if (ls_failed(status)) end_all(w);   // a process that does not save in time ends together with this one
-    while (w->train && w->running > 0) { // only after a failure: threads cannot be left behind
+    while (w->train && w->running > 0) { // After a failure, wait for the threads.
         ls_clock_sleep(NAP_S);
         ls_status more = look_for_ends(w);
         (void)more; // the first failure is told

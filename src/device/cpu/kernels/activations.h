@@ -151,7 +151,7 @@ static inline vf elu_slope(vf x, float alpha) {
     return pick(x <= 0.0f, below * alpha, broadcast(1));
 }
 
-// 2 u, of which (1 + tanh(u)) / 2 is the sigmoid
+// Returns 2 u, because the sigmoid of 2 u is (1 + tanh(u)) / 2.
 static inline vf gelu_tanh_inner(vf x) {
     return x * (x * x * (1.59576912f * 0.044715f) + 1.59576912f);
 }

@@ -69,7 +69,7 @@ __device__ inline float elu_slope(float x, float alpha) {
     return x <= 0 ? alpha * expf(x) : 1;
 }
 
-// Returns 2 u, of which (1 + tanh(u)) / 2 is the sigmoid.
+// Returns 2 u, because the sigmoid of 2 u is (1 + tanh(u)) / 2.
 __device__ inline float gelu_tanh_inner(float x) {
     return x * fmaf(x * x, 1.59576912f * 0.044715f, 1.59576912f);
 }
