@@ -263,12 +263,17 @@ static ls_status count_runs(ls_sweep_plan *plan) {
     return LS_SUCCESS;
 }
 
+char *ls_sweep_config_name(const char *config, char dst[LS_SWEEP_NAME_BYTES]) {
+    const char *slash = strrchr(config, '/'), *base = slash ? slash + 1 : config, *dot = strrchr(base, '.');
+    snprintf(dst, LS_SWEEP_NAME_BYTES, "%.*s", dot && dot != base ? (int)(dot - base) : (int)strlen(base), base);
+    return dst;
+}
+
 static ls_status name_folder(const char *run_dir, ls_sweep_plan *plan) {
-    const char *slash = strrchr(plan->config, '/'), *base = slash ? slash + 1 : plan->config;
-    const char *dot = strrchr(base, '.');
-    const int length = dot && dot != base ? (int)(dot - base) : (int)strlen(base);
+    char name[LS_SWEEP_NAME_BYTES];
     const int all = run_dir ? snprintf(plan->folder, sizeof plan->folder, "%s", run_dir)
-                            : snprintf(plan->folder, sizeof plan->folder, "runs/%.*s-sweep", length, base);
+                            : snprintf(plan->folder, sizeof plan->folder, "runs/%s-sweep",
+                                  ls_sweep_config_name(plan->config, name));
     if ((size_t)all < sizeof plan->folder) return LS_SUCCESS;
     return ls_fail(LS_USAGE, "%s %s: a path longer than %zu characters", run_dir ? "--run-dir" : "the folder for",
         run_dir ? run_dir : plan->config, sizeof plan->folder - 1);

@@ -48,6 +48,8 @@ static inline int64_t ls_sweep_seed(const ls_sweep_plan *plan, int run) {
 const char *ls_sweep_value(const ls_sweep_plan *plan, int axis, int setting);
 // Makes and checks the configuration of a setting. seed: run.seed; -1: the seed of the configuration file.
 LS_CHECKED ls_status ls_sweep_config(const ls_sweep_plan *plan, int setting, int64_t seed, ls_config *cfg);
+// Writes the name of a configuration's file without folder and ending, cut if it is too long, into dst. Returns dst.
+char *ls_sweep_config_name(const char *config, char dst[LS_SWEEP_NAME_BYTES]);
 // Writes the setting, "lr = 0.05, momentum = 0.9", into dst; "all runs" if no option is swept. Returns dst.
 char *ls_sweep_setting_text(const ls_sweep_plan *plan, int setting, char dst[LS_SWEEP_NAME_BYTES]);
 // Writes the name of a run's folder, "lr=0.05,momentum=0.9,seed=3", into dst. Characters with a meaning in a shell are

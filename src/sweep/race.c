@@ -21,11 +21,11 @@ static const char *const clock_name[CLOCKS] = { "process", "training" };
 // One configuration of the race.
 typedef struct {
     const char *config;
-    char name[128];             // the file's name without its ending
-    char folder[LS_TEXT_BYTES]; // of its runs
-    ls_sweep_plan plan;         // of all seeds
-    ls_sweep_result *results;   // by seed
-    int lock;                   // of its folder; -1: none
+    char name[LS_SWEEP_NAME_BYTES]; // the file's name without its ending
+    char folder[LS_TEXT_BYTES];     // of its runs
+    ls_sweep_plan plan;             // of all seeds
+    ls_sweep_result *results;       // by seed
+    int lock;                       // of its folder; -1: none
     ls_statistics accuracy, seconds[CLOCKS];
     double t, p; // of the test that the mean accuracy exceeds the gate; NAN for fewer than two seeds
     char quote[QUOTE_BYTES];
@@ -43,14 +43,9 @@ typedef struct {
 
 // --- plan ------------------------------------------------------------------------------------------------------------
 
-static void name_of(const char *config, char dst[128]) {
-    const char *slash = strrchr(config, '/'), *base = slash ? slash + 1 : config, *dot = strrchr(base, '.');
-    snprintf(dst, 128, "%.*s", dot && dot != base ? (int)(dot - base) : (int)strlen(base), base);
-}
-
 static ls_status plan_side(const race *r, const char *config, const char *folder, side *s) {
     s->config = config;
-    name_of(config, s->name);
+    ls_sweep_config_name(config, s->name);
     if ((size_t)snprintf(s->folder, sizeof s->folder, "%s/%s", folder, s->name) >= sizeof s->folder)
         return ls_fail(LS_USAGE, "--run-dir %s: a path longer than %zu characters", folder, sizeof s->folder - 1);
     ls_args args = *r->args;
@@ -63,10 +58,12 @@ static ls_status plan_side(const race *r, const char *config, const char *folder
 }
 
 static ls_status plan_race(race *r, char folder[LS_TEXT_BYTES]) {
-    char name[128];
-    name_of(r->args->config, name);
-    snprintf(folder, LS_TEXT_BYTES, "%s", r->args->run_dir ? r->args->run_dir : "runs");
-    if (!r->args->run_dir) snprintf(folder, LS_TEXT_BYTES, "runs/%s-race", name);
+    char name[LS_SWEEP_NAME_BYTES];
+    ls_sweep_config_name(r->args->config, name);
+    if (r->args->run_dir)
+        snprintf(folder, LS_TEXT_BYTES, "%s", r->args->run_dir);
+    else
+        snprintf(folder, LS_TEXT_BYTES, "runs/%s-race", name);
     if (!r->args->seeds)
         return ls_fail(LS_USAGE, "no seeds: a race is about the mean of several runs; --seeds 1-40 has forty");
     r->count = r->args->against ? 2 : 1;
