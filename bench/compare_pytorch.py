@@ -28,6 +28,9 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "scripts"))
+import open_mpi  # noqa: E402
+
 PEER = ROOT / "bench/peers/torch_throughput.py"
 SHAPE = {"lenet": "1x28x28", "resnet9": "3x32x32", "resnet20": "3x32x32", "airbench94": "3x32x32",
          "mobilenet": "3x32x32"}
@@ -90,9 +93,7 @@ def run(command, env=None):
 def lockstep(network, ranks, threads, updates, a, precision="fp32"):
     """One training run of the program; its own summary."""
     with tempfile.TemporaryDirectory() as folder:
-        launcher = [] if ranks == 1 else ["mpirun", "-np", str(ranks), "--bind-to", "core", "-quiet"]
-        if ranks > 1 and os.getuid() == 0:
-            launcher.append("--allow-run-as-root")
+        launcher = [] if ranks == 1 else [*open_mpi.words(), "-np", str(ranks), "--bind-to", "core"]
         run([*launcher, str(ROOT / "train"), str(ROOT / "configs/bench-cpu.ini"), "--quiet", "--run-dir", f"{folder}/run",
              "--set", f"model.file={network.file}", "--set", f"data.shape={network.shape}", "--set", f"data.classes={network.classes}",
              "--set", f"train.global_batch={network.batch}", "--set", f"device.threads={threads}",

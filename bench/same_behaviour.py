@@ -10,6 +10,9 @@ device need builds that have it (with tests).
 """
 import argparse, json, os, re, shutil, subprocess, sys, tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../scripts"))
+import open_mpi  # noqa: E402
+
 SMALL_RUN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tests/support/small_run")
 # before [d2] of its network: kinds of layers that it lacks
 LAYERS = """[m2]
@@ -79,8 +82,7 @@ def main():
             program = [f"{folders[which]}/train"] + words
             if ranks == 1:
                 return program
-            launcher = shutil.which("mpirun.openmpi") or "mpirun"
-            return [launcher, "--allow-run-as-root", "-quiet", "--oversubscribe", "--bind-to", "none", "-np", str(ranks)] + program
+            return [*open_mpi.words(), "--oversubscribe", "--bind-to", "none", "-np", str(ranks)] + program
 
         def call(which, ranks, words, devices="devices=4"):
             environment = dict(os.environ, LOCKSTEP_CUDA_PLUGIN=f"{folders[which]}/emulated/lockstep_cuda.so" if "device.type=cuda" in words

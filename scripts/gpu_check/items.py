@@ -7,10 +7,14 @@ import os
 import re
 import shutil
 import statistics
+import sys
 
 import cifar
 import machine
 from driver import Failed, Item, Skipped
+
+sys.path.insert(0, str(machine.ROOT / "scripts"))
+import open_mpi  # noqa: E402
 
 SHAPES = {"lenet": "1x28x28"}
 PRECISIONS = ("fp32", "bf16", "fp16")
@@ -348,10 +352,9 @@ SHORT = ["train.max_updates=4", "data.train_samples=512", "data.test_samples=64"
 # --- several ranks on this one card. NCCL refuses that, unless the ranks look like different hosts: NCCL_HOSTID.
 
 def launcher(ranks):
-    if not shutil.which("mpirun.openmpi"):
-        raise Skipped("no Open MPI launcher (mpirun.openmpi)")
-    root = ["--allow-run-as-root"] if os.getuid() == 0 else []
-    return ["mpirun.openmpi", *root, "-quiet", "--oversubscribe", "--bind-to", "none", "-np", str(ranks), "sh", "-c",
+    if not open_mpi.words():
+        raise Skipped("no mpirun of Open MPI")
+    return [*open_mpi.words(), "--oversubscribe", "--bind-to", "none", "-np", str(ranks), "sh", "-c",
             'NCCL_HOSTID=lockstep-$OMPI_COMM_WORLD_RANK exec "$@"', "sh"]
 
 

@@ -8,5 +8,8 @@ enum { LS_LAUNCHER_BYTES = 4096 };
 // Writes the command line of the mpirun that is this process's parent into dst (LS_LAUNCHER_BYTES), each word with its
 // terminating 0. Returns the number of bytes, or 0 if the command line is unknown or too long.
 int ls_launcher_command(char *dst);
+// Returns 1 if mpirun writes the output of its ranks to files or puts a tag before each line. Open MPI up to version 4
+// tells its ranks by environment variables; of version 5 only the options on its command line are known.
+int ls_launcher_changes_lines(void);
 
 #endif

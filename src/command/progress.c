@@ -17,16 +17,6 @@ enum { BAR_COLUMNS_MAX = 40, BAR_COLUMNS_MIN = 5, COLUMNS_UNKNOWN = 60 };
 
 // ---- the terminal ----
 
-// Returns 1 if mpirun changes the output of its ranks: writes it to files or puts a tag before each line. Open MPI
-// passes these options of mpirun to the ranks in their environment.
-static int launcher_changes_lines(void) {
-    static const char *const variables[] = { "OMPI_MCA_orte_output_filename", "OMPI_MCA_orte_tag_output",
-        "OMPI_MCA_orte_timestamp_output", "OMPI_MCA_orte_xml_output" };
-    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
-        if (getenv(variables[i])) return 1;
-    return 0;
-}
-
 static int is_terminal(const char *path) {
     char target[64];
     ssize_t length = readlink(path, target, sizeof target - 1);
@@ -40,7 +30,7 @@ static int stderr_is_terminal(const ls_comm_info *comm, const char *launcher) {
     const char *term = getenv("TERM");
     if (ls_scope_is_of_run()) return 0; // stderr shows the sweep
     if (!term || strcmp(term, "dumb") == 0) return 0;
-    if (launcher[0]) return is_terminal(launcher) && !launcher_changes_lines();
+    if (launcher[0]) return is_terminal(launcher) && !ls_launcher_changes_lines();
     // Ranks of another launcher cannot know where their stderr ends up. Without a launcher (backend
     // "self") stderr is our own.
     return strcmp(comm->backend, "self") == 0 && isatty(STDERR_FILENO);

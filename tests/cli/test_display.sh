@@ -80,6 +80,9 @@ for n in 1 2; do
 done
 for option in --tag-output --timestamp-output "--output-filename $here/by-rank"; do
     on_terminal out "$MPIRUN $mpi_root $mpi_quiet --oversubscribe --bind-to none $option -np 2 $train tiny.ini --run-dir o$checks"
-    check "mpirun ${option%% *} on a terminal: no bar" "$(bars out) $(has out "$escape") $(grep -c 'test accuracy .* samples in' out)" "0 no 2"
+    check "mpirun ${option%% *} on a terminal: no bar" "$(bars out) $(has out "$escape")" "0 no"
+    # Open MPI 5.0.7 writes nothing anywhere with --output-filename ("PMIX_ERR_EXISTS").
+    [[ -z $mpi_quiet && $option = --output-filename* ]] && continue
+    check "mpirun ${option%% *} on a terminal: evaluations" "$(grep -c 'test accuracy .* samples in' out)" 2
 done
 finish

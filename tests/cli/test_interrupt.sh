@@ -46,5 +46,5 @@ kill -USR1 $pid
 wait $pid
 check "two ranks: exit" $? 75
 check "two ranks: the command that goes on" "$(goes_on)" \
-    "$MPIRUN ${mpi_root:+$mpi_root }$mpi_quiet --oversubscribe --bind-to none -np 2 $train tiny.ini ${quick[*]} --run-dir two --resume"
+    "$MPIRUN ${mpi_root:+$mpi_root }${mpi_quiet:+$mpi_quiet }--oversubscribe --bind-to none -np 2 $train tiny.ini ${quick[*]} --run-dir two --resume"
 finish

@@ -34,6 +34,9 @@ import tempfile
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../scripts"))
+import open_mpi  # noqa: E402
+
 LIMIT_S = 300  # a hang
 POLLED = 2  # calls tried of a path that is called until something has happened
 
@@ -364,8 +367,7 @@ class Runner:
         environment["LSAN_OPTIONS"] = "exitcode=98"
         command = [self.program] + scene.command
         if scene.ranks > 1:
-            root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
-            command = ["mpirun", *root, "-quiet", "--oversubscribe", "--bind-to", "none", "-np", str(scene.ranks)] + command
+            command = [*open_mpi.words(), "--oversubscribe", "--bind-to", "none", "-np", str(scene.ranks)] + command
         outcome = Outcome()
         with subprocess.Popen(command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True) as process:

@@ -163,7 +163,7 @@ one() {
     fi
     # Not through timeout: its child would be killed, not the launcher.
     # shellcheck disable=SC2086 # several words
-    "$MPIRUN" $mpi_root -quiet --oversubscribe --bind-to none ${MPI_FLAGS-} -np "$n" sh "$work/rank.sh" "$work/run.ini" --quiet \
+    "$MPIRUN" $mpi_root $mpi_quiet --oversubscribe --bind-to none ${MPI_FLAGS-} -np "$n" sh "$work/rank.sh" "$work/run.ini" --quiet \
         --run-dir "$work/run" </dev/null >"$work/output" 2>&1 &
     launcher=$!
     guard $launcher 300

@@ -46,6 +46,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "../../scripts"))
+import open_mpi  # noqa: E402
 LIMIT_S = 300  # from a disturbance, or the start, to the end
 PAUSE_MS = 150
 TIMEOUT_S = 10  # dist.timeout
@@ -195,7 +197,8 @@ class Launch:
             return self.process.pid
         for process in tagged(self.tag):
             try:
-                if read(f"/proc/{process}/cmdline").split(b"\0")[0] == self.world.mpirun[0].encode():
+                first = os.path.basename(read(f"/proc/{process}/cmdline").split(b"\0")[0].decode())
+                if first in (os.path.basename(self.world.mpirun[0]), "prterun"):  # Open MPI 5's mpirun becomes prterun
                     return process
             except OSError:
                 pass
@@ -655,13 +658,9 @@ class World:
         self.mpirun, self.launches = None, {}
 
     def prepare(self):
-        mpirun = shutil.which("mpirun.openmpi") or shutil.which("mpirun")
-        version = subprocess.run([mpirun, "--version"], capture_output=True, check=False).stdout if mpirun else b""
-        if b"Open MPI" not in version and b"OpenRTE" not in version:
+        if not open_mpi.words():
             return "no mpirun of Open MPI (Debian, Ubuntu: apt-get install openmpi-bin)"
-        self.mpirun = [mpirun, "-quiet", "--oversubscribe", "--bind-to", "none"] + os.environ.get("MPI_FLAGS", "").split()
-        if os.geteuid() == 0:
-            self.mpirun.append("--allow-run-as-root")
+        self.mpirun = [*open_mpi.words(), "--oversubscribe", "--bind-to", "none"] + os.environ.get("MPI_FLAGS", "").split()
         if not shutil.which("cc"):
             return "no C compiler, to build tests/support/disk.c"
         support = os.path.join(HERE, "../support/disk.c")

@@ -14,7 +14,8 @@ if [ -z "$MPIRUN" ]; then
     echo "skipped: no mpirun (Debian, Ubuntu: apt-get install openmpi-bin)"
     exit 77
 fi
-# mpi_quiet: leaves mpirun's own text after a failed rank out. Open MPI's mpirun has no such option since version 5: see ranks.
+# mpi_quiet: leaves mpirun's own text after a failed rank out. Open MPI's mpirun has no such option since version 5, so ranks removes the
+# text, and writes it into the file $launcher_text, if that is set.
 mpi_quiet=-quiet
 case $("$MPIRUN" --version 2>&1) in
 *"(Open MPI) "[1-4].* | *OpenRTE*) ;;
@@ -46,7 +47,8 @@ ranks() {
     else # mpirun's text stands between two lines of dashes
         local rc
         {
-            "${command[@]}" </dev/null 2>&1 >&3 3>&- | sed -u '/^-\{70,\}$/,/^-\{70,\}$/d' >&2
+            "${command[@]}" </dev/null 2>&1 >&3 3>&- |
+                sed -u -e "/^-\{70,\}\$/,/^-\{70,\}\$/{w ${launcher_text:-/dev/null}" -e 'd}' >&2
             rc=${PIPESTATUS[0]}
         } 3>&1
         return "$rc"
