@@ -169,6 +169,8 @@ static ls_status check_schedule(const ls_config *cfg) {
     if (cfg->schedule_kind == LS_SCHEDULE_STEP && count == 0)
         return refuse(
             cfg, LS_OPTION_schedule_kind, "needs schedule.milestones, the epochs at which the factor drops, as 30, 60");
+    if (cfg->schedule_kind == LS_SCHEDULE_EXPONENTIAL && cfg->schedule_final == 0)
+        return refuse(cfg, LS_OPTION_schedule_kind, "equal factors never reach 0; set schedule.final, as 0.01");
     if (count && !ls_config_has_effect(cfg, LS_OPTION_schedule_milestones))
         return refuse(cfg, LS_OPTION_schedule_milestones, "only schedule.kind = %s has them, this is %s",
             ls_option_readers(LS_OPTION_schedule_milestones, readers, sizeof readers),

@@ -44,6 +44,7 @@ static void add(list *l, int option, const char *by) {
 char *ls_config_unused(const ls_config *cfg, char *dst, size_t bytes) {
     const int schedule = cfg->schedule_kind, one_cycle = schedule == LS_SCHEDULE_ONE_CYCLE;
     const int falls = schedule == LS_SCHEDULE_LINEAR || schedule == LS_SCHEDULE_COSINE ||
+                      schedule == LS_SCHEDULE_EXPONENTIAL ||
                       schedule == LS_SCHEDULE_COSINE_RESTARTS; // schedules that go from 1 to final
     const int renormalises = ls_config_has_effect(cfg, LS_OPTION_optimizer_renormalise_growth);
     const int fp16 = cfg->train_precision == LS_PRECISION_FP16;

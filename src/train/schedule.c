@@ -80,6 +80,10 @@ static double cosine(const ls_schedule *s, int64_t update) {
     return half_cosine(s, PI * way(s, s->warmup, s->end, update));
 }
 
+static double exponential(const ls_schedule *s, int64_t update) {
+    return pow(s->cfg->schedule_final, way(s, s->warmup, s->end, update));
+}
+
 // Finds the period between two restarts (in ticks) in which the update lies, as in SGDR (Loshchilov and Hutter 2017).
 static void find_period(const ls_schedule *s, int64_t update, int64_t *from, int64_t *to) {
     const int64_t now = update * LS_TICKS, factor = s->cfg->schedule_period_factor;

@@ -58,6 +58,7 @@ static void choices_match_the_enums(void **state) {
         { "schedule.kind", LS_SCHEDULE_CONSTANT, "constant" },
         { "schedule.kind", LS_SCHEDULE_LINEAR, "linear" },
         { "schedule.kind", LS_SCHEDULE_COSINE, "cosine" },
+        { "schedule.kind", LS_SCHEDULE_EXPONENTIAL, "exponential" },
         { "schedule.kind", LS_SCHEDULE_COSINE_RESTARTS, "cosine-restarts" },
         { "schedule.kind", LS_SCHEDULE_STEP, "step" },
         { "schedule.kind", LS_SCHEDULE_ONE_CYCLE, "one-cycle" },
@@ -343,7 +344,7 @@ static void without_effect(void **state) {
             "schedule.warmup_start (only with schedule.warmup_epochs > 0 or schedule.kind = one-cycle)" },
         { { "schedule.warmup_start=0.1", "schedule.kind=one-cycle", "schedule.peak=0.2", "schedule.final=0" }, "" },
         { { "schedule.peak=0.2", "schedule.final=0" },
-            "schedule.final (only with schedule.kind = linear, cosine, cosine-restarts, one-cycle); "
+            "schedule.final (only with schedule.kind = linear, cosine, exponential, cosine-restarts, one-cycle); "
             "schedule.peak (only with schedule.kind = one-cycle)" },
         { { "schedule.floor=0.05", "schedule.kind=cosine", "schedule.final=0.1" },
             "schedule.floor (only with schedule.floor > schedule.final)" },

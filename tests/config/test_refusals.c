@@ -143,6 +143,8 @@ static const refusal rows[] = {
         "@:4: schedule.warmup_epochs = 3: longer than the schedule, which has 2.5 epochs" },
     { "[schedule]\nwarmup_epochs = 6\n", NULL,
         "@:2: schedule.warmup_epochs = 6: longer than the schedule, which has 5 epochs" },
+    { "[schedule]\nkind = exponential\n", NULL,
+        "@:2: schedule.kind = exponential: equal factors never reach 0; set schedule.final, as 0.01" },
     { "[schedule]\nkind = one-cycle\nwarmup_epochs = 1\n", NULL,
         "@:3: schedule.warmup_epochs = 1: one-cycle has its own warm-up; set schedule.peak instead" },
     { "[train]\nmicro_batch = 256\n", NULL,

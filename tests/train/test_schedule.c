@@ -29,6 +29,10 @@ static const row rows[] = {
     { "cosine half way", { "schedule.kind=cosine" }, 5.0, 0.5 },
     { "cosine a quarter", { "schedule.kind=cosine" }, 2.5, 0.85355339059327373 },
     { "cosine ends", { "schedule.kind=cosine", "schedule.final=0.01" }, 10.0, 0.01 },
+    { "exponential half way", { "schedule.kind=exponential", "schedule.final=0.01" }, 5.0, 0.1 },
+    { "exponential ends", { "schedule.kind=exponential", "schedule.final=0.01" }, 10.0, 0.01 },
+    { "exponential after warm-up", { "schedule.kind=exponential", "schedule.final=0.01", "schedule.warmup_epochs=2" },
+        4.0, 0.31622776601683794 },
     // torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(T_0=2, T_mult=2): periods 0..2, 2..6, 6..14
     { "restarts start", { RESTARTS(2) }, 0.0, 1.0 },
     { "restarts half way of the first", { RESTARTS(2) }, 1.0, 0.5 },
