@@ -34,7 +34,8 @@ typedef struct {
                         // verdict: runs; help: the topic and its words
     int file_count;
     // audit: number of stretches, first and last update, update to inspect. NULL: not set. all: --all
-    const char *segments, *from, *to, *inspect;
+    const char *segments, *from, *to, *inspect; // from, to: also find-lr's first and last rate
+    int updates;                                // find-lr: --updates
     int all;
     int logits;                         // predict: --logits
     const char *name;                   // export: --name; NULL: not set

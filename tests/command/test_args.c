@@ -21,9 +21,10 @@ static const struct {
     { { "benhc", "a.ini" }, "unknown command 'benhc'; did you mean 'bench'?" },
     { { "resume", "a.ini" },
         "unknown command 'resume'; the command of the run goes on with its run, with --resume and its --run-dir" },
-    { { "xyzzy", "a.ini" }, "unknown command 'xyzzy'; commands are bench, report, sweep, race, compare, eval, predict, "
-                            "export, augment, ckpt, metrics, audit, doctor, verdict, devices and help "
-                            "(if it is a configuration file, write ./xyzzy)" },
+    { { "xyzzy", "a.ini" },
+        "unknown command 'xyzzy'; commands are bench, report, sweep, find-lr, race, compare, eval, predict, "
+        "export, augment, ckpt, metrics, audit, doctor, verdict, devices and help "
+        "(if it is a configuration file, write ./xyzzy)" },
     { { "predict" }, "no weights file: train predict WEIGHTS IMAGE... ('train predict --help' says more)" },
     { { "predict", "w" }, "no picture file: train predict WEIGHTS IMAGE... ('train predict --help' says more)" },
     { { "predict", "w", "a.png", "--run-dir", "d" },
