@@ -46,6 +46,17 @@ int ls_launcher_command(char *dst) {
     return put_tool_name(dst, (int)bytes);
 }
 
+// Whether a word of a command line is an option by which mpirun changes the output of its ranks.
+static int is_output_option(const char *word) {
+    static const char *const names[] = { "output", "output-filename", "tag-output", "timestamp-output", "xml" };
+    if (word[0] != '-') return 0;
+    word += strspn(word, "-");
+    const size_t length = strcspn(word, "=");
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strlen(names[i]) == length && strncmp(word, names[i], length) == 0) return 1;
+    return 0;
+}
+
 int ls_launcher_changes_lines(void) {
     static const char *const variables[] = { "OMPI_MCA_orte_output_filename", "OMPI_MCA_orte_tag_output",
         "OMPI_MCA_orte_timestamp_output", "OMPI_MCA_orte_xml_output" };
@@ -54,6 +65,6 @@ int ls_launcher_changes_lines(void) {
     char words[LS_LAUNCHER_BYTES];
     const char *end = words + ls_launcher_command(words);
     for (const char *word = words; word < end; word += strlen(word) + 1)
-        if (word[0] == '-' && (strstr(word, "output") || strstr(word, "-xml"))) return 1;
+        if (is_output_option(word)) return 1;
     return 0;
 }

@@ -78,6 +78,9 @@ for n in 1 2; do
     on_terminal out "$MPIRUN $mpi_root $mpi_quiet --oversubscribe --bind-to none -np $n $train tiny.ini --run-dir t$n"
     check "mpirun -np $n on a terminal: bars" "$([ "$(bars out)" -ge 2 ] && echo yes)" yes
 done
+# An option of the program that has such a word in its value changes nothing.
+on_terminal out "$MPIRUN $mpi_root $mpi_quiet --oversubscribe --bind-to none -np 2 $train tiny.ini --run-dir=tag-output/xml"
+check "a run folder named as an option of mpirun: bars" "$([ "$(bars out)" -ge 2 ] && echo yes)" yes
 for option in --tag-output --timestamp-output "--output-filename $here/by-rank"; do
     on_terminal out "$MPIRUN $mpi_root $mpi_quiet --oversubscribe --bind-to none $option -np 2 $train tiny.ini --run-dir o$checks"
     check "mpirun ${option%% *} on a terminal: no bar" "$(bars out) $(has out "$escape")" "0 no"
