@@ -352,8 +352,8 @@ SHORT = ["train.max_updates=4", "data.train_samples=512", "data.test_samples=64"
 # --- several ranks on this one card. NCCL refuses that, unless the ranks look like different hosts: NCCL_HOSTID.
 
 def launcher(ranks):
-    if not open_mpi.words():
-        raise Skipped("no mpirun of Open MPI")
+    if not open_mpi.find():
+        raise Skipped(open_mpi.MISSING)
     return [*open_mpi.words(), "--oversubscribe", "--bind-to", "none", "-np", str(ranks), "sh", "-c",
             'NCCL_HOSTID=lockstep-$OMPI_COMM_WORLD_RANK exec "$@"', "sh"]
 

@@ -658,8 +658,8 @@ class World:
         self.mpirun, self.launches = None, {}
 
     def prepare(self):
-        if not open_mpi.words():
-            return "no mpirun of Open MPI (Debian, Ubuntu: apt-get install openmpi-bin)"
+        if not open_mpi.find():
+            return open_mpi.MISSING
         self.mpirun = [*open_mpi.words(), "--oversubscribe", "--bind-to", "none"] + os.environ.get("MPI_FLAGS", "").split()
         if not shutil.which("cc"):
             return "no C compiler, to build tests/support/disk.c"
