@@ -9,17 +9,17 @@
 #include "train/trainer.h"
 
 static const double keep = 0.9; // share of the running mean that an update keeps
-static const double bound = 4;  // the test ends at this many times the least running mean
-static const double clear = 5;  // standard errors of the smoothed loss that a clear fall has at least
+static const double bound = 4;  // the test ends when the running mean is this many times its least value
+static const double clear = 5;  // a fall is clear if it exceeds this many standard errors of the smoothed loss
 
 // --- the run -----------------------------------------------------------------------------------------
 
-// Finds the number of updates of an epoch, which depends on the data set.
-static ls_status count_windows(const ls_config *cfg, ls_comm *comm, int64_t *windows) {
-    ls_trainer *trainer;
-    LS_TRY(ls_trainer_new(cfg, comm, &trainer));
-    *windows = ls_trainer_get_info(trainer)->batches.windows;
-    ls_trainer_free(trainer);
+// Finds the number of updates of an epoch. The trainer then shares *data, so the files are not read twice.
+static ls_status count_windows(const ls_config *cfg, const ls_comm_info *comm, ls_dataset **data, int64_t *windows) {
+    ls_batches batches;
+    LS_TRY(ls_dataset_open_shared(cfg, LS_SPLIT_TRAIN, data));
+    LS_TRY(ls_batches_plan(cfg, ls_dataset_get_info(*data)->count, comm->rank, comm->world_size, &batches));
+    *windows = batches.windows;
     return LS_SUCCESS;
 }
 
@@ -68,19 +68,21 @@ static ls_status run_updates(ls_trainer *trainer, const ls_config *cfg, ls_find_
 ls_status ls_find_lr_run(const ls_config *cfg, ls_comm *comm, ls_find_lr *out) {
     const size_t planned = (size_t)out->planned;
     ls_config changed = *cfg;
+    ls_dataset *data = NULL;
     ls_trainer *trainer = NULL;
-    int64_t windows;
+    int64_t windows = 0;
     out->rate = ls_new(planned, sizeof *out->rate, "%zu updates", planned);
     out->loss = ls_new(planned, sizeof *out->loss, "%zu updates", planned);
     out->smooth = ls_new(planned, sizeof *out->smooth, "%zu updates", planned);
     out->count = 0;
     changed.train_resolution[strcspn(changed.train_resolution, ",")] = '\0';
-    LS_TRY(count_windows(&changed, comm, &windows));
-    set_schedule(out, windows, &changed);
-    LS_TRY(ls_trainer_new(&changed, comm, &trainer));
-    ls_status status = ls_trainer_init_from_file(trainer);
+    ls_status status = ls_comm_agree(comm, count_windows(&changed, ls_comm_get_info(comm), &data, &windows), NULL);
+    if (!ls_failed(status)) set_schedule(out, windows, &changed);
+    LS_THEN(status, ls_trainer_new(&changed, comm, &trainer));
+    LS_THEN(status, ls_trainer_init_from_file(trainer));
     LS_THEN(status, run_updates(trainer, &changed, out));
     ls_trainer_free(trainer);
+    ls_dataset_free(data);
     return status;
 }
 
@@ -92,7 +94,7 @@ void ls_find_lr_free(ls_find_lr *test) {
 
 // --- the suggestion -----------------------------------------------------------------------------------------
 
-// The mean of the losses around an update, weighted by a triangle: unlike a running mean it does not lag behind.
+// Averages the losses near an update with triangular weights. A running mean would lag behind the losses.
 static double smooth_at(const ls_find_lr *test, int at, int reach) {
     double sum = 0, weights = 0;
     for (int i = at - reach; i <= at + reach; i++) {
@@ -111,7 +113,7 @@ static void smooth(ls_find_lr *test, int reach) {
     }
 }
 
-// Whether the smoothed loss falls by more, up to its least value, than its losses scatter.
+// Returns 1 if the smoothed loss falls to its least value by more than the scatter of the losses explains.
 static int falls_clearly(const ls_find_lr *test, int reach) {
     double most = 0, squares = 0;
     for (int i = 0; i <= test->least; i++) {
