@@ -14,9 +14,10 @@ typedef struct {
     int suggested, least;         // updates whose rate is suggested (-1: none), and whose smoothed loss is least
 } ls_find_lr;
 
-// Runs the test. It replaces the learning rate, schedule, length and resolution of cfg. The caller sets out->from, to and
-// planned. Collective. Fails as ls_dataset_open, ls_trainer_new and ls_trainer_updates, except that a loss that is not
-// finite ends the test. LS_NUMERIC: the loss of the first update is not finite. Call ls_find_lr_free in any case.
+// Runs the test. It replaces the learning rate, schedule, length and resolution of cfg. The caller sets out->from,
+// out->to and out->planned. Collective. Fails as ls_dataset_open, ls_trainer_new and ls_trainer_updates, except that a
+// loss that is not finite ends the test. LS_NUMERIC: the loss of the first update is not finite. Call ls_find_lr_free
+// in any case.
 LS_CHECKED ls_status ls_find_lr_run(const ls_config *cfg, ls_comm *comm, ls_find_lr *out);
 // Smooths the losses, and finds the least value and the fastest fall before it.
 void ls_find_lr_suggest(ls_find_lr *test);
