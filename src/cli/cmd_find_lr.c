@@ -23,9 +23,11 @@ ls_status ls_cmd_find_lr(const ls_args *args, ls_comm *comm) {
     ls_find_lr test;
     LS_TRY(ls_command_agree(comm, read_range(args, &test)));
     LS_TRY(ls_command_agree(comm, ls_command_configure(args, comm, &cfg)));
-    ls_status status = ls_command_agree(comm, ls_find_lr_run(&cfg, comm, &test));
-    if (!ls_failed(status)) ls_find_lr_suggest(&test);
-    if (ls_comm_get_info(comm)->rank == 0) LS_THEN(status, print(args, &test));
+    ls_status status = ls_command_agree_or_abort(comm, ls_find_lr_run(&cfg, comm, &test));
+    if (!ls_failed(status)) {
+        ls_find_lr_suggest(&test);
+        status = ls_command_agree(comm, ls_comm_get_info(comm)->rank == 0 ? print(args, &test) : LS_SUCCESS);
+    }
     ls_find_lr_free(&test);
-    return ls_command_agree(comm, status);
+    return status;
 }

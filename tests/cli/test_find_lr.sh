@@ -45,6 +45,9 @@ output=$("$train" find-lr tiny.ini "${short[@]}" --to 1000 --set optimizer.momen
 check "a loss without bound: exit" $? 0
 check "a loss without bound: said" "$(grep -c '^the loss grows without bound from a rate of about [0-9.e+]*$' <<<"$output")" 1
 
+refused "no data" 3 "no training set found" "$train" find-lr tiny.ini --set data.dataset=mnist --set data.path=none
+refused "three ranks" 2 "train.global_batch = 32 is no multiple of the 3 ranks" ranks 3 60 "$train" find-lr tiny.ini
+refused "a network without a file" 2 "none.ini" "$train" find-lr tiny.ini --set model.file=none.ini
 refused "a range upside down" 2 "--to 1e-07: not above --from 1e-06" "$train" find-lr tiny.ini --to 1e-7
 refused "no number" 2 "--from: expected a number" "$train" find-lr tiny.ini --from many
 refused "too short" 2 "--updates 5" "$train" find-lr tiny.ini --updates 5
