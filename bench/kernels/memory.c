@@ -255,16 +255,16 @@ static ls_status norm_backward(bench *b, memory_case *c, ls_nchw shape) {
 enum { SGD_ARRAYS = 3, ADAMW_ARRAYS = 4 };
 
 static ls_status optimizer_operands(bench_operands *o, int arrays, ls_nchw count) {
-    LS_TRY(bench_operand_bytes(o, LS_SGD_STATE, sizeof(ls_train_state)));
-    *(ls_train_state *)ls_buffer_host(o->args[LS_SGD_STATE]) =
+    LS_TRY(bench_operand_bytes(o, LS_STEP_STATE, sizeof(ls_train_state)));
+    *(ls_train_state *)ls_buffer_host(o->args[LS_STEP_STATE]) =
         (ls_train_state){ .applied = 2, .loss_scale = 1, .lr = { 0.1F }, .multiplier = 1.0F / BATCH };
     for (int i = 0; i < arrays; i++) {
         float *values;
         LS_TRY(new_normal(count, (uint64_t)i << 30, &values));
         for (int64_t j = 0; i == 2 && arrays == ADAMW_ARRAYS && j < ls_nchw_count(count); j++)
             values[j] *= values[j]; // a mean of squares
-        ls_status status = bench_operand_bytes(o, LS_SGD_GRAD + i, (size_t)floats_bytes(count));
-        if (!ls_failed(status)) memcpy(ls_buffer_host(o->args[LS_SGD_GRAD + i]), values, (size_t)floats_bytes(count));
+        ls_status status = bench_operand_bytes(o, LS_STEP_GRAD + i, (size_t)floats_bytes(count));
+        if (!ls_failed(status)) memcpy(ls_buffer_host(o->args[LS_STEP_GRAD + i]), values, (size_t)floats_bytes(count));
         free(values);
         LS_TRY(status);
     }

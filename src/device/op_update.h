@@ -37,33 +37,11 @@
 //                    At the end, halted or not, if records > 0: reports[state.record] = the LS_REPORT_BYTES of device
 //                    memory that start with the state. state.record then moves to the next of the ring's `records`
 //                    places.
-//   SGD              nothing when skip; g = grad*multiplier + decay*w;
-//                    v = momentum*v + g (v = g at applied == 1);
-//                    d = nesterov ? g + momentum*v : v;  w -= lr*d            (torch.optim.SGD, dampening 0)
-//   ADAMW            nothing when skip; t = applied; g = grad*multiplier;  w *= 1 - lr*decay;
-//                    m = beta1*m + (1-beta1)*g;  s = beta2*s + (1-beta2)*g*g;
-//                    w -= lr * (m/(1-beta1^t)) / (sqrt(s/(1-beta2^t)) + eps)  (torch.optim.AdamW)
-//   LION             nothing when skip; g = grad*multiplier;  w *= 1 - lr*decay;
-//                    w -= lr * sign(beta1*m + (1-beta1)*g), sign(0) = 0;
-//                    m = beta2*m + (1-beta2)*g
-//                    (Chen et al. 2023, Symbolic Discovery of Optimization Algorithms)
-//   LARS             nothing when skip; for each segment, which is one tensor: g = grad*multiplier;
-//                    t = trust*|w| / (|g| + decay*|w| + eps), |.| the Euclidean norm; t = 1 where |w| or |g| is 0;
-//                    then as SGD with the gradient t*(g + decay*w)
-//                    (You et al. 2017, Large Batch Training of Convolutional Networks; NVIDIA apex, LARC without
-//                    clipping)
-//   MUON             nothing when skip; for each segment, which is one tensor, as matrices W, G, M of R = dim[0] rows:
-//                    G = grad*multiplier;  M = momentum*M + G (M = G at applied == 1);
-//                    U = nesterov ? G + momentum*M : M
-//                    X = U / (|U| + LS_MUON_EPS), |.| the Frobenius norm; transposed if it has more rows than columns
-//                    ns_steps times: A = X X^T, X = ns[0] X + (ns[1] A + ns[2] A A) X  (Newton-Schulz iteration)
-//                    W = W*(1 - lr*decay) - lr*stretch*X, stretch being the segment's;  with state.renormalise W is
-//                    W*sqrt(R)/|W| first (unless |W| is 0)
-//                    Scaling the gradient does not change the step. (Jordan 2024, Muon; rescaling: airbench94_muon)
-//   all              lr = state.lr[rate] * lr_factor. The element's segment gives rate, lr_factor, decay and momentum.
+//   optimizers       config/optimizers.def has the formula of each. For all of them:
+//                    lr = state.lr[rate] * lr_factor. The element's segment gives rate, lr_factor, decay and momentum.
 //                    At a rate of 0 the weights do not change. A segment whose rate is LS_SEGMENT_IDLE is neither read
 //                    nor written. With a 16-bit working copy, copy[i] = w in 16 bits.
-//                    MOMENTUM is never absent, even at momentum 0. COPY is absent when storage is LS_F32.
+//                    Kept tensors are never absent, even at momentum 0. COPY is absent when storage is LS_F32.
 //                    A segment of running statistics (LS_SEGMENT_STATISTICS; not with MUON) has the sums of the
 //                    statistics over micro-batches in grad. It uses neither kept tensors nor copy. Nothing happens when
 //                    skip, or where state.micro_batches is 0; else
@@ -196,19 +174,13 @@ enum {
 // Arguments of every optimizer. Between the gradient and the weight come the tensors that it keeps from update to
 // update.
 enum { LS_STEP_STATE, LS_STEP_GRAD, LS_STEP_KEPT, LS_STEP_OTHER_ARGS = 4, LS_STEP_KEPT_MAX = 2 };
-enum { LS_SGD_STATE, LS_SGD_GRAD, LS_SGD_MOMENTUM, LS_SGD_WEIGHT, LS_SGD_COPY, LS_SGD_ARGS };
+#define LS_THIRD(first, second, third, ...) third
+#define LS_COUNT_KEPT(...) LS_THIRD(__VA_ARGS__, 2, 1, 0)
+#define X(NAME, word, source, kept, reads) \
+    LS_##NAME##_WEIGHT = LS_STEP_KEPT + LS_COUNT_KEPT kept, LS_##NAME##_COPY, LS_##NAME##_ARGS,
 enum {
-    LS_ADAMW_STATE,
-    LS_ADAMW_GRAD,
-    LS_ADAMW_MOMENT1,
-    LS_ADAMW_MOMENT2,
-    LS_ADAMW_WEIGHT,
-    LS_ADAMW_COPY,
-    LS_ADAMW_ARGS
+#include "config/optimizers.def"
 };
-enum { LS_LION_STATE, LS_LION_GRAD, LS_LION_MOMENTUM, LS_LION_WEIGHT, LS_LION_COPY, LS_LION_ARGS };
-enum { LS_LARS_STATE, LS_LARS_GRAD, LS_LARS_MOMENTUM, LS_LARS_WEIGHT, LS_LARS_COPY, LS_LARS_ARGS };
-enum { LS_MUON_STATE, LS_MUON_GRAD, LS_MUON_MOMENTUM, LS_MUON_WEIGHT, LS_MUON_COPY, LS_MUON_ARGS };
 enum { LS_AVERAGE_WINDOW, LS_AVERAGE_STATE, LS_AVERAGE_AVERAGE, LS_AVERAGE_WEIGHT, LS_AVERAGE_ARGS };
 enum { LS_CAST_SRC, LS_CAST_DST, LS_CAST_ARGS };
 enum { LS_CAST_TO_F32_SRC, LS_CAST_TO_F32_DST, LS_CAST_TO_F32_ARGS };

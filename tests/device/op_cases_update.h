@@ -553,14 +553,14 @@ static inline void sgd_case(
     size_t count = (size_t)a.count;
     c->desc.attr.optimizer = a;
     case_segments(c, decay, momentum);
-    ls_train_state *state = case_state(c, LS_SGD_STATE, USE_IN);
+    ls_train_state *state = case_state(c, LS_STEP_STATE, USE_IN);
     state->applied = applied;
     state->skip = skip;
     if (applied == 1) state->micro_batches = 0; // statistics stay
     state->rates_over = a.nesterov ? 7 : 2;     // with decay statistics rest where 1 and 2 are there
-    fill_uniform(c, case_raw(c, LS_SGD_GRAD, USE_IN, LS_F32, count, 0), -512, 512);
+    fill_uniform(c, case_raw(c, LS_STEP_GRAD, USE_IN, LS_F32, count, 0), -512, 512);
     // a handful of fp32 operations on values up to 2
-    case_raw(c, LS_SGD_MOMENTUM, USE_UPDATE, LS_F32, count, 0)->absolute = 8 * EPS32;
+    case_raw(c, LS_STEP_KEPT, USE_UPDATE, LS_F32, count, 0)->absolute = 8 * EPS32;
     case_raw(c, LS_SGD_WEIGHT, USE_UPDATE, LS_F32, count, 0)->absolute = 8 * EPS32;
     if (a.storage != LS_F32) {
         op_arg *copy = case_raw(c, LS_SGD_COPY, USE_UPDATE, a.storage, count, storage_ulp(a.storage));
@@ -579,11 +579,11 @@ static inline void lars_case(
     c->desc.attr.optimizer = a;
     case_segments(c, decay, 0.9F);
     if (a.count > 100) c->segments[1].rate = LS_SEGMENT_IDLE;
-    ls_train_state *state = case_state(c, LS_LARS_STATE, USE_IN);
+    ls_train_state *state = case_state(c, LS_STEP_STATE, USE_IN);
     state->applied = applied;
     state->skip = skip;
-    fill_uniform(c, case_raw(c, LS_LARS_GRAD, USE_IN, LS_F32, count, 0), -512, 512);
-    case_raw(c, LS_LARS_MOMENTUM, USE_UPDATE, LS_F32, count, 0)->absolute = 16 * EPS32;
+    fill_uniform(c, case_raw(c, LS_STEP_GRAD, USE_IN, LS_F32, count, 0), -512, 512);
+    case_raw(c, LS_STEP_KEPT, USE_UPDATE, LS_F32, count, 0)->absolute = 16 * EPS32;
     case_raw(c, LS_LARS_WEIGHT, USE_UPDATE, LS_F32, count, 0)->absolute = 16 * EPS32;
     if (a.storage != LS_F32) {
         op_arg *copy = case_raw(c, LS_LARS_COPY, USE_UPDATE, a.storage, count, storage_ulp(a.storage));
@@ -599,12 +599,12 @@ static inline void adamw_case(ls_optimizer_attr a, int applied, int skip, case_v
     size_t count = (size_t)a.count;
     c->desc.attr.optimizer = a;
     case_segments(c, 0.01F, 0);
-    ls_train_state *state = case_state(c, LS_ADAMW_STATE, USE_IN);
+    ls_train_state *state = case_state(c, LS_STEP_STATE, USE_IN);
     state->applied = applied;
     state->skip = skip;
-    fill_uniform(c, case_raw(c, LS_ADAMW_GRAD, USE_IN, LS_F32, count, 0), -512, 512);
-    case_raw(c, LS_ADAMW_MOMENT1, USE_UPDATE, LS_F32, count, 0)->absolute = 8 * EPS32;
-    op_arg *moment2 = case_raw(c, LS_ADAMW_MOMENT2, USE_UPDATE, LS_F32, count, 0);
+    fill_uniform(c, case_raw(c, LS_STEP_GRAD, USE_IN, LS_F32, count, 0), -512, 512);
+    case_raw(c, LS_STEP_KEPT, USE_UPDATE, LS_F32, count, 0)->absolute = 8 * EPS32;
+    op_arg *moment2 = case_raw(c, LS_STEP_KEPT + 1, USE_UPDATE, LS_F32, count, 0);
     fill_uniform(c, moment2, 0, 1);
     moment2->absolute = 8 * EPS32;
     // the update is up to lr * 1/sqrt(1e-3) here; its relative error is that of 1 - beta^t in fp32, some 2^-23 / 0.001
@@ -624,11 +624,11 @@ static inline void lion_case(ls_optimizer_attr a, float decay, int skip, case_vi
     size_t count = (size_t)a.count;
     c->desc.attr.optimizer = a;
     case_segments(c, decay, 0);
-    ls_train_state *state = case_state(c, LS_LION_STATE, USE_IN);
+    ls_train_state *state = case_state(c, LS_STEP_STATE, USE_IN);
     state->applied = 3;
     state->skip = skip;
-    fill_uniform(c, case_raw(c, LS_LION_GRAD, USE_IN, LS_F32, count, 0), -512, 512);
-    case_raw(c, LS_LION_MOMENTUM, USE_UPDATE, LS_F32, count, 0)->absolute = 8 * EPS32;
+    fill_uniform(c, case_raw(c, LS_STEP_GRAD, USE_IN, LS_F32, count, 0), -512, 512);
+    case_raw(c, LS_STEP_KEPT, USE_UPDATE, LS_F32, count, 0)->absolute = 8 * EPS32;
     case_raw(c, LS_LION_WEIGHT, USE_UPDATE, LS_F32, count, 0)->absolute =
         8 * EPS32; // the signs are the same everywhere
     if (a.storage != LS_F32) {
@@ -675,12 +675,12 @@ static inline void muon_case(size_t row, int flags, float stretch, case_visit *v
         .nesterov = (flags & MUON_NESTEROV) != 0,
         .ns_steps = 3,
         .ns = { 3.4445F, -4.7750F, 2.0315F } };
-    ls_train_state *state = case_state(c, LS_MUON_STATE, USE_IN);
+    ls_train_state *state = case_state(c, LS_STEP_STATE, USE_IN);
     state->applied = flags & MUON_FIRST ? 1 : 3;
     state->skip = (flags & MUON_SKIP) != 0;
     state->renormalise = (flags & MUON_RENORMALISE) != 0;
-    fill_uniform(c, case_param(c, LS_MUON_GRAD, ARG_PARAM, USE_IN, *shape, 0), -512, 512);
-    case_param(c, LS_MUON_MOMENTUM, ARG_PARAM, USE_UPDATE, *shape, 8 * EPS32);
+    fill_uniform(c, case_param(c, LS_STEP_GRAD, ARG_PARAM, USE_IN, *shape, 0), -512, 512);
+    case_param(c, LS_STEP_KEPT, ARG_PARAM, USE_UPDATE, *shape, 8 * EPS32);
     // the step is lr times a matrix of singular values near 1; three iterations enlarge what is rounded up to 3.4^3 times
     case_param(c, LS_MUON_WEIGHT, ARG_PARAM, USE_UPDATE, *shape, 64 * EPS32);
     visit_and_free(visit, context, c);

@@ -198,7 +198,7 @@ static void muon_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buffer 
     (void)queue;
     const muon_plan *own = (const muon_plan *)plan;
     const ls_optimizer_attr *attr = &plan->desc.attr.optimizer;
-    const ls_train_state *state = ls_buffer_host(args[LS_MUON_STATE]);
+    const ls_train_state *state = ls_buffer_host(args[LS_STEP_STATE]);
     float *room = ls_buffer_host(workspace);
     uint16_t *const copy = attr->storage == LS_BF16 ? ls_buffer_host(args[LS_MUON_COPY]) : NULL;
     if (state->skip) return;
@@ -210,8 +210,8 @@ static void muon_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buffer 
             .attr = attr,
             .segment = s,
             .m = matrix_of(own->base.cpu, s->shape),
-            .grad = ls_cpu_floats_at(args[LS_MUON_GRAD]) + first,
-            .momentum = ls_cpu_floats_at(args[LS_MUON_MOMENTUM]) + first,
+            .grad = ls_cpu_floats_at(args[LS_STEP_GRAD]) + first,
+            .momentum = ls_cpu_floats_at(args[LS_STEP_KEPT]) + first,
             .weight = ls_cpu_floats_at(args[LS_MUON_WEIGHT]) + first,
             .x = room,
             .next = room + own->next_at,

@@ -61,9 +61,9 @@ static void run_muon(const ls_plan *plan, const ls_buffer *args, ls_buffer works
     const muon_plan *own = (const muon_plan *)plan;
     const ls_optimizer_attr *attr = &plan->desc.attr.optimizer;
     ls_cuda_muon_args a = { .nesterov = attr->nesterov,
-        .state = ls_cuda_at(args[LS_MUON_STATE]),
-        .grad = ls_cuda_at(args[LS_MUON_GRAD]),
-        .momentum = ls_cuda_at(args[LS_MUON_MOMENTUM]),
+        .state = ls_cuda_at(args[LS_STEP_STATE]),
+        .grad = ls_cuda_at(args[LS_STEP_GRAD]),
+        .momentum = ls_cuda_at(args[LS_STEP_KEPT]),
         .weight = ls_cuda_at(args[LS_MUON_WEIGHT]),
         .copy = attr->storage == LS_F32 ? NULL : ls_cuda_at(args[LS_MUON_COPY]),
         .storage = attr->storage };

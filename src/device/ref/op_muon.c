@@ -72,9 +72,9 @@ static double renormalised(const muon_matrix *m, const float *weight, const ls_t
 static void step_tensor(
     const ls_plan *plan, const ls_step_segment *segment, const ls_buffer *args, int64_t first, double *workspace) {
     const ls_optimizer_attr *a = &plan->desc.attr.optimizer;
-    const ls_train_state *state = ls_buffer_host(args[LS_MUON_STATE]);
-    const float *grad = (const float *)ls_buffer_host(args[LS_MUON_GRAD]) + first;
-    float *momentum = (float *)ls_buffer_host(args[LS_MUON_MOMENTUM]) + first;
+    const ls_train_state *state = ls_buffer_host(args[LS_STEP_STATE]);
+    const float *grad = (const float *)ls_buffer_host(args[LS_STEP_GRAD]) + first;
+    float *momentum = (float *)ls_buffer_host(args[LS_STEP_KEPT]) + first;
     float *weight = (float *)ls_buffer_host(args[LS_MUON_WEIGHT]) + first;
     muon_matrix m = matrix_of(segment->shape, a);
     const int64_t count = (int64_t)m.rows * m.columns;
@@ -101,7 +101,7 @@ static void step_tensor(
 void ls_ref_muon(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
     (void)queue;
     const ls_optimizer_attr *a = &plan->desc.attr.optimizer;
-    const ls_train_state *state = ls_buffer_host(args[LS_MUON_STATE]);
+    const ls_train_state *state = ls_buffer_host(args[LS_STEP_STATE]);
     if (state->skip) return;
     int64_t first = 0;
     for (int s = 0; s < a->segment_count; first += a->segments[s++].count)

@@ -278,9 +278,9 @@ static void expect_running(const double *sums, const double *running, float star
     op_case *c = case_new(LS_OP_SGD, LS_F32, "norm", "");
     c->segments[0] = (ls_step_segment){ .count = 4, .momentum = 0.1F, .rate = LS_SEGMENT_STATISTICS };
     c->desc.attr.optimizer = (ls_optimizer_attr){ .count = 4, .segments = c->segments, .segment_count = 1 };
-    case_state(c, LS_SGD_STATE, USE_IN)->micro_batches = 3; // of which all had the same sums
-    float *sum = case_raw(c, LS_SGD_GRAD, USE_IN, LS_F32, 4, 0)->host;
-    (void)case_raw(c, LS_SGD_MOMENTUM, USE_UPDATE, LS_F32, 4, 0);
+    case_state(c, LS_STEP_STATE, USE_IN)->micro_batches = 3; // of which all had the same sums
+    float *sum = case_raw(c, LS_STEP_GRAD, USE_IN, LS_F32, 4, 0)->host;
+    (void)case_raw(c, LS_STEP_KEPT, USE_UPDATE, LS_F32, 4, 0);
     float *estimate = case_raw(c, LS_SGD_WEIGHT, USE_UPDATE, LS_F32, 4, 0)->host;
     for (int i = 0; i < 4; i++) {
         sum[i] = (float)(3 * sums[i]);
@@ -290,7 +290,7 @@ static void expect_running(const double *sums, const double *running, float star
     size_t counts[LS_OP_ARGS_MAX];
     assert_int_equal(case_run(ref, c, values, counts).code, LS_OK);
     for (int i = 0; i < 4; i++) expect("running", "estimate", values[LS_SGD_WEIGHT][i], running[i], 2e-7);
-    free(values[LS_SGD_MOMENTUM]);
+    free(values[LS_STEP_KEPT]);
     free(values[LS_SGD_WEIGHT]);
     case_free(c);
 }
