@@ -49,6 +49,7 @@ static void choices_match_the_enums(void **state) {
         { "train.loss_reduction", LS_LOSS_SUM, "sum" },
         { "optimizer.kind", LS_OPTIMIZER_SGD, "sgd" },
         { "optimizer.kind", LS_OPTIMIZER_ADAMW, "adamw" },
+        { "optimizer.kind", LS_OPTIMIZER_RMSPROP, "rmsprop" },
         { "optimizer.kind", LS_OPTIMIZER_LION, "lion" },
         { "optimizer.kind", LS_OPTIMIZER_MUON, "muon" },
         { "optimizer.kind", LS_OPTIMIZER_LARS, "lars" },
@@ -335,11 +336,13 @@ static void without_effect(void **state) {
         { { "optimizer.momentum=0.9" }, "" },
         { { "optimizer.kind=adamw" }, "" },
         { { "optimizer.kind=adamw", "optimizer.momentum=0.9" },
-            "optimizer.momentum (only with optimizer.kind = sgd, muon, lars)" },
-        { { "optimizer.beta1=0.8", "optimizer.eps=1e-7" }, "optimizer.beta1 (only with optimizer.kind = adamw, lion); "
-                                                           "optimizer.eps (only with optimizer.kind = adamw, lars)" },
+            "optimizer.momentum (only with optimizer.kind = sgd, rmsprop, muon, lars)" },
+        { { "optimizer.beta1=0.8", "optimizer.eps=1e-7" },
+            "optimizer.beta1 (only with optimizer.kind = adamw, lion); "
+            "optimizer.eps (only with optimizer.kind = adamw, rmsprop, lars)" },
         { { "optimizer.eps=1e-7", "schedule.gamma=0.5", "schedule.final=0.1", "schedule.kind=cosine" },
-            "optimizer.eps (only with optimizer.kind = adamw, lars); schedule.gamma (only with schedule.kind = step)" },
+            "optimizer.eps (only with optimizer.kind = adamw, rmsprop, lars); schedule.gamma (only with schedule.kind "
+            "= step)" },
         { { "schedule.warmup_start=0.1" },
             "schedule.warmup_start (only with schedule.warmup_epochs > 0 or schedule.kind = one-cycle)" },
         { { "schedule.warmup_start=0.1", "schedule.kind=one-cycle", "schedule.peak=0.2", "schedule.final=0" }, "" },
@@ -392,7 +395,7 @@ static void without_effect(void **state) {
     assert_string_equal(ls_config_unused(&cfg, unused, sizeof unused), "");
     must(ls_config_set(&cfg, "optimizer.momentum=0.5"));
     assert_string_equal(ls_config_unused(&cfg, unused, sizeof unused),
-        "optimizer.momentum (only with optimizer.kind = sgd, muon, lars)");
+        "optimizer.momentum (only with optimizer.kind = sgd, rmsprop, muon, lars)");
     assert_string_equal(ls_config_unused(&cfg, unused, 10), "optimizer");
 }
 

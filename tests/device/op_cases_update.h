@@ -616,6 +616,31 @@ static inline void adamw_case(ls_optimizer_attr a, int applied, int skip, case_v
     visit_and_free(visit, context, c);
 }
 
+static inline void rmsprop_case(
+    ls_optimizer_attr a, float momentum, float decay, int skip, case_visit *visit, void *context) {
+    char row[64];
+    snprintf(row, sizeof row, "%lld elements%s%s%s", (long long)a.count, momentum > 0 ? ", momentum" : "",
+        decay > 0 ? ", decay" : "", skip ? ", skipped" : "");
+    op_case *c = case_new(LS_OP_RMSPROP, a.storage, "flat", row);
+    size_t count = (size_t)a.count;
+    c->desc.attr.optimizer = a;
+    case_segments(c, decay, momentum);
+    ls_train_state *state = case_state(c, LS_STEP_STATE, USE_IN);
+    state->applied = 3;
+    state->skip = skip;
+    fill_uniform(c, case_raw(c, LS_STEP_GRAD, USE_IN, LS_F32, count, 0), -512, 512);
+    op_arg *square = case_raw(c, LS_STEP_KEPT, USE_UPDATE, LS_F32, count, 0);
+    fill_uniform(c, square, 0.25, 1);
+    square->absolute = 8 * EPS32;
+    case_raw(c, LS_STEP_KEPT + 1, USE_UPDATE, LS_F32, count, 0)->absolute = 16 * EPS32;
+    case_raw(c, LS_RMSPROP_WEIGHT, USE_UPDATE, LS_F32, count, 0)->absolute = 16 * EPS32;
+    if (a.storage != LS_F32) {
+        op_arg *copy = case_raw(c, LS_RMSPROP_COPY, USE_UPDATE, a.storage, count, storage_ulp(a.storage));
+        copy->absolute = 16 * EPS32;
+    }
+    visit_and_free(visit, context, c);
+}
+
 static inline void lion_case(ls_optimizer_attr a, float decay, int skip, case_visit *visit, void *context) {
     char row[64];
     snprintf(
@@ -724,6 +749,9 @@ static inline void optimizer_cases(ls_dtype storage, case_visit *visit, void *co
         adamw_case(a, 20, 0, visit, context);
         adamw_case(a, 3, 1, visit, context);
         a.beta2 = 0.99F;
+        rmsprop_case(a, 0, 0, 0, visit, context);
+        rmsprop_case(a, 0.9F, 0.01F, 0, visit, context);
+        rmsprop_case(a, 0.9F, 0, 1, visit, context);
         lion_case(a, 0, 0, visit, context);
         lion_case(a, 0.1F, 0, visit, context);
         lion_case(a, 0, 1, visit, context);

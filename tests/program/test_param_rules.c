@@ -158,7 +158,7 @@ static void what_is_frozen_stays(void **state) {
         { "l.weight", { 0, 0 } }, // from the start on, though it decays
     };
     static const char *const kinds[] = { "optimizer.kind=sgd", "optimizer.kind=adamw", "optimizer.kind=lion",
-        "optimizer.kind=muon", "optimizer.kind=lars" };
+        "optimizer.kind=rmsprop", "optimizer.kind=muon", "optimizer.kind=lars" };
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         run r = { 0 };
         ls_snapshot *s[3];
@@ -186,7 +186,7 @@ static void statistics_move_once(void **state) {
     (void)state;
     static const char *const rows[][2] = { { "optimizer.kind=sgd", "" }, { "optimizer.kind=muon", "*.bias frozen" },
         { "optimizer.kind=muon", "l.* kind=adamw" }, { "optimizer.kind=adamw", "l.weight kind=muon" },
-        { "optimizer.kind=lars", "" }, { "optimizer.kind=lion", "" } };
+        { "optimizer.kind=lars", "" }, { "optimizer.kind=lion", "" }, { "optimizer.kind=rmsprop", "" } };
     static const char *const names[] = { "n2.running_mean", "n2.running_var" };
     float want[2][8], first[8];
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

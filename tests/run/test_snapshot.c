@@ -120,8 +120,8 @@ static void every_device_holds_the_same(void **state) {
     (void)state;
     static const char *const devices[] = { "device.type=ref", "device.type=cpu", "device.type=cuda" };
     static const char *const kinds[] = { "optimizer.kind=sgd", "optimizer.kind=adamw", "optimizer.kind=lion",
-        "optimizer.kind=muon" };
-    for (int k = 0; k < 4; k++) {
+        "optimizer.kind=rmsprop", "optimizer.kind=muon" };
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         const char *first[] = { "device.type=cpu", kinds[k], "optimizer.lr=0.01", NULL };
         run a = { 0 };
         must(state_run_open(&a, network_path, first));

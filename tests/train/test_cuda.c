@@ -69,6 +69,7 @@ static const struct {
     { "ordered in bf16", { "run.deterministic=true", "train.precision=bf16", "train.micro_batch=8" } },
     { "adamw, groups", { "optimizer.kind=adamw", "optimizer.lr=0.01", "optimizer.groups=c2.* lr=0.5 decay=0.01",
                            "optimizer.weight_decay=0.001" } },
+    { "rmsprop", { "optimizer.kind=rmsprop", "optimizer.lr=0.001", "optimizer.weight_decay=0.1" } },
     { "lion", { "optimizer.kind=lion", "optimizer.lr=0.001", "optimizer.weight_decay=0.1" } },
     { "muon, frozen, rates with an end",
         { "optimizer.kind=muon", "optimizer.nesterov=true", "optimizer.renormalise_every=2", "optimizer.ns_steps=3",

@@ -153,6 +153,13 @@ static double adamw(const step_constants *c, double g, double w, double *kept) {
     return w * (1 - c->lr * c->decay) - c->lr * (kept[0] / c->correction1) / (sqrt(kept[1] / c->correction2) + c->eps);
 }
 
+static double rmsprop(const step_constants *c, double g, double w, double *kept) {
+    g += c->decay * w;
+    kept[0] = c->beta2 * kept[0] + (1 - c->beta2) * g * g;
+    kept[1] = c->momentum * kept[1] + g / (sqrt(kept[0]) + c->eps);
+    return w - c->lr * kept[1];
+}
+
 static double lion(const step_constants *c, double g, double w, double *kept) {
     const double direction = c->beta1 * kept[0] + (1 - c->beta1) * g;
     kept[0] = c->beta2 * kept[0] + (1 - c->beta2) * g;

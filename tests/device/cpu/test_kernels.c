@@ -262,6 +262,12 @@ static void check_steps(const char *name, const ls_kernels *k, size_t n) {
     k->adamw(&step, grad, (float *[]){ m, v }, w, n);
     for (size_t i = 0; i < n; i++) near(name, "adamw", i, (double)w[i], expected[i], 1e-5 * (1 + fabs(expected[i])));
     for (size_t i = 0; i < n; i++) {
+        const double g = (double)grad[i] * 0.5 + 0.01 * (double)w[i], square = 0.99 * (double)v[i] + 0.01 * g * g;
+        expected[i] = (double)w[i] - 0.1 * (0.9 * (double)m[i] + g / (sqrt(square) + 1e-8));
+    }
+    k->rmsprop(&step, grad, (float *[]){ v, m }, w, n);
+    for (size_t i = 0; i < n; i++) near(name, "rmsprop", i, (double)w[i], expected[i], 1e-5 * (1 + fabs(expected[i])));
+    for (size_t i = 0; i < n; i++) {
         const double g = (double)grad[i] * 0.5; // near where momentum and gradient outweigh each other: m = -g/9
         m[i] = (float)(g * (i % 2 ? -0.105 : -0.12));
         const double direction = 0.9 * (double)m[i] + 0.1 * g;

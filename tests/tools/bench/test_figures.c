@@ -191,6 +191,7 @@ static void kinds(void **state) {
         [LS_OP_STEP_CONTROL] = LS_OP_KIND_GRADIENTS,
         [LS_OP_SGD] = LS_OP_KIND_OPTIMIZER,
         [LS_OP_ADAMW] = LS_OP_KIND_OPTIMIZER,
+        [LS_OP_RMSPROP] = LS_OP_KIND_OPTIMIZER,
         [LS_OP_LION] = LS_OP_KIND_OPTIMIZER,
         [LS_OP_LARS] = LS_OP_KIND_OPTIMIZER,
         [LS_OP_MUON] = LS_OP_KIND_OPTIMIZER,

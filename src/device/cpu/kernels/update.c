@@ -97,6 +97,18 @@ void LS_KERNEL(adamw)(const ls_kernel_step *step, const float *grad, float *cons
     }
 }
 
+void LS_KERNEL(rmsprop)(const ls_kernel_step *step, const float *grad, float *const kept[], float *weight, size_t n) {
+    const ls_kernel_step s = *step;
+    float *square = kept[0], *momentum = kept[1];
+    for (size_t i = 0; i < n; i++) {
+        float g = grad[i] * s.multiplier + s.decay * weight[i];
+        float q = s.beta2 * square[i] + s.rest2 * g * g, v = s.momentum * momentum[i] + g / (sqrtf(q) + s.eps);
+        square[i] = q;
+        momentum[i] = v;
+        weight[i] -= s.lr * v;
+    }
+}
+
 void LS_KERNEL(lion)(const ls_kernel_step *step, const float *grad, float *const kept[], float *weight, size_t n) {
     const ls_kernel_step s = *step;
     const float keep = 1 - s.lr * s.decay;

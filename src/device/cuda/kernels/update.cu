@@ -7,7 +7,7 @@
 // the backward pass has just written is in the L2, which is twice as fast.
 //                                  bytes/element   registers   blocks   in flight   least time
 //   sgd, lion (16-bit copy)        20 (22)         40          6        72 KiB      4.2 us (4.6)
-//   adamw (16-bit copy)            28 (30)         46          5        80 KiB      5.8 us (6.3)
+//   adamw, rmsprop (16-bit copy)   28 (30)         46          5        80 KiB      5.8 us (6.3)
 //   running statistics, in these   12              as these             48 KiB      a few thousand elements: none
 //   lars_parts, lars_trust         8               32, 30      8        16 KiB      2.5 us, two thirds of the bandwidth
 //   running_average                12, 16          19          8        64 KiB      2.5 us, 3.3 us
@@ -419,6 +419,37 @@ static __global__ void adamw(store_range range, adamw_constants c, const ls_trai
 }
 
 typedef struct {
+    float beta2, rest2, eps; // rest: 1 - beta, rounded once from double
+} rmsprop_constants;
+
+// The step of RMSprop. 16 bytes read and 12 written for each element, and 2 for the copy.
+template <typename T>
+static __global__ void rmsprop(store_range range, rmsprop_constants c, const ls_train_state *state, const float *grad,
+    float *square, float *momentum, float *weight, T *copy) {
+    int64_t first = first_element();
+    if (first >= range.count || state->skip) return;
+    ls_cuda_segment segment = segment_of(range, first);
+    if (!steps(segment, range, first, state, grad, weight)) return;
+    int size = quad_size(first, range.count);
+    float g[QUAD], s[QUAD], v[QUAD], w[QUAD];
+    load_quad(grad + first, size, g);
+    load_quad(square + first, size, s);
+    load_quad(momentum + first, size, v);
+    load_quad(weight + first, size, w);
+    float multiplier = state->multiplier, lr = state->lr[segment.rate] * segment.lr_factor;
+    for (int i = 0; i < QUAD; i++) {
+        g[i] = g[i] * multiplier + segment.decay * w[i];
+        s[i] = c.beta2 * s[i] + c.rest2 * g[i] * g[i];
+        v[i] = segment.momentum * v[i] + g[i] / (sqrtf(s[i]) + c.eps);
+        w[i] -= lr * v[i];
+    }
+    store_quad(square + first, size, s);
+    store_quad(momentum + first, size, v);
+    store_quad(weight + first, size, w);
+    store_copy(copy ? copy + first : copy, size, w);
+}
+
+typedef struct {
     float beta1, beta2, rest1, rest2; // rest: 1 - beta, rounded once from double
 } lion_constants;
 
@@ -528,6 +559,14 @@ void ls_cuda_adamw(const ls_optimizer_attr *attr, const ls_cuda_step_args *args,
     LS_BY_STORAGE(
         attr->storage, LS_LAUNCH((adamw<T>), blocks, LS_BLOCK, stream, range_of(attr, args), c, args->state, args->grad,
                            args->kept[0], args->kept[1], args->weight, static_cast<T *>(args->copy)));
+}
+
+void ls_cuda_rmsprop(const ls_optimizer_attr *attr, const ls_cuda_step_args *args, cudaStream_t stream) {
+    rmsprop_constants c = { static_cast<float>(attr->beta2), static_cast<float>(1 - attr->beta2), attr->eps };
+    int blocks = quad_blocks(attr->count);
+    LS_BY_STORAGE(attr->storage,
+        LS_LAUNCH((rmsprop<T>), blocks, LS_BLOCK, stream, range_of(attr, args), c, args->state, args->grad,
+            args->kept[0], args->kept[1], args->weight, static_cast<T *>(args->copy)));
 }
 
 void ls_cuda_lion(const ls_optimizer_attr *attr, const ls_cuda_step_args *args, cudaStream_t stream) {
