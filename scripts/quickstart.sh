@@ -5,8 +5,9 @@
 #
 # Installs the system packages that are missing (by sudo if you are not root), builds, gets Fashion-MNIST, trains
 # configs/fashion-mnist.ini and tells which commands come next. Prints the commands that you would type yourself, says before each step
-# about how long it takes, and after it how long it took. Everything stays in this folder except the packages. May be repeated: what is
-# there is used, and each training is a run of its own.
+# about how long it takes, and after it how long it took. Everything stays in this folder except the packages. The program is built for
+# this machine's processor alone (docs/packages.md builds it for others). May be repeated: what is there is used, and each training is a
+# run of its own.
 #
 #   scripts/quickstart.sh --set train.epochs=1      options are passed on to ./train
 #
@@ -22,7 +23,7 @@ esac
 cd "$(dirname "$0")/.."
 
 # Seconds of work on one core (AMD EPYC, Zen 4), from which the length of a step is estimated.
-readonly build_work=210 training_work=150
+readonly build_work=140 training_work=150
 
 begun=$SECONDS times=() name=''
 # step NAME ABOUT: says what comes next and about how long it takes, after what the step before took.
@@ -125,7 +126,7 @@ write_pictures() {
 
 has_gpu() { compgen -G '/dev/nvidia[0-9]*' >/dev/null || nvidia-smi -L 2>/dev/null | grep -q '^GPU'; }
 has_nvcc() { command -v nvcc >/dev/null || [ -x "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" ]; }
-cuda_is_on() { grep -qix 'LOCKSTEP_CUDA:STRING=on' build/release/CMakeCache.txt 2>/dev/null; } # the user's choice, by cmake
+cuda_is_on() { grep -qix 'LOCKSTEP_CUDA:STRING=on' build/native/CMakeCache.txt 2>/dev/null; } # the user's choice, by cmake
 
 # Sets cuda: options for cmake.
 cuda=()
@@ -133,7 +134,7 @@ choose_cuda() {
   local capabilities
   ! cuda_is_on || return 0
   if ! has_gpu && [[ " $* " != *" device.type=cuda "* && " $* " != *"=device.type=cuda "* ]]; then
-    ! has_nvcc || echo "no GPU here: without the CUDA plugin ('cmake --preset release -G Ninja -DLOCKSTEP_CUDA=on' before this builds it)"
+    ! has_nvcc || echo "no GPU here: without the CUDA plugin ('cmake --preset native -G Ninja -DLOCKSTEP_CUDA=on' before this builds it)"
     cuda=(-DLOCKSTEP_CUDA=off)
     return
   fi
@@ -149,13 +150,13 @@ scripts/install-packages.sh run
 
 step build "$(about $build_work "$cores")"
 choose_cuda "$@"
-command_line cmake --preset release -G Ninja "${cuda[@]}"
-cmake --preset release -G Ninja -Wno-dev "${cuda[@]}" >/dev/null
-command_line cmake --build --preset release --target train lockstep_help
+command_line cmake --preset native -G Ninja "${cuda[@]}"
+cmake --preset native -G Ninja -Wno-dev "${cuda[@]}" >/dev/null
+command_line cmake --build --preset native --target train lockstep_help
 if [ -t 1 ]; then
-  cmake --build --preset release --target train lockstep_help
+  cmake --build --preset native --target train lockstep_help
 else
-  cmake --build --preset release --target train lockstep_help | tenths
+  cmake --build --preset native --target train lockstep_help | tenths
 fi
 
 step data "Fashion-MNIST, 30 MB"

@@ -13,53 +13,66 @@ static void cpu_close(ls_device *device) {
     free(cpu);
 }
 
-// Compiled kernels: for blocked tensors and for tensors with few channels.
-typedef struct {
-    const char *isa;
-    const ls_kernels *kernels, *kernels_bf16, *plain, *plain_bf16;
-} kernel_set;
-#define SET(isa, wide, few) \
-    { isa, &ls_kernels_##wide, &ls_kernels_##wide##_bf16, &ls_kernels_##few, &ls_kernels_##few##_bf16 }
-
-static const kernel_set baseline = SET(LS_CPUS_BASELINE, v4, v1b);
-#if defined(__x86_64__)
 // Only tests are linked with the emulated kernels. In other programs their addresses are NULL.
+#if defined(__x86_64__)
 #pragma weak ls_kernels_v4e
 #pragma weak ls_kernels_v4e_bf16
 #pragma weak ls_kernels_v16e
 #pragma weak ls_kernels_v16e_bf16
-static const kernel_set fused = SET("AVX2, 4-wide layouts", v4e, v1), avx2 = SET("AVX2", v8, v1),
-                        wide_avx2 = SET("AVX2, 16-wide layouts", v16e, v1), avx512 = SET("AVX-512", v16, v1);
-static const kernel_set avx512_bf16 = { "AVX-512", &ls_kernels_v16, &ls_kernels_v16n_bf16, &ls_kernels_v1,
-    &ls_kernels_v1_bf16 };
-
-static const kernel_set *find_kernels(const ls_cpus *cpus, int width) {
-    if (width == 4) return fused.kernels ? &fused : &baseline;
-    if (width == 8 && cpus->has_avx2) return &avx2;
-    if (width == 16 && cpus->has_avx512) return cpus->has_avx512_bf16 ? &avx512_bf16 : &avx512;
-    return width == 16 && cpus->has_avx2 && wide_avx2.kernels ? &wide_avx2 : NULL;
-}
-#else
-static const kernel_set *find_kernels(const ls_cpus *cpus, int width) {
-    (void)cpus;
-    return width == 4 ? &baseline : NULL;
-}
 #endif
 
-// Chooses the compiled kernels: those for this processor, or for the vector width that a test sets.
+typedef enum { ANY, AVX2, AVX512, AVX512_BF16 } needs; // of the processor
+
+static int has(const ls_cpus *cpus, needs what) {
+    return what == ANY ? 1 : what == AVX2 ? cpus->has_avx2 : what == AVX512 ? cpus->has_avx512 : cpus->has_avx512_bf16;
+}
+
+// The compiled kernels, for blocked tensors (wide) and for tensors with few channels (few): the best first.
+// cmake/lockstep.cmake defines LS_KERNELS_* for those that this build has.
+#define SET(width, needs, isa, wide, wide_bf16, few) \
+    { width, needs, isa, &ls_kernels_##wide, &ls_kernels_##wide_bf16, &ls_kernels_##few, &ls_kernels_##few##_bf16 }
+static const struct {
+    int width;
+    needs needs;
+    const char *isa;
+    const ls_kernels *wide, *wide_bf16, *few, *few_bf16;
+} sets[] = {
+#ifdef LS_KERNELS_v16n_bf16
+    SET(16, AVX512_BF16, "AVX-512", v16, v16n_bf16, v1),
+#endif
+#ifdef LS_KERNELS_v16_bf16
+    SET(16, AVX512, "AVX-512", v16, v16_bf16, v1),
+#endif
+#ifdef LS_KERNELS_v8
+    SET(8, AVX2, "AVX2", v8, v8_bf16, v1),
+    SET(16, AVX2, "AVX2, 16-wide layouts", v16e, v16e_bf16, v1),
+    SET(4, AVX2, "AVX2, 4-wide layouts", v4e, v4e_bf16, v1),
+#endif
+#ifdef LS_KERNELS_v4
+    SET(4, ANY, LS_CPUS_BASELINE, v4, v4_bf16, v1b),
+#endif
+};
+enum { SETS = sizeof sets / sizeof *sets };
+
+// Chooses the compiled kernels: the best for this processor, or those with the vector width that a test sets.
 static ls_status choose_kernels(ls_cpu *cpu, int width) {
-    if (width == 0) width = cpu->cpus.has_avx512 ? 16 : cpu->cpus.has_avx2 ? 8 : 4;
-    const kernel_set *set = find_kernels(&cpu->cpus, width);
-    if (!set)
+    for (int i = 0; i < SETS; i++) {
+        if ((width != 0 && width != sets[i].width) || !sets[i].wide || !has(&cpu->cpus, sets[i].needs)) continue;
+        cpu->isa = sets[i].isa;
+        cpu->kernels = sets[i].wide, cpu->kernels_bf16 = sets[i].wide_bf16;
+        cpu->plain = sets[i].few, cpu->plain_bf16 = sets[i].few_bf16;
+        cpu->block = sets[i].width;
+        return LS_SUCCESS;
+    }
+    if (width == 0)
         return ls_fail(LS_USAGE,
-            "vector width %d: the cpu device has kernels for 4 floats on any processor, 8 with AVX2 and 16 with "
-            "AVX-512 (test programs: with AVX2)",
-            width);
-    cpu->isa = set->isa;
-    cpu->kernels = set->kernels, cpu->kernels_bf16 = set->kernels_bf16;
-    cpu->plain = set->plain, cpu->plain_bf16 = set->plain_bf16;
-    cpu->block = width;
-    return LS_SUCCESS;
+            "the cpu device has kernels only for the processor that it was built on (%s), and this one (%s) cannot run "
+            "them: build again with cmake -DLOCKSTEP_PROCESSOR=any",
+            sets[0].isa, cpu->cpus.model);
+    return ls_fail(LS_USAGE,
+        "vector width %d: the cpu device has kernels for 4 floats on any processor, 8 with AVX2 and 16 with AVX-512 "
+        "(test programs: with AVX2)",
+        width);
 }
 
 static ls_status cpu_open(const ls_device_options *options, ls_device **out) {
