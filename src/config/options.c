@@ -379,11 +379,18 @@ static int is_spelling(const ls_option *option, const char *section, const char 
     return option && !strcmp(option->section, section) && ls_text_same_letters(option->key, key);
 }
 
+// Finds another program's name for an option: the key itself, or what it may be a misspelling of if no option is near.
+static const ls_alias *find_alias(const ls_option *near, const char *section, const char *key) {
+    const ls_alias *alias = ls_alias_find(LS_ALIAS_OPTION, "", key);
+    if (!alias && !near) return ls_alias_nearest(LS_ALIAS_OPTION, "", key);
+    return is_spelling(near, section, key) ? NULL : alias;
+}
+
 static char *hint_option(const char *section, const char *key, char *dst) {
     const ls_option *near = nearest_option(section, key);
-    const ls_alias *alias = ls_alias_find(LS_ALIAS_OPTION, "", key);
+    const ls_alias *alias = find_alias(near, section, key);
     *dst = 0;
-    if (alias && !is_spelling(near, section, key)) return ls_hint_of(alias, "", dst);
+    if (alias) return ls_hint_of(alias, "", dst);
     if (near) snprintf(dst, LS_HINT_BYTES, "; did you mean %s?", near->name);
     return dst;
 }
@@ -405,8 +412,8 @@ const char *ls_config_meant(const char *name) {
     char section[64];
     const char *key = split_name(name, section);
     const ls_option *near = nearest_option(section, key);
-    const ls_alias *alias = ls_alias_find(LS_ALIAS_OPTION, "", key);
-    if (alias && !is_spelling(near, section, key)) return alias->ours[0] ? alias->ours : NULL;
+    const ls_alias *alias = find_alias(near, section, key);
+    if (alias) return alias->ours[0] ? alias->ours : NULL;
     return near ? near->name : NULL;
 }
 

@@ -50,6 +50,7 @@ done <<'ROWS'
 2|no such key in [train]; did you mean train.global_batch?|batch_size.ini
 2|no such key in [train]; did you mean train.max_updates?|tiny.ini --set train.max-updates=4
 2|no such key in [optimizer]; did you mean optimizer.lr?|tiny.ini --set optimizer.learning_rate=0.1
+2|no such key in [optimizer]; did you mean optimizer.lr?|tiny.ini --set optimizer.learnig_rate=0.1
 2|no such key in [optimizer]; did you mean optimizer.lr?|tiny.ini --set optimizer.rate=0.1
 2|no such section; did you mean [schedule]?|tiny.ini --set lr_scheduler.kind=cosine
 2|net.ini: is a network file; expected a configuration|predict --config net.ini runs/first a.png
