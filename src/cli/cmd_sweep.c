@@ -13,6 +13,8 @@
 #include "command/commands.h"
 #include "sweep/folder.h"
 #include "sweep/jobs.h"
+#include "sweep/prove.h"
+#include "sweep/share.h"
 #include "sweep/table.h"
 
 // --- --dry-run -----------------------------------------------------------------------------------
@@ -44,6 +46,7 @@ static ls_status list_runs(const ls_sweep_plan *plan, const ls_sweep_result *res
         putchar('\n');
         ls_sweep_words_free(words);
     }
+    if (plan->stem_count > 0) ls_info("shared    %d runs for the work of %.1f (--share)", plan->runs, plan->work);
     ls_info("%d run%s: %d setting%s, %d seed%s, in %s", plan->runs, plan->runs == 1 ? "" : "s", plan->settings,
         plan->settings == 1 ? "" : "s", plan->seed_count, plan->seed_count == 1 ? "" : "s", plan->folder);
     return LS_SUCCESS;
@@ -110,6 +113,7 @@ static ls_status run_all(const ls_args *args, const ls_sweep_plan *plan, ls_swee
     status = ls_comm_agree(comm, status, NULL);
     if (info->world_size == 1) ls_comm_leave_launch();
     LS_THEN(status, ls_comm_agree(comm, ls_sweep_jobs(plan, results, &options), NULL));
+    if (args->prove) LS_THEN(status, ls_sweep_prove(plan, results, &options));
     if (lock >= 0 && status.code != LS_STOPPED && has_complete(plan, results))
         ls_keep_first(&status, report(plan, results));
     if (lock >= 0) close(lock);
@@ -147,6 +151,21 @@ static ls_status check_together(const ls_args *args) {
     return ls_fail(LS_USAGE, "--together %s: not with %s", args->together, other);
 }
 
+static ls_status check_share(const ls_args *args, const ls_comm_info *comm) {
+    const char *other = args->task    ? "--task, which is about one run"
+                        : args->table ? "--table, which starts no run"
+                                      : NULL;
+    if (args->prove && !args->share)
+        return ls_fail(LS_USAGE, "--prove: only with --share, whose runs it compares with runs alone");
+    if (args->prove && args->dry_run) return ls_fail(LS_USAGE, "--prove: not with --dry-run, which starts no run");
+    if (args->share && other) return ls_fail(LS_USAGE, "--share: not with %s", other);
+    if (args->share && comm->world_size > 1)
+        return ls_fail(LS_USAGE,
+            "--share: runs wait for what they share, which only one rank sees: start it alone, with --jobs N or "
+            "--together K");
+    return LS_SUCCESS;
+}
+
 static ls_status check_task(const ls_args *args, const ls_sweep_plan *plan) {
     if (args->table || args->dry_run)
         return ls_fail(
@@ -180,7 +199,9 @@ ls_status ls_cmd_sweep(const ls_args *args, ls_comm *comm) {
     ls_sweep_plan plan = { 0 };
     ls_status status = check_ranks(args, ls_comm_get_info(comm));
     LS_THEN(status, check_together(args));
+    LS_THEN(status, check_share(args, ls_comm_get_info(comm)));
     LS_THEN(status, ls_sweep_plan_new(args, &plan));
+    if (args->share) LS_THEN(status, ls_sweep_share(&plan));
     if (args->task) LS_THEN(status, check_task(args, &plan));
     status = ls_command_agree(comm, status);
     if (!ls_failed(status) && args->task)

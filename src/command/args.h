@@ -59,6 +59,7 @@ typedef struct {
     const char *seeds;            // sweep: --seeds, "1-25"; NULL: not set
     int jobs, task, table;        // sweep: processes at a time (0: not set); number of the only run, from 1 (0: all
                                   // runs); --table
+    int share, prove;             // sweep: --share, --prove
     const char *against;          // race: the rival's configuration; NULL: none
     double gate;                  // race: --gate, in percent; 0: none
     const char *together;         // sweep: runs at a time in one process, or "auto"; NULL: not set

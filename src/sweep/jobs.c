@@ -17,6 +17,7 @@
 #include "sweep/child.h"
 #include "sweep/folder.h"
 #include "sweep/screen.h"
+#include "sweep/share.h"
 #include "device/gpu/plugin.h"
 #include "dist/affinity.h"
 
@@ -44,7 +45,8 @@ typedef struct {
     int quiet, threads;  // threads: device.threads of each run; 0: the run chooses
     slot *slots;
     int slot_count, running;
-    int next;              // lowest run that was not considered yet
+    char *begun;           // [runs and stems] 1: this rank has started it, or another rank has it
+    int relayed;           // 1: the warnings of a run have been printed
     int completed, failed; // numbers of runs that were started here and have completed or failed
     int asked;             // the signal that asked us to stop; 0: no signal
     int stopped;           // 1: a run has stopped early, by a request or a time limit, so no more are started
@@ -188,6 +190,7 @@ static ls_status start_in(const work *w, slot *s) {
     const int bound = ls_cpu_mask_first(&s->cpus) >= 0;
     LS_TRY(ls_path_join(log, sizeof log, s->folder, "log.txt"));
     LS_TRY(ls_make_folders(s->folder));
+    LS_TRY(ls_sweep_begin_with_stem(w->plan, s->run));
     LS_TRY(ls_sweep_words(w->plan, s->run, w->threads, 0, &s->words));
     const ls_child child = { s->words, log, bound ? &s->cpus : NULL, s->gpus[0] ? s->gpus : NULL };
     return w->train ? ls_worker_start(&child, w->train, &s->worker) : ls_child_start(&child, &s->pid);
@@ -220,12 +223,37 @@ static int claim(const work *w, int run) {
     return w->claims < 0 || fcntl(w->claims, F_OFD_SETLK, &lock) == 0;
 }
 
+// Returns 1 for an incomplete run, and for an incomplete stem that such a run begins with.
+static int is_needed(const work *w, int run) {
+    if (w->results[run].state == LS_SWEEP_COMPLETE) return 0;
+    int needed = run < w->plan->runs;
+    for (int i = 0; i < ls_sweep_runs_and_stems(w->plan) && !needed; i++)
+        needed = ls_sweep_parent(w->plan, i) == run && is_needed(w, i);
+    return needed;
+}
+
+static int is_ready(const work *w, int run) {
+    const int parent = ls_sweep_parent(w->plan, run);
+    return !w->begun[run] && (parent < 0 || w->results[parent].state == LS_SWEEP_COMPLETE) && is_needed(w, run);
+}
+
+// Takes the next run that can start: the stems come first, because runs wait for them. Returns -1 if there is none.
+static int take_next(work *w) {
+    const int all = ls_sweep_runs_and_stems(w->plan), stems = all - w->plan->runs;
+    for (int i = 0; i < all; i++) {
+        const int run = i < stems ? w->plan->runs + i : i - stems;
+        if (!is_ready(w, run)) continue;
+        w->begun[run] = 1;
+        if (claim(w, run)) return run;
+    }
+    return -1;
+}
+
 static void start_more(work *w) {
     for (int i = 0; i < w->slot_count && goes_on(w); i++) {
         if (w->slots[i].run >= 0) continue;
-        while (w->next < w->plan->runs && (w->results[w->next].state == LS_SWEEP_COMPLETE || !claim(w, w->next)))
-            w->next++;
-        if (w->next < w->plan->runs) start(w, &w->slots[i], w->next++);
+        const int run = take_next(w);
+        if (run >= 0) start(w, &w->slots[i], run);
     }
 }
 
@@ -269,17 +297,19 @@ static void explain_end(work *w, const slot *s, int exit_code, int signal) {
     note_failure(w, s->run, code_of(exit_code, signal), text);
 }
 
-// Prints the warnings in the log of the first run that completes, because most would be the same for all runs.
+// Prints the warnings in the log of the first run that completes, because most would be the same for all runs. That a
+// run goes on from its stem's checkpoint is no warning here.
 static void relay_warnings(const slot *s, const char *name) {
     enum { BEGINNING_BYTES = 16384 };
-    static const char begins[] = "warning: ";
+    static const char begins[] = "warning: ", stem[] = "warning: run folder ";
     char log[LS_TEXT_BYTES + 16], *text, *rest, *line;
     size_t bytes;
     snprintf(log, sizeof log, "%s/log.txt", s->folder);
     if (ls_failed(ls_read_beginning(log, BEGINNING_BYTES, &text, &bytes))) return;
     rest = text;
     while ((line = strsep(&rest, "\n")) && rest)
-        if (strncmp(line, begins, strlen(begins)) == 0) ls_alert("%s: %s", name, line + strlen(begins));
+        if (strncmp(line, begins, strlen(begins)) == 0 && strncmp(line, stem, strlen(stem)) != 0)
+            ls_alert("%s: %s", name, line + strlen(begins));
     free(text);
 }
 
@@ -287,11 +317,17 @@ static void report_complete(work *w, const slot *s) {
     const ls_sweep_result *r = &w->results[s->run];
     char name[LS_SWEEP_NAME_BYTES], took[32];
     w->completed++;
+    ls_sweep_run_name(w->plan, s->run, name);
+    ls_progress_duration(took, sizeof took, r->seconds);
     ls_sweep_screen_clear(&w->screen);
-    ls_info("%d of %d  %s: test accuracy %.2f %%, %s", complete_runs(w), w->plan->runs,
-        ls_sweep_run_name(w->plan, s->run, name), 100 * r->accuracy[LS_SWEEP_TEST],
-        ls_progress_duration(took, sizeof took, r->seconds));
-    if (w->completed == 1) relay_warnings(s, name);
+    if (ls_sweep_stem_at(w->plan, s->run)) {
+        ls_info("shared    %s, %s", name, took);
+        return;
+    }
+    ls_info("%d of %d  %s: test accuracy %.2f %%, %s", complete_runs(w), w->plan->runs, name,
+        100 * r->accuracy[LS_SWEEP_TEST], took);
+    if (!w->relayed) relay_warnings(s, name);
+    w->relayed = 1;
 }
 
 static ls_status take_end(work *w, const slot *s, int exit_code, int signal) {
@@ -427,9 +463,11 @@ ls_status ls_sweep_jobs(const ls_sweep_plan *plan, ls_sweep_result *results, con
         .quiet = options->quiet,
         .slot_count = options->jobs };
     w.slots = ls_new(options->jobs, sizeof *w.slots, "%d jobs", options->jobs);
+    w.begun = ls_new(ls_sweep_runs_and_stems(plan), 1, "runs of a sweep");
     ls_status status = work_in(&w);
     if (w.claims >= 0) close(w.claims);
     for (int i = 0; i < w.slot_count; i++) ls_sweep_words_free(w.slots[i].words);
     free(w.slots);
+    free(w.begun);
     return status;
 }

@@ -226,6 +226,21 @@ ls_status ls_sweep_config(const ls_sweep_plan *plan, int setting, int64_t seed, 
     return ls_fail(status.code, "%s: %s", ls_sweep_setting_text(plan, setting, text), status.text);
 }
 
+ls_status ls_sweep_run_config(const ls_sweep_plan *plan, int run, ls_config *cfg) {
+    const ls_sweep_stem *stem = ls_sweep_stem_at(plan, run);
+    LS_TRY(ls_sweep_config(plan, ls_sweep_setting(plan, run), ls_sweep_seed(plan, run), cfg));
+    if (stem) cfg->train_max_updates = stem->updates;
+    return LS_SUCCESS;
+}
+
+int ls_sweep_parent(const ls_sweep_plan *plan, int run) {
+    if (plan->stem_count == 0) return -1;
+    const ls_sweep_stem *stem = ls_sweep_stem_at(plan, run);
+    const int parent = stem ? stem->parent : plan->stem_of[run % plan->settings];
+    const int seed = stem ? (run - plan->runs) / plan->stem_count : run / plan->settings;
+    return parent < 0 ? -1 : plan->runs + seed * plan->stem_count + parent;
+}
+
 static int is_listed(const char *list, const char *name) {
     const size_t length = strlen(name);
     for (const char *at = list; (at = strstr(at, name)); at += length)
@@ -304,6 +319,8 @@ void ls_sweep_plan_free(ls_sweep_plan *plan) {
         free(plan->axes[i].values);
     }
     free(plan->seeds);
+    free(plan->stems);
+    free(plan->stem_of);
     *plan = (ls_sweep_plan){ 0 };
 }
 
@@ -326,6 +343,7 @@ char *ls_sweep_run_name(const ls_sweep_plan *plan, int run, char dst[LS_SWEEP_NA
     char whole[LS_SWEEP_AXES_MAX * (LS_TEXT_BYTES + 64)];
     ls_text_room room = { whole, sizeof whole };
     whole[0] = 0;
+    if (ls_sweep_stem_at(plan, run)) ls_text_put(&room, "until=%" PRId64 ",", ls_sweep_stem_at(plan, run)->updates);
     for (int i = 0; i < plan->swept; i++)
         ls_text_put(&room, "%s=%s,", plan->axes[i].label, ls_sweep_value(plan, i, ls_sweep_setting(plan, run)));
     size_t length = strlen(whole), changed = length > NAME_LENGTH;
@@ -374,6 +392,12 @@ static ls_status fill(const ls_sweep_plan *plan, int run, int threads, int quiet
     snprintf(number, sizeof number, "%" PRId64, ls_sweep_seed(plan, run));
     add_set(list, "run.seed", number);
     add_set(list, "run.resume", "auto");
+    if (ls_sweep_stem_at(plan, run)) {
+        snprintf(number, sizeof number, "%" PRId64, ls_sweep_stem_at(plan, run)->updates);
+        add_set(list, "train.max_updates", number);
+        add_set(list, "checkpoint.every_updates", number);
+    }
+    if (ls_sweep_parent(plan, run) >= 0) add_set(list, "run.adopt", "true");
     if (threads) snprintf(number, sizeof number, "%d", threads);
     if (threads) add_set(list, "device.threads", number);
     if (quiet) add_word(list, "--quiet");
@@ -384,7 +408,7 @@ static ls_status fill(const ls_sweep_plan *plan, int run, int threads, int quiet
 
 ls_status ls_sweep_words(const ls_sweep_plan *plan, int run, int threads, int quiet, char ***words) {
     word_list list = { .count = 0 };
-    list.words = ls_new(2 * plan->axis_count + 16, sizeof *list.words, "a command line");
+    list.words = ls_new(2 * plan->axis_count + 24, sizeof *list.words, "a command line");
     ls_status status = fill(plan, run, threads, quiet, &list);
     return LS_GIVE_OR_FREE(status, list.words, words, ls_sweep_words_free);
 }

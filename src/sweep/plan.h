@@ -22,6 +22,13 @@ typedef struct {
     int count; // number of values; 1: all runs have the same value
 } ls_sweep_axis;
 
+// Updates that several settings share (share.h): a run of its own for each seed.
+typedef struct {
+    int setting;     // whose options it has
+    int parent;      // the stem whose last checkpoint it begins with; -1: it begins at update 0
+    int64_t updates; // its last update
+} ls_sweep_stem;
+
 typedef struct {
     const char *config;
     ls_sweep_axis axes[LS_SWEEP_SETS_MAX]; // one for each --set; swept options (several values) come first
@@ -31,6 +38,10 @@ typedef struct {
     int settings; // number of combinations of values
     int runs;     // settings * seed_count
     char folder[LS_SWEEP_FOLDER_BYTES];
+    ls_sweep_stem *stems; // made by ls_sweep_share
+    int stem_count;       // 0: the runs share nothing
+    double work;          // work of all runs and stems, in runs of the settings' mean length
+    int *stem_of;         // [settings] the stem whose last checkpoint the runs of a setting begin with; -1: none
 } ls_sweep_plan;
 
 // Makes the plan of a sweep. LS_USAGE: a key is unknown, given twice, or set by the sweep itself (run.seed); a value is
@@ -38,14 +49,26 @@ typedef struct {
 LS_CHECKED ls_status ls_sweep_plan_new(const ls_args *args, ls_sweep_plan *out);
 void ls_sweep_plan_free(ls_sweep_plan *plan);
 
+// The stems follow the runs in the numbering: all stems of the first seed, then those of the second. Functions with an
+// argument `run` accept their numbers, too.
+static inline int ls_sweep_runs_and_stems(const ls_sweep_plan *plan) {
+    return plan->runs + plan->stem_count * plan->seed_count;
+}
+static inline const ls_sweep_stem *ls_sweep_stem_at(const ls_sweep_plan *plan, int run) { // NULL: a run of the sweep
+    return run < plan->runs ? NULL : &plan->stems[(run - plan->runs) % plan->stem_count];
+}
 static inline int ls_sweep_setting(const ls_sweep_plan *plan, int run) {
-    return run % plan->settings;
+    return run < plan->runs ? run % plan->settings : ls_sweep_stem_at(plan, run)->setting;
 }
 static inline int64_t ls_sweep_seed(const ls_sweep_plan *plan, int run) {
-    return plan->seeds[run / plan->settings];
+    return plan->seeds[run < plan->runs ? run / plan->settings : (run - plan->runs) / plan->stem_count];
 }
+// Returns the number of the stem whose last checkpoint the run begins with; -1: it begins at update 0.
+int ls_sweep_parent(const ls_sweep_plan *plan, int run);
 // Returns the value that the option axes[axis] has in a setting.
 const char *ls_sweep_value(const ls_sweep_plan *plan, int axis, int setting);
+// Makes and checks the configuration of a run or stem.
+LS_CHECKED ls_status ls_sweep_run_config(const ls_sweep_plan *plan, int run, ls_config *cfg);
 // Makes and checks the configuration of a setting. seed: run.seed; -1: the seed of the configuration file.
 LS_CHECKED ls_status ls_sweep_config(const ls_sweep_plan *plan, int setting, int64_t seed, ls_config *cfg);
 // Writes the name of a configuration's file without folder and ending, cut if it is too long, into dst. Returns dst.

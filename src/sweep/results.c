@@ -55,7 +55,7 @@ static ls_status check_config(const ls_sweep_plan *plan, int run, const char *fo
     ls_config there, wanted, effective;
     ls_config_defaults(&there);
     LS_TRY(ls_config_read_file(&there, path));
-    LS_TRY(ls_sweep_config(plan, ls_sweep_setting(plan, run), ls_sweep_seed(plan, run), &wanted));
+    LS_TRY(ls_sweep_run_config(plan, run, &wanted));
     LS_TRY(ls_run_folder_config(&wanted, &effective));
     describe_differences(&there, &effective, differences, sizeof differences);
     if (!differences[0]) return LS_SUCCESS;
@@ -165,9 +165,10 @@ ls_status ls_sweep_check_data(const ls_sweep_plan *plan, const ls_sweep_result *
 }
 
 ls_status ls_sweep_look_all(const ls_sweep_plan *plan, ls_sweep_result **results) {
-    ls_sweep_result *all = ls_new(plan->runs, sizeof *all, "results of %d runs", plan->runs);
+    const int count = ls_sweep_runs_and_stems(plan);
+    ls_sweep_result *all = ls_new(count, sizeof *all, "results of %d runs", count);
     ls_status status = LS_SUCCESS;
-    for (int run = 0; run < plan->runs; run++) LS_THEN(status, ls_sweep_look(plan, run, &all[run]));
+    for (int run = 0; run < count; run++) LS_THEN(status, ls_sweep_look(plan, run, &all[run]));
     LS_THEN(status, ls_sweep_check_data(plan, all));
     return LS_GIVE_OR_FREE(status, all, results, free);
 }

@@ -32,7 +32,7 @@ LS_CHECKED ls_status ls_sweep_look(const ls_sweep_plan *plan, int run, ls_sweep_
 // Checks that all complete runs with the same swept options of [data] had the same data. LS_DATA: two runs had
 // different data; the message names them.
 LS_CHECKED ls_status ls_sweep_check_data(const ls_sweep_plan *plan, const ls_sweep_result *results);
-// Calls ls_sweep_look for all runs, then ls_sweep_check_data. The caller frees *results.
+// Calls ls_sweep_look for all runs and stems, then ls_sweep_check_data. The caller frees *results.
 LS_CHECKED ls_status ls_sweep_look_all(const ls_sweep_plan *plan, ls_sweep_result **results);
 // Writes the progress of a run, "update 130 of 469  loss 1.2314  3201 images/s", into dst; "" if it is not known. Reads
 // it from the end of the run's metrics.jsonl. Returns dst.
