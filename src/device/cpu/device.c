@@ -67,7 +67,7 @@ static ls_status choose_kernels(ls_cpu *cpu, int width) {
     if (width == 0)
         return ls_fail(LS_USAGE,
             "the cpu device has kernels only for the processor that it was built on (%s), and this one (%s) cannot run "
-            "them: build again with cmake -DLOCKSTEP_PROCESSOR=any",
+            "them: build again, by cmake --preset native on this machine or --preset release for any",
             sets[0].isa, cpu->cpus.model);
     return ls_fail(LS_USAGE,
         "vector width %d: the cpu device has kernels for 4 floats on any processor, 8 with AVX2 and 16 with AVX-512 "
