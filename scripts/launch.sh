@@ -461,6 +461,9 @@ run_once() {
 # to itself may return 0.
 ended_with() { tail -n 1 "$folder/metrics.jsonl" 2>/dev/null | grep -q "\"event\":\"end\".*\"exit_code\":$1\>"; }
 
+# is_complete: the run has its summary, or this command trains none.
+is_complete() { ! holds_run "$folder" || [ -e "$folder/summary.json" ]; }
+
 # Would the run end so once more?
 is_final() { # CODE
   case $family:$1 in
@@ -508,6 +511,8 @@ for ((attempt = 1; ; attempt++)); do
   goes_on=yes
   after=$(newest_checkpoint)
   [ "$family:$code:${asked:+asked}" != hydra:0:asked ] || ! ended_with 75 || code=75
+  # MPICH 4.2's mpirun sometimes returns 0 though a rank has failed.
+  [ "$family:$code" != hydra:0 ] || is_complete || code=5
   ! is_final "$code" || exit "$code"
   if [ -n "$asked" ]; then
     say "$(reason $code), after $asked; the same command goes on $(from "$after")"
