@@ -361,6 +361,8 @@ static void without_effect(void **state) {
         { { "data.path=x", "data.shape=1x8x8", "data.test_fraction=0", "data.dataset=synthetic" },
             "data.path (only with a data.dataset of files); data.test_fraction (only with data.dataset = folder)" },
         { { "data.pad_mode=reflect" }, "data.pad_mode (only with data.pad > 0)" },
+        { { "data.crop_ratio=2", "data.crop_scale=1" }, "data.crop_ratio (only with data.crop_scale > 0 and < 1)" },
+        { { "data.crop_ratio=2", "data.crop_scale=0.5" }, "" },
         { { "eval.tta_share=0.5" }, "eval.tta_share (only with eval.tta = flip, flip-shift)" },
         { { "eval.tta_share=0.5", "eval.tta=flip" }, "" },
         { { "model.init_rules=new fc.*" }, "model.init_rules (only with model.init)" },
