@@ -6,7 +6,12 @@
 #include "config/purpose.h"
 #include "base/portable_math.h"
 
-_Static_assert(sizeof(ls_augment_sample) == LS_AUGMENT_SAMPLE_BYTES, "a field is not aligned: files would have a gap");
+enum {
+    FIELD_BYTES = 0
+#define FIELD(type, name, most) +sizeof(type)
+#include "config/augmentations.def"
+};
+_Static_assert(sizeof(ls_augment_sample) == FIELD_BYTES, "a field is not aligned: the gap before it has no value");
 
 typedef struct {
     const ls_augmentation *options;

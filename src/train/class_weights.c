@@ -89,7 +89,7 @@ static int64_t sample_at(const ls_class_weights *w, int64_t position) {
 }
 
 // Returns the sum of the weights w[n] of the samples in a micro-batch of `count` samples, which starts at position
-// `first` of the epoch. For the partners of mixed samples see op_augment.h.
+// `first` of the epoch. For the partners of mixed samples see mixup in config/augmentations.def.
 static double micro_sum(const ls_class_weights *w, int64_t first, int count) {
     const int mixes = ls_augment_mixes(&w->augmentation);
     double sum = 0;

@@ -249,13 +249,12 @@ static void waiting_time_is_counted(void **state) {
     assert_true(pause_s < 30);
 }
 
-// Each drawn number lies within its row of augmentations.def, and the spare room is zero.
+// Each drawn number lies within its row of augmentations.def.
 static ls_augment_sample draw(const ls_augmentation *a, ls_chw picture, int64_t sample) {
     const ls_augment_sample is = ls_augment_draw(a, picture, 5, 3, sample), *drawn = &is;
 #define FIELD(type, name, most) \
     if (drawn->name > (most)) fail_msg("sample %d: " #name " is %d of up to %d", (int)sample, drawn->name, most);
 #include "config/augmentations.def"
-    for (size_t i = 0; i < sizeof is.spare; i++) assert_int_equal(is.spare[i], 0);
     return is;
 }
 
