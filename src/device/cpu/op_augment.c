@@ -113,6 +113,10 @@ static rectangle square_of_cutout(const ls_augmentation *a, const ls_augment_sam
     return (rectangle){ top, left, top + a->cutout, left + a->cutout };
 }
 
+static rectangle erased(const ls_augment_sample *d) {
+    return (rectangle){ d->erase_y, d->erase_x, d->erase_y + d->erase_h, d->erase_x + d->erase_w };
+}
+
 static void paste_rectangle(ls_nchw s, const ls_augment_sample *drawn, size_t block, const float *partner, float *dst) {
     for (size_t c = 0; c < (size_t)s.c; c += block)
         for (int y = drawn->mix_y; y < drawn->mix_y + drawn->mix_h; y++) {
@@ -166,6 +170,7 @@ static void see(const augment_run *run, int n, char *scratch, float *dst) {
         }
     }
     if (attr->augmentation.cutout) clear(s, square_of_cutout(&attr->augmentation, drawn), block, dst);
+    if (drawn->erase_h > 0) clear(s, erased(drawn), block, dst);
 }
 
 static void augment_task(void *context, int n, int thread) {

@@ -60,6 +60,7 @@ static float seen(const augment_job *job, int n, int c, int y, int x) {
     const ls_augment_sample *drawn = &job->samples[n];
     if (within(y, drawn->cut_y - a->cutout / 2, a->cutout) && within(x, drawn->cut_x - a->cutout / 2, a->cutout))
         return 0;
+    if (within(y, drawn->erase_y, drawn->erase_h) && within(x, drawn->erase_x, drawn->erase_w)) return 0;
     int from_y = y + drawn->dy - a->pad, from_x = (drawn->flip ? s.w - 1 - x : x) + drawn->dx - a->pad;
     if (a->pad_mode == LS_PAD_REFLECT) {
         from_y = mirrored(from_y, s.h);

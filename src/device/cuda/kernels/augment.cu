@@ -1,7 +1,7 @@
 // augment.cu - one thread writes all channels of one pixel of dst. Neighbouring threads read neighbouring bytes of each
 // plane and write neighbouring packs. The table (1 KiB for each channel) stays in the first-level cache.
 //
-// Estimates for 16-bit storage on an H200 (sm_90): 182 registers (fp32: 55), 2 blocks of 128 threads on a
+// Estimates for 16-bit storage on an H200 (sm_90): 182 registers (fp32: 48), 2 blocks of 128 threads on a
 // multiprocessor; 3 bytes read and 16 written for each pixel. Latency limits the kernel: sample, byte and table are
 // read one after the other, about 1.5 us for each wave of 264 blocks. 128 pictures of 32x32 are 1024 blocks: 6 us, of
 // which memory bandwidth accounts for 0.5.
@@ -53,8 +53,9 @@ struct sight {
             from_x = mirrored(from_x, s.w);
         }
         inside = from_y >= 0 && from_y < s.h && from_x >= 0 && from_x < s.w;
-        cut = within(y, drawn.cut_y - options.cutout / 2, options.cutout) &&
-              within(x, drawn.cut_x - options.cutout / 2, options.cutout);
+        cut = (within(y, drawn.cut_y - options.cutout / 2, options.cutout) &&
+                  within(x, drawn.cut_x - options.cutout / 2, options.cutout)) ||
+              (within(y, drawn.erase_y, drawn.erase_h) && within(x, drawn.erase_x, drawn.erase_w));
         right = below = row = column = 0;
         if (inside && drawn.crop_h > 0) {
             tap rows = tap_at(from_y, drawn.crop_h, s.h), columns = tap_at(from_x, drawn.crop_w, s.w);
