@@ -363,6 +363,8 @@ static void without_effect(void **state) {
         { { "data.pad_mode=reflect" }, "data.pad_mode (only with data.pad > 0)" },
         { { "data.crop_ratio=2", "data.crop_scale=1" }, "data.crop_ratio (only with data.crop_scale > 0 and < 1)" },
         { { "data.crop_ratio=2", "data.crop_scale=0.5" }, "" },
+        { { "data.erase_area=0.2" }, "data.erase_area (only with data.erase > 0)" },
+        { { "data.erase_area=0.2", "data.erase=0.5" }, "" },
         { { "eval.tta_share=0.5" }, "eval.tta_share (only with eval.tta = flip, flip-shift)" },
         { { "eval.tta_share=0.5", "eval.tta=flip" }, "" },
         { { "model.init_rules=new fc.*" }, "model.init_rules (only with model.init)" },

@@ -165,6 +165,7 @@ static const refusal rows[] = {
     { "[data]\ndataset = folder\nimage_size = 8x40\n", "data.cutout=9",
         "--set data.cutout=9: pictures of 8 x 40 hold a square of at most 8 pixels; lower it" },
     { "[data]\ncutout = -1\n", NULL, "@:2: data.cutout = -1: expected an integer from 0 to 65535" },
+    { "[data]\nerase_area = 0.01\n", NULL, "@:2: data.erase_area = 0.01: expected a number from 0.02 to 1" },
     { "[data]\ntrain_samples = 100\ndrop_last = true\n", NULL,
         "@:3: data.drop_last = true: an epoch of data.train_samples = 100 samples has no full window of "
         "train.global_batch = "

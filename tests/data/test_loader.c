@@ -344,6 +344,32 @@ static void cutout_draws_its_own_numbers(void **state) {
     }
 }
 
+// The coin is word 0. The rectangle follows from the words of the first block whose rectangle fits.
+static void erasing_draws_its_own_numbers(void **state) {
+    (void)state;
+    static const ls_chw pictures[] = { { 1, 1, 1 }, { 3, 32, 32 }, { 1, 7, 300 }, { 3, 65535, 65535 } };
+    enum { SAMPLES = 2000 };
+    for (size_t n = 0; n < sizeof pictures / sizeof pictures[0]; n++) {
+        const ls_augmentation without = { .pad = 4, .flip = 1, .cutout = 1, .mixup = 1 };
+        ls_augmentation with = without;
+        with.erase = 0.25F;
+        with.erase_area = 1;
+        int erased = 0;
+        for (int64_t i = 0; i < SAMPLES; i++) {
+            ls_augment_sample plain = draw(&without, pictures[n], i), drawn = draw(&with, pictures[n], i);
+            const uint32_t coin = ls_random_word(5, LS_PURPOSE_ERASE, 3, (uint32_t)i, 0);
+            const int there = drawn.erase_h > 0;
+            assert_int_equal(there, drawn.erase_w > 0);
+            if (coin >> 30) assert_int_equal(there, 0);
+            erased += there;
+            drawn.erase_y = drawn.erase_x = drawn.erase_h = drawn.erase_w = 0;
+            assert_memory_equal(&drawn, &plain, sizeof plain);
+        }
+        if (n == 0) assert_int_equal(erased, 0);                                             // no rectangle is smaller
+        if (n == 1 || n == 3) assert_in_range(erased, SAMPLES / 4 - 100, SAMPLES / 4 + 100); // five deviations
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batches_come_in_order),
@@ -354,6 +380,7 @@ int main(void) {
         cmocka_unit_test(crops_and_flips),
         cmocka_unit_test(alternating_flip_shows_both_sides),
         cmocka_unit_test(cutout_draws_its_own_numbers),
+        cmocka_unit_test(erasing_draws_its_own_numbers),
         cmocka_unit_test(jitter_draws_its_own_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -200,6 +200,8 @@ FAULTS = [
     Fault("augment: a mirrored column", f"{KERNELS}/augment.cu", "drawn.flip ? s.w - 1 - x", "drawn.flip ? s.w - x", (OPERATORS,)),
     Fault("augment: the edge of the picture", f"{KERNELS}/augment.cu", "from_y < s.h &&", "from_y < s.h - 1 &&", (OPERATORS,)),
     Fault("augment: the first row of a cutout", f"{KERNELS}/augment.cu", "drawn.cut_y - options.cutout / 2", "drawn.cut_y - options.cutout / 2 + 1", (OPERATORS,)),
+    Fault("augment: an erased rectangle has a row more", f"{KERNELS}/augment.cu",
+          "within(y, drawn.erase_y, drawn.erase_h)", "within(y, drawn.erase_y, drawn.erase_h + 1)", (OPERATORS,)),
     Fault("augment: a stretched picture's shares are rounded down", f"{KERNELS}/augment.cu", "(t % step * 2048 + size) / step",
           "(t % step * 2048) / step", (OPERATORS,)),
     Fault("augment: a stretched picture reads beyond its rectangle", f"{KERNELS}/augment.cu", "first + 1 < crop ? first + 1 : first",

@@ -10,7 +10,7 @@ trap 'rm -rf "$work"' EXIT
 
 cp tests/support/small_run/*.ini "$work"
 # small_run is read by earlier programs, too
-sed -i 's/^flip = true$/&\ncutout = 3\nbrightness = 0.1\ncontrast = 0.2\ncrop_scale = 0.5\nmixup = 0.4\ncutmix = 1/; s/^micro_batch = 4$/&\nresolution = 0:6x5, 1:8/' "$work/run.ini"
+sed -i 's/^flip = true$/&\ncutout = 3\nbrightness = 0.1\ncontrast = 0.2\ncrop_scale = 0.5\nmixup = 0.4\ncutmix = 1\nerase = 0.5/; s/^micro_batch = 4$/&\nresolution = 0:6x5, 1:8/' "$work/run.ini"
 
 # train NAME RANKS OPTIONS...: a run; its weights_hash in hash_NAME, its summary in $work/NAME/summary.json
 train() {
@@ -76,7 +76,7 @@ for device in ref cpu; do
 done
 train cpu-resident 2 --set device.type=cpu --set run.deterministic=true --set data.loader=resident
 same cpu-resident cpu-1
-for option in flip=false flip=alternating cutout=0 brightness=0 contrast=0 crop_scale=0 mixup=0 cutmix=0; do
+for option in flip=false flip=alternating cutout=0 brightness=0 contrast=0 crop_scale=0 mixup=0 cutmix=0 erase=0; do
   train "without-$option" 1 --set device.type=cpu --set run.deterministic=true --set "data.$option"
   check "data.$option has an effect" "$([ "$(field "without-$option" weights_hash)" != "$(field cpu-1 weights_hash)" ] && echo yes)" yes
 done
