@@ -82,6 +82,7 @@ char *ls_config_unused(const ls_config *cfg, char *dst, size_t bytes) {
         { LS_OPTION_data_shape, synthetic, "data.dataset = synthetic" },
         { LS_OPTION_data_classes, synthetic, "data.dataset = synthetic" },
         { LS_OPTION_data_image_size, folder, "data.dataset = folder" },
+        { LS_OPTION_data_channels, folder, "data.dataset = folder" },
         { LS_OPTION_data_resize, folder, "data.dataset = folder" },
         { LS_OPTION_data_decoder, folder, "data.dataset = folder" },
         { LS_OPTION_data_cache, folder || idx, "data.dataset = folder, mnist, fashion-mnist" },

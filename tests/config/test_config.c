@@ -365,6 +365,8 @@ static void without_effect(void **state) {
         { { "data.crop_ratio=2", "data.crop_scale=0.5" }, "" },
         { { "data.erase_area=0.2" }, "data.erase_area (only with data.erase > 0)" },
         { { "data.erase_area=0.2", "data.erase=0.5" }, "" },
+        { { "data.channels=1" }, "data.channels (only with data.dataset = folder)" },
+        { { "data.channels=1", "data.dataset=folder" }, "" },
         { { "eval.tta_share=0.5" }, "eval.tta_share (only with eval.tta = flip, flip-shift)" },
         { { "eval.tta_share=0.5", "eval.tta=flip" }, "" },
         { { "model.init_rules=new fc.*" }, "model.init_rules (only with model.init)" },
