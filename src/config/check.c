@@ -111,6 +111,13 @@ static ls_status check_patience(const ls_config *cfg) {
         "it counts evaluations, and with train.eval_every = 0 there is none before the end");
 }
 
+static ls_status check_balance(const ls_config *cfg) {
+    if (cfg->data_balance == LS_BALANCE_OFF || strcmp(cfg->train_class_weights, "balanced") != 0) return LS_SUCCESS;
+    return refuse(cfg, LS_OPTION_data_balance,
+        "beside train.class_weights = balanced, rare classes would count more than common ones; expected one of the "
+        "two");
+}
+
 static ls_status check_batches(const ls_config *cfg) {
     int64_t micro = cfg->train_micro_batch, global = cfg->train_global_batch;
     if (micro > global)
@@ -260,6 +267,7 @@ static ls_status check(const ls_config *cfg, int has_data) {
     if (has_data) LS_TRY(check_data(cfg));
     LS_TRY(check_resolution(cfg));
     LS_TRY(check_patience(cfg));
+    LS_TRY(check_balance(cfg));
     LS_TRY(check_batches(cfg));
     LS_TRY(check_sums(cfg));
     LS_TRY(check_optimizer(cfg));

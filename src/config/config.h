@@ -76,6 +76,7 @@ enum { LS_EVAL_TEST, LS_EVAL_VALIDATION };                          // eval.spli
 enum { LS_BROKEN_ERROR, LS_BROKEN_SKIP };                           // data.broken
 enum { LS_RESIZE_STRETCH, LS_RESIZE_CROP };                         // data.resize
 enum { LS_DECODER_AUTO, LS_DECODER_STB, LS_DECODER_LIBJPEG_TURBO }; // data.decoder
+enum { LS_BALANCE_OFF, LS_BALANCE_CLASSES };                        // data.balance
 enum { LS_LOADER_STREAM, LS_LOADER_RESIDENT };                      // data.loader
 enum {
 #define X(NAME, word, what, kept, reads) LS_OPTIMIZER_##NAME,

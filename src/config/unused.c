@@ -87,6 +87,7 @@ char *ls_config_unused(const ls_config *cfg, char *dst, size_t bytes) {
         { LS_OPTION_data_decoder, folder, "data.dataset = folder" },
         { LS_OPTION_data_cache, folder || idx, "data.dataset = folder, mnist, fashion-mnist" },
         { LS_OPTION_data_test_fraction, folder, "data.dataset = folder" },
+        { LS_OPTION_data_balance, cfg->data_balance == LS_BALANCE_OFF || cfg->data_shuffle, "data.shuffle = true" },
 #define READ(key, condition, by) { LS_OPTION_data_##key, condition, by },
 #include "config/augmentations.def"
         { LS_OPTION_model_init_rules, cfg->model_init[0] != 0, "model.init" },

@@ -170,6 +170,9 @@ static const refusal rows[] = {
         "@:3: data.channels = 2: a picture has 1 channel (gray) or 3 (red, green, blue)" },
     { "[data]\ndataset = folder\nchannels = 1\nmean = 0.1, 0.2, 0.3\n", NULL,
         "@:4: data.mean = 0.1, 0.2, 0.3: 3 numbers; expected 1, one a channel of folder" },
+    { "[data]\nbalance = classes\n[train]\nclass_weights = balanced\n", NULL,
+        "@:2: data.balance = classes: beside train.class_weights = balanced, rare classes would count more than common "
+        "ones; expected one of the two" },
     { "[data]\ntrain_samples = 100\ndrop_last = true\n", NULL,
         "@:3: data.drop_last = true: an epoch of data.train_samples = 100 samples has no full window of "
         "train.global_batch = "

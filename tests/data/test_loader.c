@@ -28,7 +28,7 @@ static rig make_rig(const ls_config *cfg, int rank, int ranks, int workers, int 
         r.slots[i].augment = malloc(micro * sizeof *r.slots[i].augment);
     }
     *o = (ls_loader_options){ r.dataset, NULL, o->batches, (uint64_t)cfg->run_seed, 1, { .pad = 2, .flip = 1 }, 0, 0, 1,
-        workers, 0, NULL, slots, NULL };
+        workers, 0, NULL, slots, NULL, NULL };
     return r;
 }
 

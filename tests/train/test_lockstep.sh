@@ -88,6 +88,18 @@ for n in 1 2 4; do
   train weighted-$n $n --set device.type=cpu --set run.deterministic=true --set train.class_weights=balanced --set data.mixup=0.3
 done
 for n in 2 4; do same weighted-$n weighted-1; done
+# Balanced draws, with weights of the classes; also cut in the middle of an epoch.
+balanced="--set device.type=cpu --set run.deterministic=true --set data.balance=classes --set train.class_weights=1,2,0.5,1,1,1,1,1,1,3 --set data.mixup=0.3"
+# shellcheck disable=SC2086
+{
+  for n in 1 2 4; do train balanced-$n $n $balanced; done
+  train balanced-parts 4 $balanced --set train.max_updates=3
+  train balanced-parts 2 $balanced --set train.max_updates=7 --set run.resume=must
+  train balanced-parts 1 $balanced --set run.resume=must
+}
+for n in 2 4 parts; do same balanced-$n balanced-1; done
+check "data.balance: train_loss on 4 ranks" "$(field balanced-4 train_loss)" "$(field balanced-1 train_loss)"
+check "data.balance: samples seen" "$(field balanced-4 samples_seen)" 406
 for n in 1 2; do train fp16-$n $n --set device.type=ref --set train.precision=fp16 --set run.deterministic=true; done
 same fp16-2 fp16-1
 for n in 1 2 3; do train bf16-$n $n --set device.type=cpu --set train.precision=bf16 --set run.deterministic=true; done
