@@ -11,8 +11,8 @@ typedef struct {
     int resize, decoder; // values of data.resize and data.decoder
 } ls_image_options;
 
-// Reads, checks, decodes and resizes the file into dst (size.c, size.h, size.w). Deterministic. Several threads may call it
-// at once. LS_DATA: the path and the fault.
+// Reads, checks, decodes and resizes the file into dst (size.c, size.h, size.w). Deterministic. Several threads may
+// call it at once. LS_DATA: the path and the fault.
 //
 // The same rules hold for all kinds of file. They agree with Pillow's exif_transpose and convert("RGB"):
 // - Gray becomes three equal channels. For one channel, red, green and blue are weighted after resizing, as Pillow's

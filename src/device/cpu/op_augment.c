@@ -98,8 +98,8 @@ typedef struct {
     int top, left, bottom, right;
 } rectangle;
 
-// Sets the values of a rectangle to 0, as far as it lies in the picture. `block` adjacent channels are cleared together:
-// padding channels are zero anyway.
+// Sets the values of a rectangle to 0, as far as it lies in the picture. `block` adjacent channels are cleared
+// together: padding channels are zero anyway.
 static void clear(ls_nchw s, rectangle r, size_t block, float *dst) {
     const int first_y = r.top < 0 ? 0 : r.top, end_y = r.bottom > s.h ? s.h : r.bottom;
     const int first_x = r.left < 0 ? 0 : r.left, end_x = r.right > s.w ? s.w : r.right;
