@@ -129,6 +129,7 @@ ls_status ls_command_adopt(const ls_args *args, ls_comm *comm, ls_config *cfg) {
     const int reads = ls_comm_get_info(comm)->rank == 0;
     LS_TRY(ls_comm_agree(comm, reads ? adopt(args, cfg) : LS_SUCCESS, NULL));
     LS_TRY(ls_comm_broadcast(comm, cfg->data_image_size, sizeof cfg->data_image_size, 0));
+    LS_TRY(ls_comm_broadcast(comm, &cfg->data_channels, sizeof cfg->data_channels, 0));
     LS_TRY(ls_comm_broadcast(comm, cfg->data_shape, sizeof cfg->data_shape, 0));
     LS_TRY(ls_comm_broadcast(comm, cfg->data_mean, sizeof cfg->data_mean, 0));
     LS_TRY(ls_comm_broadcast(comm, cfg->data_std, sizeof cfg->data_std, 0));

@@ -21,18 +21,10 @@ typedef struct {
 #include "config/augmentations.def"
 } ls_augmentation;
 
-enum {
-    LS_AUGMENT_SAMPLE_BYTES = 32, // fixed, so that devices and files need not know how many bytes are used
-    LS_AUGMENT_SAMPLE_USED = 0
-#define FIELD(type, name, most) +sizeof(type)
-#include "config/augmentations.def"
-};
-
 // The random values of one sample, sent to the device with the pixels. Values of an augmentation that is off are zero.
 typedef struct {
 #define FIELD(type, name, most) type name;
 #include "config/augmentations.def"
-    uint8_t spare[LS_AUGMENT_SAMPLE_BYTES - LS_AUGMENT_SAMPLE_USED]; // zero
 } ls_augment_sample;
 
 static inline int ls_augment_crops(const ls_augmentation *a) {

@@ -37,7 +37,7 @@ static const ls_chw dataset_shapes[] = {
 
 ls_status ls_config_picture_shape(const ls_config *cfg, ls_chw *shape) {
     char where[LS_STATUS_TEXT_BYTES / 2];
-    ls_chw synthetic, folder = { 3, 0, 0 };
+    ls_chw synthetic, folder = { (int)cfg->data_channels, 0, 0 };
     LS_TRY(ls_parse_chw(ls_config_where(cfg, LS_OPTION_data_shape, where, sizeof where), cfg->data_shape, &synthetic));
     ls_config_where(cfg, LS_OPTION_data_image_size, where, sizeof where);
     LS_TRY(ls_parse_hw(where, cfg->data_image_size, &folder.h, &folder.w));
@@ -73,6 +73,8 @@ static ls_status check_normalisation(const ls_config *cfg, int index, const char
 static ls_status check_data(const ls_config *cfg) {
     ls_chw shape;
     if (!cfg->data_cache[0]) return refuse(cfg, LS_OPTION_data_cache, "expected off, auto, or a folder");
+    if (cfg->data_channels == 2)
+        return refuse(cfg, LS_OPTION_data_channels, "a picture has 1 channel (gray) or 3 (red, green, blue)");
     LS_TRY(ls_config_picture_shape(cfg, &shape));
     LS_TRY(check_augmentation(cfg, shape));
     if (cfg->eval_tta == LS_TTA_FLIP_SHIFT && ls_augment_side(shape) < 2)
@@ -107,6 +109,13 @@ static ls_status check_patience(const ls_config *cfg) {
     if (cfg->train_patience == 0 || cfg->train_eval_every > 0) return LS_SUCCESS;
     return refuse(cfg, LS_OPTION_train_patience,
         "it counts evaluations, and with train.eval_every = 0 there is none before the end");
+}
+
+static ls_status check_balance(const ls_config *cfg) {
+    if (cfg->data_balance == LS_BALANCE_OFF || strcmp(cfg->train_class_weights, "balanced") != 0) return LS_SUCCESS;
+    return refuse(cfg, LS_OPTION_data_balance,
+        "beside train.class_weights = balanced, rare classes would count more than common ones; expected one of the "
+        "two");
 }
 
 static ls_status check_batches(const ls_config *cfg) {
@@ -258,6 +267,7 @@ static ls_status check(const ls_config *cfg, int has_data) {
     if (has_data) LS_TRY(check_data(cfg));
     LS_TRY(check_resolution(cfg));
     LS_TRY(check_patience(cfg));
+    LS_TRY(check_balance(cfg));
     LS_TRY(check_batches(cfg));
     LS_TRY(check_sums(cfg));
     LS_TRY(check_optimizer(cfg));

@@ -76,6 +76,7 @@ enum { LS_EVAL_TEST, LS_EVAL_VALIDATION };                          // eval.spli
 enum { LS_BROKEN_ERROR, LS_BROKEN_SKIP };                           // data.broken
 enum { LS_RESIZE_STRETCH, LS_RESIZE_CROP };                         // data.resize
 enum { LS_DECODER_AUTO, LS_DECODER_STB, LS_DECODER_LIBJPEG_TURBO }; // data.decoder
+enum { LS_BALANCE_OFF, LS_BALANCE_CLASSES };                        // data.balance
 enum { LS_LOADER_STREAM, LS_LOADER_RESIDENT };                      // data.loader
 enum {
 #define X(NAME, word, what, kept, reads) LS_OPTIMIZER_##NAME,
@@ -118,8 +119,7 @@ LS_CHECKED ls_status ls_config_network(const ls_config *cfg, char *path, size_t 
 LS_CHECKED ls_status ls_config_check(const ls_config *cfg);
 // Like ls_config_check, but does not check the options of section data.
 LS_CHECKED ls_status ls_config_check_without_data(const ls_config *cfg);
-// Returns the shape of a picture as far as the options determine it; pictures of a folder have three channels. LS_USAGE
-// if an option is not a valid shape.
+// Returns the shape of a picture as far as the options determine it. LS_USAGE if an option is not a valid shape.
 LS_CHECKED ls_status ls_config_picture_shape(const ls_config *cfg, ls_chw *shape);
 // Lists options that were set but have no effect beside the others in dst: "optimizer.momentum (only with
 // optimizer.kind = sgd); ...", or "". Returns dst.

@@ -52,6 +52,7 @@ char *ls_config_unused(const ls_config *cfg, char *dst, size_t bytes) {
     const int idx = cfg->data_dataset == LS_DATASET_MNIST || cfg->data_dataset == LS_DATASET_FASHION_MNIST;
     const int type = cfg->device_type, cpu = type == LS_DEVICE_TYPE_AUTO || type == LS_DEVICE_TYPE_CPU;
     const int gpu = type != LS_DEVICE_TYPE_CPU && type != LS_DEVICE_TYPE_REF;
+    const ls_augmentation augmentation = ls_config_augmentation(cfg), *a = &augmentation;
     char on_gpu[READERS_BYTES];
     snprintf(on_gpu, sizeof on_gpu, "device.type = %s", gpu_types + strlen(", "));
     const struct {
@@ -81,15 +82,16 @@ char *ls_config_unused(const ls_config *cfg, char *dst, size_t bytes) {
         { LS_OPTION_data_shape, synthetic, "data.dataset = synthetic" },
         { LS_OPTION_data_classes, synthetic, "data.dataset = synthetic" },
         { LS_OPTION_data_image_size, folder, "data.dataset = folder" },
+        { LS_OPTION_data_channels, folder, "data.dataset = folder" },
         { LS_OPTION_data_resize, folder, "data.dataset = folder" },
         { LS_OPTION_data_decoder, folder, "data.dataset = folder" },
         { LS_OPTION_data_cache, folder || idx, "data.dataset = folder, mnist, fashion-mnist" },
         { LS_OPTION_data_test_fraction, folder, "data.dataset = folder" },
-        { LS_OPTION_data_pad_mode, cfg->data_pad > 0, "data.pad > 0" },
+        { LS_OPTION_data_balance, cfg->data_balance == LS_BALANCE_OFF || cfg->data_shuffle, "data.shuffle = true" },
+#define READ(key, condition, by) { LS_OPTION_data_##key, condition, by },
+#include "config/augmentations.def"
         { LS_OPTION_model_init_rules, cfg->model_init[0] != 0, "model.init" },
         { LS_OPTION_model_override, cfg->model_init[0] != 0, "model.init" },
-        { LS_OPTION_data_crop_ratio, cfg->data_crop_scale > 0 && cfg->data_crop_scale < 1,
-            "data.crop_scale > 0 and < 1" },
         { LS_OPTION_device_winograd, cpu, "device.type = cpu" },
         { LS_OPTION_device_tf32, gpu, on_gpu },
         { LS_OPTION_device_graphs, gpu, on_gpu },

@@ -6,7 +6,12 @@
 #include "config/purpose.h"
 #include "base/portable_math.h"
 
-_Static_assert(sizeof(ls_augment_sample) == LS_AUGMENT_SAMPLE_BYTES, "a field is not aligned: files would have a gap");
+enum {
+    FIELD_BYTES = 0
+#define FIELD(type, name, most) +sizeof(type)
+#include "config/augmentations.def"
+};
+_Static_assert(sizeof(ls_augment_sample) == FIELD_BYTES, "a field is not aligned: the gap before it has no value");
 
 typedef struct {
     const ls_augmentation *options;
@@ -45,7 +50,7 @@ static void draw_placement(const draw *d, ls_augment_sample *out) {
 
 // --- resized crop --------------------------------------------------------------------------------
 
-enum { CROP_TRIES = 10 };
+enum { RECTANGLE_TRIES = 10 };
 
 // Sets the crop to the middle of the picture, as large as the ratio allows.
 static void set_middle_crop(const draw *d, double ratio, ls_augment_sample *out) {
@@ -61,7 +66,7 @@ static void set_middle_crop(const draw *d, double ratio, ls_augment_sample *out)
 static void draw_crop(const draw *d, ls_augment_sample *out) {
     const double least = (double)d->options->crop_scale, ratio = (double)d->options->crop_ratio;
     const double area = (double)d->picture.h * (double)d->picture.w, log_ratio = ls_portable_log(ratio);
-    for (int i = 0; i < CROP_TRIES; i++) {
+    for (int i = 0; i < RECTANGLE_TRIES; i++) {
         const ls_philox_block words = words_of(d, LS_PURPOSE_CROP, (uint64_t)i);
         const double target = area * (least + (1 - least) * unit(words.v[0]));
         const double aspect = ls_portable_exp(log_ratio * (2 * unit(words.v[1]) - 1));
@@ -74,6 +79,31 @@ static void draw_crop(const draw *d, ls_augment_sample *out) {
         return;
     }
     set_middle_crop(d, ratio, out);
+}
+
+// --- random erasing ------------------------------------------------------------------------------
+
+// Draws a rectangle as torchvision's RandomErasing: a share of the area, and a ratio of height to width that is uniform
+// in its logarithm. If the rectangle is not smaller than the picture in both directions, draws again; after ten tries
+// nothing is erased. Nothing is erased either if a side is rounded to 0.
+static void draw_erasing(const draw *d, ls_augment_sample *out) {
+    const double least = 0.02, most = (double)d->options->erase_area;
+    const double area = (double)d->picture.h * (double)d->picture.w;
+    const double least_ratio = ls_portable_log(0.3), most_ratio = ls_portable_log(3.3);
+    if (unit(words_of(d, LS_PURPOSE_ERASE, 0).v[0]) >= (double)d->options->erase) return;
+    for (int i = 1; i <= RECTANGLE_TRIES; i++) {
+        const ls_philox_block words = words_of(d, LS_PURPOSE_ERASE, (uint64_t)i);
+        const double target = area * (least + (most - least) * unit(words.v[0]));
+        const double aspect = ls_portable_exp(least_ratio + (most_ratio - least_ratio) * unit(words.v[1]));
+        const double h = floor(sqrt(target * aspect) + 0.5), w = floor(sqrt(target / aspect) + 0.5);
+        if (h >= d->picture.h || w >= d->picture.w) continue;
+        if (h < 1 || w < 1) return;
+        out->erase_h = (uint16_t)h;
+        out->erase_w = (uint16_t)w;
+        out->erase_y = (uint16_t)ls_below(words.v[2], (uint32_t)(d->picture.h - out->erase_h + 1));
+        out->erase_x = (uint16_t)ls_below(words.v[3], (uint32_t)(d->picture.w - out->erase_w + 1));
+        return;
+    }
 }
 
 // --- mixup and cutmix ----------------------------------------------------------------------------
@@ -148,6 +178,7 @@ ls_augment_sample ls_augment_draw(
         drawn.contrast = (uint16_t)(a->contrast > 0 ? words.v[1] >> 16 : 0);
     }
     if (ls_augment_crops(a)) draw_crop(&d, &drawn);
+    if (a->erase > 0) draw_erasing(&d, &drawn);
     if (ls_augment_mixes(a)) draw_mix(&d, &drawn);
     return drawn;
 }

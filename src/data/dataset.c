@@ -26,9 +26,13 @@ const char *ls_split_name(ls_split split) {
 }
 
 // Fills in one number per channel (mean or standard deviation) from the option's text. If the text is empty, uses the
-// format's numbers, and repeats the last one for further channels.
+// format's numbers, and repeats the last one for further channels. A gray picture of a colour format has their mean.
 static ls_status fill_channels(
     const char *option, const char *text, const double defaults[3], int channels, float *out) {
+    if (text[0] == 0 && channels == 1 && defaults[2] > 0) {
+        out[0] = (float)((defaults[0] + defaults[1] + defaults[2]) / 3);
+        return LS_SUCCESS;
+    }
     if (text[0] == 0) {
         for (int c = 0, from = 0; c < channels; c++) {
             if (c < 3 && defaults[c] > 0) from = c;

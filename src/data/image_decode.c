@@ -110,6 +110,23 @@ static ls_status decode(const char *path, const uint8_t *bytes, size_t count, co
     return ls_jpeg_turbo_decode(path, bytes, count, picture->scale, &picture->pixels, &picture->h, &picture->w);
 }
 
+// Converts RGB (3, h, w) to gray (h, w): ITU-R 601-2 luma in 16-bit fixed point. Source: Pillow's Convert.c, L24.
+static void to_gray(const uint8_t *rgb, size_t pixels, uint8_t *gray) {
+    for (size_t i = 0; i < pixels; i++)
+        gray[i] = (uint8_t)((rgb[i] * 19595u + rgb[pixels + i] * 38470u + rgb[2 * pixels + i] * 7471u + 0x8000u) >> 16);
+}
+
+static ls_status resize_to_gray(
+    const char *path, const ls_picture *upright, const ls_image_options *options, uint8_t *dst) {
+    const size_t pixels = (size_t)options->size.h * (size_t)options->size.w;
+    uint8_t *rgb;
+    LS_TRY(ls_try_new(&rgb, 3 * pixels, sizeof *rgb, "%s", path));
+    ls_status status = ls_image_resize(upright, options->resize, options->size, rgb);
+    if (!ls_failed(status)) to_gray(rgb, pixels, dst);
+    free(rgb);
+    return status;
+}
+
 ls_status ls_image_decode_bytes(
     const char *path, const uint8_t *bytes, size_t count, const ls_image_options *options, uint8_t *dst) {
     ls_image_notes notes;
@@ -119,7 +136,8 @@ ls_status ls_image_decode_bytes(
     LS_TRY(decode(path, bytes, count, &notes, options, &picture));
     const ls_picture upright =
         ls_picture_turned(picture.pixels, picture.h, picture.w, picture.scale, notes.orientation);
-    ls_status status = ls_image_resize(&upright, options->resize, options->size, dst);
+    ls_status status = options->size.c == 1 ? resize_to_gray(path, &upright, options, dst)
+                                            : ls_image_resize(&upright, options->resize, options->size, dst);
     free(picture.pixels);
     return status;
 }

@@ -7,15 +7,16 @@
 #include "base/status.h"
 
 typedef struct {
-    ls_chw size;         // wanted height and width; 3 channels
+    ls_chw size;         // wanted channels (3, or 1: gray), height and width
     int resize, decoder; // values of data.resize and data.decoder
 } ls_image_options;
 
-// Reads, checks, decodes and resizes the file into dst (3, size.h, size.w). Deterministic. Several threads may call it
-// at once. LS_DATA: the path and the fault.
+// Reads, checks, decodes and resizes the file into dst (size.c, size.h, size.w). Deterministic. Several threads may
+// call it at once. LS_DATA: the path and the fault.
 //
 // The same rules hold for all kinds of file. They agree with Pillow's exif_transpose and convert("RGB"):
-// - Gray becomes three equal channels.
+// - Gray becomes three equal channels. For one channel, red, green and blue are weighted after resizing, as Pillow's
+//   convert("L") does; gray keeps its values.
 // - Transparency is ignored: a transparent pixel has the colour that the file gives it.
 // - A JPEG of four colours without Adobe's marker is CMYK.
 // - 16-bit samples keep their high byte (Pillow clips gray ones at 255).

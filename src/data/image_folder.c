@@ -496,6 +496,7 @@ static uint64_t checksum(const folder *f, int64_t count) {
 ls_status ls_folder_open(const ls_config *cfg, ls_dataset *dataset) {
     ls_dataset_info *facts = &dataset->facts;
     LS_TRY(ls_shape_parse("data.image_size", cfg->data_image_size, 2, &facts->shape));
+    facts->shape.c = (int)cfg->data_channels;
     LS_TRY(ls_image_check_decoder(cfg->data_decoder));
     char root[LS_TEXT_BYTES], train_root[PATH_BYTES];
     layout found;

@@ -71,18 +71,18 @@ static place skip_empty(const ls_loader *loader, place p) {
 static ls_status fill_slot(const ls_loader *loader, const ls_batch *batch, const uint32_t *order) {
     const ls_loader_options *o = &loader->options;
     const ls_slot *slot = &o->slots[batch->slot];
-    const ls_chw picture = ls_dataset_get_info(o->dataset)->shape;
+    const ls_dataset_info *info = ls_dataset_get_info(o->dataset);
     size_t bytes = loader->sample_bytes;
     int64_t first = batch->window * o->batches.global_batch + (int64_t)batch->position;
     for (int k = 0; k < batch->count; k++) {
-        int64_t sample = order ? order[first + k] : first + k;
+        int64_t draw = order ? order[first + k] : first + k, sample = draw % info->count;
         if (slot->pixels) {
             LS_TRY(ls_dataset_read_whole(o->dataset, sample, slot->pixels + (size_t)k * bytes, &slot->labels[k]));
         } else {
             slot->index[k] = (int32_t)sample;
             slot->labels[k] = o->labels[sample];
         }
-        slot->augment[k] = ls_augment_draw(&o->augmentation, picture, o->seed, batch->epoch, sample);
+        slot->augment[k] = ls_augment_draw(&o->augmentation, info->shape, o->seed, batch->epoch, draw);
     }
     size_t rest = (size_t)(o->batches.micro_batch - batch->count), used = (size_t)batch->count;
     if (rest > 0) {
@@ -158,7 +158,8 @@ static void shuffle_epoch(ls_loader *loader, int64_t epoch) {
     epoch_order *order = &loader->orders[epoch % 2];
     loader->shuffling = 1;
     pthread_mutex_unlock(&loader->lock);
-    ls_order_shuffle(order->order, ls_dataset_get_info(loader->options.dataset)->count, loader->options.seed, epoch);
+    const ls_loader_options *o = &loader->options;
+    ls_balance_order(o->balance, order->order, ls_dataset_get_info(o->dataset)->count, o->seed, epoch);
     pthread_mutex_lock(&loader->lock);
     loader->shuffling = 0;
     order->epoch = epoch;

@@ -5,6 +5,7 @@
 #ifndef LS_DATA_LOADER_H
 #define LS_DATA_LOADER_H
 
+#include "data/balance.h"
 #include "data/dataset.h"
 #include "data/sampler.h"
 #include "config/augmentation.h"
@@ -39,11 +40,13 @@ typedef struct {
     int slot_count;
     // Without shuffle: the numbers of the batches.samples samples to load; borrowed. NULL: all samples in file order.
     const uint32_t *order;
+    const ls_balance *balance; // with shuffle: the draws of an epoch; borrowed. NULL: each sample once
 } ls_loader_options;
 
 typedef struct ls_loader ls_loader;
 
-// Draws the augmentation of a sample in an epoch. augment_draw.c says which random number decides which field.
+// Draws the augmentation of a sample in an epoch. augment_draw.c says which random number decides which field. sample:
+// the number of the draw (balance.h), which is the sample's if it comes once.
 ls_augment_sample ls_augment_draw(
     const ls_augmentation *a, ls_chw picture, uint64_t seed, int64_t epoch, int64_t sample);
 

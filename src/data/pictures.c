@@ -20,12 +20,6 @@ static void free_pictures(void *state) {
     free(p);
 }
 
-// Converts RGB (3, h, w) to gray (h, w): ITU-R 601-2 luma in 16-bit fixed point. Source: Pillow's Convert.c, L24.
-static void to_gray(const uint8_t *rgb, size_t pixels, uint8_t *gray) {
-    for (size_t i = 0; i < pixels; i++)
-        gray[i] = (uint8_t)((rgb[i] * 19595u + rgb[pixels + i] * 38470u + rgb[2 * pixels + i] * 7471u + 0x8000u) >> 16);
-}
-
 // Reads and decodes a picture from standard input. Each picture is read only once, so its bytes need not be kept.
 static ls_status decode_stdin(const ls_image_options *options, uint8_t *pixels) {
     static const char name[] = "standard input";
@@ -39,25 +33,14 @@ static ls_status decode_stdin(const ls_image_options *options, uint8_t *pixels) 
     return status;
 }
 
-static ls_status decode_rgb(const char *path, const ls_image_options *options, uint8_t *pixels) {
+static ls_status decode(const char *path, const ls_image_options *options, uint8_t *pixels) {
     return strcmp(path, "-") == 0 ? decode_stdin(options, pixels) : ls_image_decode(path, options, pixels);
-}
-
-static ls_status decode(const char *path, int channels, const ls_image_options *options, uint8_t *pixels) {
-    if (channels == 3) return decode_rgb(path, options, pixels);
-    const size_t count = (size_t)options->size.h * (size_t)options->size.w;
-    uint8_t *rgb;
-    LS_TRY(ls_try_new(&rgb, 3 * count, sizeof *rgb, "%s", path));
-    ls_status status = decode_rgb(path, options, rgb);
-    if (!ls_failed(status)) to_gray(rgb, count, pixels);
-    free(rgb);
-    return status;
 }
 
 static ls_status read_picture(const ls_dataset *dataset, int64_t index, uint8_t *pixels, int32_t *label) {
     pictures *p = dataset->state;
     *label = 0;
-    ls_status status = decode(p->paths[index], dataset->facts.shape.c, &p->options, pixels);
+    ls_status status = decode(p->paths[index], &p->options, pixels);
     if (status.code != LS_DATA) return status;
     memset(pixels, 0, (size_t)ls_chw_count(dataset->facts.shape));
     free(p->failures[index]);
@@ -75,7 +58,7 @@ ls_status ls_pictures_open(const ls_pictures_options *options, ls_dataset **out)
     p->failures = ls_new(options->count, sizeof *p->failures, "list of pictures"); // small: as long as the paths
     p->paths = options->paths;
     p->count = options->count;
-    p->options = (ls_image_options){ { 3, shape.h, shape.w }, options->resize, options->decoder };
+    p->options = (ls_image_options){ shape, options->resize, options->decoder };
     dataset->facts = (ls_dataset_info){ .name = "pictures", .shape = shape, .classes = 1, .count = options->count };
     memcpy(dataset->facts.mean, options->mean, (size_t)shape.c * sizeof *options->mean);
     memcpy(dataset->facts.std, options->std, (size_t)shape.c * sizeof *options->std);

@@ -1,8 +1,8 @@
 // pictures.h - opens picture files from anywhere as a data set without labels (all are 0), for prediction. They are
 // decoded, resized and normalised like the pictures of data.dataset = folder.
 //
-// For a network of one channel they become gray: a coloured picture is weighted as Pillow's convert("L") does, a gray
-// one keeps its values. A picture that cannot be read becomes black; ls_pictures_failure says why.
+// For a network of one channel they become gray (image_decode.h). A picture that cannot be read becomes black;
+// ls_pictures_failure says why.
 #ifndef LS_DATA_PICTURES_H
 #define LS_DATA_PICTURES_H
 

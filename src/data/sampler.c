@@ -104,6 +104,10 @@ int ls_batches_micro_samples(const ls_batches *b, int64_t window, int micro) {
 
 void ls_order_shuffle(uint32_t *order, int64_t count, uint64_t seed, int64_t epoch) {
     for (int64_t i = 0; i < count; i++) order[i] = (uint32_t)i;
+    ls_order_mix(order, count, seed, epoch);
+}
+
+void ls_order_mix(uint32_t *order, int64_t count, uint64_t seed, int64_t epoch) {
     ls_philox_block words = { { 0 } };
     int64_t block = -1; // a block has four words
     for (int64_t i = count - 1; i >= 1; i--) {

@@ -37,5 +37,7 @@ int ls_batches_micro_samples(const ls_batches *b, int64_t window, int micro);
 //   for i = count-1 down to 1: swap order[i], order[ls_below(word(i), i + 1)],
 //   word(i) = ls_random_word(seed, LS_PURPOSE_SHUFFLE, epoch, 0, i)
 void ls_order_shuffle(uint32_t *order, int64_t count, uint64_t seed, int64_t epoch);
+// Exchanges the entries of a list as ls_order_shuffle exchanges the numbers 0..count-1.
+void ls_order_mix(uint32_t *order, int64_t count, uint64_t seed, int64_t epoch);
 
 #endif

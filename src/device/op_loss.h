@@ -43,7 +43,7 @@ typedef struct {
     float smoothing;
     int training;
     ls_dtype storage;
-    int mixed;     // pictures and targets are mixed with those of partner samples (op_augment.h)
+    int mixed;     // pictures and targets are mixed with those of partner samples (mixup in config/augmentations.def)
     int weighted;  // targets are multiplied by the weights of their classes
     float mean_of; // argument of LS_GRADIENT_SCALE (op_update.h)
     float scale;   // factor of the logits; 0: none

@@ -64,7 +64,10 @@ static const char *put_value(fact f, const ls_weights_info *info, char text[256]
 }
 
 // Returns the option (LS_OPTION_*) by which the user gives the fact, for messages. It depends on the data set.
-static int option_of(fact f, const ls_config *cfg) {
+static int option_of(fact f, const ls_weights_fit_options *o) {
+    const ls_config *cfg = o->cfg;
+    if (f == SIZE && cfg->data_dataset == LS_DATASET_FOLDER && o->file->input.c != o->here->input.c)
+        return LS_OPTION_data_channels;
     if (f != SIZE || cfg->data_dataset == LS_DATASET_FOLDER || cfg->line[LS_OPTION_data_image_size] < 0)
         return facts[f].option;
     return cfg->data_dataset == LS_DATASET_SYNTHETIC ? LS_OPTION_data_shape : LS_OPTION_data_dataset;
@@ -72,7 +75,7 @@ static int option_of(fact f, const ls_config *cfg) {
 
 static ls_status refuse_fact(const ls_weights_fit_options *o, fact f) {
     char where[LS_STATUS_TEXT_BYTES / 4], there[256], here[256];
-    const int option = option_of(f, o->cfg);
+    const int option = option_of(f, o);
     return ls_fail(LS_USAGE,
         "%s: %s is %s here, but the weights of %s were trained with %s: %stake the one here by model.override = %s",
         ls_config_where(o->cfg, option, where, sizeof where), facts[f].name, put_value(f, o->here, here), o->path,
@@ -355,6 +358,7 @@ void ls_weights_adopt(const ls_weights_info *file, ls_config *cfg) {
     ls_chw shape;
     if (in.c && !cfg->line[LS_OPTION_data_image_size])
         snprintf(cfg->data_image_size, sizeof cfg->data_image_size, "%dx%d", in.h, in.w);
+    if ((in.c == 1 || in.c == 3) && !cfg->line[LS_OPTION_data_channels]) cfg->data_channels = in.c;
     if (in.c && !cfg->line[LS_OPTION_data_shape])
         snprintf(cfg->data_shape, sizeof cfg->data_shape, "%dx%dx%d", in.c, in.h, in.w);
     if (ls_failed(ls_config_picture_shape(cfg, &shape))) return; // opening the data reports the error

@@ -7,10 +7,11 @@
 struct ls_class_weights {
     const ls_config *cfg;
     ls_augmentation augmentation;
+    const ls_balance *balance;
     const ls_dataset_info *info;
     float *values;
     int32_t *labels; // labels of all samples
-    uint32_t *order; // order of the samples in epoch `epoch`; NULL: samples are not shuffled
+    uint32_t *order; // draws of epoch `epoch` (data/balance.h); NULL: samples are not shuffled
     int64_t epoch;
 };
 
@@ -61,13 +62,16 @@ static ls_status fill(ls_class_weights *w, const ls_dataset *dataset) {
     return status;
 }
 
-ls_status ls_class_weights_new(const ls_config *cfg, const ls_dataset *dataset, ls_class_weights **out) {
+ls_status ls_class_weights_new(
+    const ls_config *cfg, const ls_dataset *dataset, const ls_balance *balance, ls_class_weights **out) {
     *out = NULL;
     if (!cfg->train_class_weights[0]) return LS_SUCCESS;
     ls_class_weights *w = ls_new(1, sizeof *w, "class weights");
-    *w = (ls_class_weights){
-        .cfg = cfg, .augmentation = ls_config_augmentation(cfg), .info = ls_dataset_get_info(dataset), .epoch = -1
-    };
+    *w = (ls_class_weights){ .cfg = cfg,
+        .augmentation = ls_config_augmentation(cfg),
+        .balance = balance,
+        .info = ls_dataset_get_info(dataset),
+        .epoch = -1 };
     ls_status status = fill(w, dataset);
     return LS_GIVE_OR_FREE(status, w, out, ls_class_weights_free);
 }
@@ -84,21 +88,25 @@ const float *ls_class_weights_values(const ls_class_weights *w) {
     return w->values;
 }
 
-static int64_t sample_at(const ls_class_weights *w, int64_t position) {
+static int64_t draw_at(const ls_class_weights *w, int64_t position) {
     return w->order ? (int64_t)w->order[position] : position;
 }
 
+static double weight_of(const ls_class_weights *w, int64_t draw) {
+    return (double)w->values[w->labels[draw % w->info->count]];
+}
+
 // Returns the sum of the weights w[n] of the samples in a micro-batch of `count` samples, which starts at position
-// `first` of the epoch. For the partners of mixed samples see op_augment.h.
+// `first` of the epoch. For the partners of mixed samples see mixup in config/augmentations.def.
 static double micro_sum(const ls_class_weights *w, int64_t first, int count) {
     const int mixes = ls_augment_mixes(&w->augmentation);
     double sum = 0;
     for (int n = 0; n < count; n++) {
-        const int64_t sample = sample_at(w, first + n), partner = sample_at(w, first + count - 1 - n);
-        const double own = (double)w->values[w->labels[sample]], other = (double)w->values[w->labels[partner]];
+        const int64_t draw = draw_at(w, first + n);
+        const double own = weight_of(w, draw), other = weight_of(w, draw_at(w, first + count - 1 - n));
         double mix = 0;
         if (mixes)
-            mix = ls_augment_draw(&w->augmentation, w->info->shape, (uint64_t)w->cfg->run_seed, w->epoch, sample).mix /
+            mix = ls_augment_draw(&w->augmentation, w->info->shape, (uint64_t)w->cfg->run_seed, w->epoch, draw).mix /
                   65536.0;
         sum += (1 - mix) * own + mix * other;
     }
@@ -106,7 +114,8 @@ static double micro_sum(const ls_class_weights *w, int64_t first, int count) {
 }
 
 double ls_class_weights_sum(ls_class_weights *w, const ls_batches *b, int64_t epoch, int64_t window) {
-    if (w->order && epoch != w->epoch) ls_order_shuffle(w->order, w->info->count, (uint64_t)w->cfg->run_seed, epoch);
+    if (w->order && epoch != w->epoch)
+        ls_balance_order(w->balance, w->order, w->info->count, (uint64_t)w->cfg->run_seed, epoch);
     w->epoch = epoch;
     double sum = 0;
     for (int j = 0; j < b->micro_batches; j++)

@@ -16,8 +16,10 @@
 typedef struct ls_class_weights ls_class_weights;
 
 // Makes the class weights of train.class_weights; *out is NULL without that option. `dataset` holds the training
-// pictures and is borrowed. LS_USAGE: the list does not have one valid weight for each class.
-LS_CHECKED ls_status ls_class_weights_new(const ls_config *cfg, const ls_dataset *dataset, ls_class_weights **out);
+// pictures; both it and `balance`, which may be NULL, are borrowed. LS_USAGE: the list does not have one valid weight
+// for each class.
+LS_CHECKED ls_status ls_class_weights_new(
+    const ls_config *cfg, const ls_dataset *dataset, const ls_balance *balance, ls_class_weights **out);
 void ls_class_weights_free(ls_class_weights *weights);                 // NULL is allowed
 const float *ls_class_weights_values(const ls_class_weights *weights); // one weight for each class
 // Returns the sum of the weights w[n] of all samples in a window, over all ranks: the divisor of its mean loss.

@@ -152,4 +152,5 @@ void ls_run_session_close(ls_run_session *session) {
     ls_session_close(&session->compute);
     ls_algorithm_cache_free(session->algorithms);
     ls_class_weights_free(session->class_weights);
+    ls_balance_free(session->balance);
 }

@@ -57,6 +57,7 @@ ls_status ls_run_session_start_input(ls_run_session *session, const ls_position 
         .batches = session->plan->info.batches,
         .seed = (uint64_t)cfg->run_seed,
         .shuffle = cfg->data_shuffle,
+        .balance = session->balance,
         .augmentation = ls_config_augmentation(cfg),
         .first_epoch = at->epoch,
         .first_window = at->window,

@@ -30,7 +30,11 @@ static ls_status prepare(ls_trainer *t) {
     ls_comm_phase(plan->comm, "start-up: plans", -1);
     ls_startup_enter(times, "plans");
     LS_TRY(ls_run_plan_complete(plan));
-    if (!plan->evaluates) LS_TRY(ls_class_weights_new(plan->cfg, plan->train_data, &t->session.class_weights));
+    if (!plan->evaluates) {
+        ls_run_session *session = &t->session;
+        LS_TRY(ls_balance_new(plan->cfg, plan->train_data, &session->balance));
+        LS_TRY(ls_class_weights_new(plan->cfg, plan->train_data, session->balance, &session->class_weights));
+    }
     return ls_run_session_place(&t->session);
 }
 

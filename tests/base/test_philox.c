@@ -61,6 +61,8 @@ static void purposes_are_distinct(void **state) {
         { "SHUFFLE", LS_PURPOSE_SHUFFLE },
         { "DROPOUT", LS_PURPOSE_DROPOUT },
         { "SYNTHETIC", LS_PURPOSE_SYNTHETIC },
+        { "VALIDATION", LS_PURPOSE_VALIDATION },
+        { "BALANCE", LS_PURPOSE_BALANCE },
 #define PURPOSE(NAME, number) { #NAME, LS_PURPOSE_##NAME },
 #include "config/augmentations.def"
     };

@@ -123,6 +123,17 @@ check "a longer run has another" "$(cmp -s first.json run-1/evaluation.json && e
 check "a longer run: accuracy" "$(field run-1/evaluation.json top1)" "$(field run-1 test_accuracy)"
 "$train" predict --quiet --logits run-1 set/test/* >logits.txt
 
+# Gray pictures: the weights say so, to eval with a configuration that does not, and to predict.
+sed '/^mean/d; /^std/d' set.ini >gray.ini
+"$train" gray.ini --quiet --run-dir gray --set data.channels=1
+check "gray: exit" $? 0
+"$train" predict --quiet --logits gray set/test/* >gray.txt
+as_logits "gray" gray/evaluation.json gray.txt turns set/test
+"$train" eval --quiet --json gray.ini gray >gray.json
+check "gray: eval" "$(without_pictures gray/evaluation.json <gray.json)" "$keys"
+refused "gray weights, coloured pictures" 2 "--set data.channels=3: image_size is 3x7x9 here, but the weights of gray/weights.safetensors were trained with 1x7x9" \
+    "$train" eval --quiet gray.ini gray --set data.channels=3
+
 # A folder of classes.
 "$train" eval --quiet --json run-1 set/test/ >folder.json
 check "folder: exit" $? 0

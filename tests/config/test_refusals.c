@@ -165,6 +165,14 @@ static const refusal rows[] = {
     { "[data]\ndataset = folder\nimage_size = 8x40\n", "data.cutout=9",
         "--set data.cutout=9: pictures of 8 x 40 hold a square of at most 8 pixels; lower it" },
     { "[data]\ncutout = -1\n", NULL, "@:2: data.cutout = -1: expected an integer from 0 to 65535" },
+    { "[data]\nerase_area = 0.01\n", NULL, "@:2: data.erase_area = 0.01: expected a number from 0.02 to 1" },
+    { "[data]\ndataset = folder\nchannels = 2\n", NULL,
+        "@:3: data.channels = 2: a picture has 1 channel (gray) or 3 (red, green, blue)" },
+    { "[data]\ndataset = folder\nchannels = 1\nmean = 0.1, 0.2, 0.3\n", NULL,
+        "@:4: data.mean = 0.1, 0.2, 0.3: 3 numbers; expected 1, one a channel of folder" },
+    { "[data]\nbalance = classes\n[train]\nclass_weights = balanced\n", NULL,
+        "@:2: data.balance = classes: beside train.class_weights = balanced, rare classes would count more than common "
+        "ones; expected one of the two" },
     { "[data]\ntrain_samples = 100\ndrop_last = true\n", NULL,
         "@:3: data.drop_last = true: an epoch of data.train_samples = 100 samples has no full window of "
         "train.global_batch = "

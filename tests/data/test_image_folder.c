@@ -488,6 +488,49 @@ static void channels_are_converted(void **state) {
     }
 }
 
+// Pillow's convert("L"), of a planar picture.
+static uint8_t luma(const uint8_t *rgb, int plane, int at) {
+    return (uint8_t)((rgb[at] * 19595 + rgb[plane + at] * 38470 + rgb[2 * plane + at] * 7471 + 0x8000) >> 16);
+}
+
+static void colours_become_gray(void **state) {
+    (void)state;
+    const char *folder = new_folder();
+    const char *path = path_of(folder, "x.png");
+    static const ls_chw sizes[] = { { 1, 3, 4 }, { 1, 5, 7 }, { 1, 2, 2 } }; // the first: as it is
+    for (int channels = 1; channels <= 4; channels++)
+        for (int s = 0; s < 3; s++) {
+            const ls_chw size = sizes[s], colours = { 3, size.h, size.w };
+            uint8_t rgb[3 * 5 * 7], gray[5 * 7];
+            put_picture(folder, "x.png", 4, 3, channels, 9);
+            require_ok(decode(path, colours, rgb), "colours");
+            require_ok(decode(path, size, gray), "gray");
+            for (int at = 0; at < size.h * size.w; at++) {
+                const int want = luma(rgb, size.h * size.w, at);
+                if (gray[at] != want)
+                    fail_msg("%d channels, size %d: [%d] = %d, not %d", channels, s, at, gray[at], want);
+                if (channels <= 2 && gray[at] != rgb[at]) fail_msg("gray %d became %d", rgb[at], gray[at]);
+            }
+        }
+}
+
+static void all_kinds_of_colours_become_gray(void **state) {
+    (void)state;
+    enum { SIDE = 64, PLANE = SIDE * SIDE };
+    static const char header[] = "P6\n64 64\n255\n";
+    const char *folder = new_folder();
+    static uint8_t file[sizeof header - 1 + 3 * PLANE], gray[PLANE];
+    memcpy(file, header, sizeof header - 1);
+    uint8_t *colours = file + sizeof header - 1;
+    for (uint32_t i = 0, word = 1; i < 3 * PLANE; i++) {
+        word = word * 1664525 + 1013904223;
+        colours[i] = (uint8_t)(word >> 24);
+    }
+    put_file(folder, "x.ppm", file, sizeof file);
+    require_ok(decode(path_of(folder, "x.ppm"), (ls_chw){ 1, SIDE, SIDE }, gray), "gray");
+    for (int at = 0; at < PLANE; at++) assert_int_equal(gray[at], luma(colours + 3 * at, 1, 0));
+}
+
 // Against the definition in double: within one of it (two roundings), and exact where it must be.
 static double exact_resize(const uint8_t *src, int h, int w, ls_chw size, int c, int y, int x) {
     double sy = (double)h / size.h, sx = (double)w / size.w, fy = sy < 1 ? 1 : sy, fx = sx < 1 ? 1 : sx, sum = 0,
@@ -787,6 +830,44 @@ static void let_files_age(void) {
     ls_clock_sleep(2.1);
 }
 
+// data.channels = 1: decoded, packed and read back; the normalisation has the mean of the colours' numbers.
+static void a_gray_folder(void **state) {
+    (void)state;
+    enum { SAMPLES = 6, PLANE = 6 * 8 };
+    const char *folder = new_folder(), *cache = new_folder();
+    require_ok(ls_make_folders(path_of(folder, "a")), "a");
+    require_ok(ls_make_folders(path_of(folder, "b")), "b");
+    for (int i = 0; i < SAMPLES; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "%c/%d.png", 'a' + i % 2, i / 2);
+        put_picture(folder, name, 9, 7, 3, 20 * i);
+    }
+    let_files_age();
+    ls_config cfg = folder_config(folder);
+    cfg.data_test_fraction = 0;
+    ls_dataset *colours = open_split(&cfg, LS_SPLIT_TRAIN);
+    require_ok(ls_config_set(&cfg, "data.channels=1"), "channels");
+    for (int packed = 0; packed < 3; packed++) {
+        uint8_t broken[8], rgb[3 * PLANE], gray[PLANE];
+        int32_t label;
+        ls_dataset *dataset = open_split(&cfg, LS_SPLIT_TRAIN);
+        const ls_dataset_info *info = ls_dataset_get_info(dataset);
+        assert_int_equal(info->shape.c, 1);
+        assert_true(info->mean[0] == 0.449F && info->std[0] == 0.226F);
+        if (packed) require_ok(ls_dataset_pack(dataset, cache, 1), "pack");
+        if (packed == 1) verify_all(dataset, 1, 1, broken);
+        for (int i = 0; i < SAMPLES; i++) {
+            assert_int_equal(packed > 0, ls_dataset_is_packed(dataset, i));
+            require_ok(ls_dataset_read(colours, i, rgb, &label), "colours");
+            require_ok(ls_dataset_read(dataset, i, gray, &label), "gray");
+            for (int at = 0; at < PLANE; at++) assert_int_equal(gray[at], luma(rgb, PLANE, at));
+        }
+        ls_dataset_settle(dataset);
+        ls_dataset_free(dataset);
+    }
+    ls_dataset_free(colours);
+}
+
 static void pictures_are_verified_and_packed(void **state) {
     (void)state;
     static const uint8_t nothing[8] = { 0 }, wanted[8] = { [1] = 1, [6] = 1 };
@@ -1046,6 +1127,9 @@ int main(void) {
         cmocka_unit_test_teardown(others_are_left_out, remove_folders),
         cmocka_unit_test_teardown(broken_images_are_refused, remove_folders),
         cmocka_unit_test_teardown(channels_are_converted, remove_folders),
+        cmocka_unit_test_teardown(colours_become_gray, remove_folders),
+        cmocka_unit_test_teardown(all_kinds_of_colours_become_gray, remove_folders),
+        cmocka_unit_test_teardown(a_gray_folder, remove_folders),
         cmocka_unit_test_teardown(pictures_are_turned_upright, remove_folders),
         cmocka_unit_test_teardown(others_take_the_places_of_broken_ones, remove_folders),
         cmocka_unit_test_teardown(pictures_are_verified_and_packed, remove_folders),

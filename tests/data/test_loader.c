@@ -28,7 +28,7 @@ static rig make_rig(const ls_config *cfg, int rank, int ranks, int workers, int 
         r.slots[i].augment = malloc(micro * sizeof *r.slots[i].augment);
     }
     *o = (ls_loader_options){ r.dataset, NULL, o->batches, (uint64_t)cfg->run_seed, 1, { .pad = 2, .flip = 1 }, 0, 0, 1,
-        workers, 0, NULL, slots, NULL };
+        workers, 0, NULL, slots, NULL, NULL };
     return r;
 }
 
@@ -249,13 +249,12 @@ static void waiting_time_is_counted(void **state) {
     assert_true(pause_s < 30);
 }
 
-// Each drawn number lies within its row of augmentations.def, and the spare room is zero.
+// Each drawn number lies within its row of augmentations.def.
 static ls_augment_sample draw(const ls_augmentation *a, ls_chw picture, int64_t sample) {
     const ls_augment_sample is = ls_augment_draw(a, picture, 5, 3, sample), *drawn = &is;
 #define FIELD(type, name, most) \
     if (drawn->name > (most)) fail_msg("sample %d: " #name " is %d of up to %d", (int)sample, drawn->name, most);
 #include "config/augmentations.def"
-    for (size_t i = 0; i < sizeof is.spare; i++) assert_int_equal(is.spare[i], 0);
     return is;
 }
 
@@ -345,6 +344,32 @@ static void cutout_draws_its_own_numbers(void **state) {
     }
 }
 
+// The coin is word 0. The rectangle follows from the words of the first block whose rectangle fits.
+static void erasing_draws_its_own_numbers(void **state) {
+    (void)state;
+    static const ls_chw pictures[] = { { 1, 1, 1 }, { 3, 32, 32 }, { 1, 7, 300 }, { 3, 65535, 65535 } };
+    enum { SAMPLES = 2000 };
+    for (size_t n = 0; n < sizeof pictures / sizeof pictures[0]; n++) {
+        const ls_augmentation without = { .pad = 4, .flip = 1, .cutout = 1, .mixup = 1 };
+        ls_augmentation with = without;
+        with.erase = 0.25F;
+        with.erase_area = 1;
+        int erased = 0;
+        for (int64_t i = 0; i < SAMPLES; i++) {
+            ls_augment_sample plain = draw(&without, pictures[n], i), drawn = draw(&with, pictures[n], i);
+            const uint32_t coin = ls_random_word(5, LS_PURPOSE_ERASE, 3, (uint32_t)i, 0);
+            const int there = drawn.erase_h > 0;
+            assert_int_equal(there, drawn.erase_w > 0);
+            if (coin >> 30) assert_int_equal(there, 0);
+            erased += there;
+            drawn.erase_y = drawn.erase_x = drawn.erase_h = drawn.erase_w = 0;
+            assert_memory_equal(&drawn, &plain, sizeof plain);
+        }
+        if (n == 0) assert_int_equal(erased, 0);                                             // no rectangle is smaller
+        if (n == 1 || n == 3) assert_in_range(erased, SAMPLES / 4 - 100, SAMPLES / 4 + 100); // five deviations
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batches_come_in_order),
@@ -355,6 +380,7 @@ int main(void) {
         cmocka_unit_test(crops_and_flips),
         cmocka_unit_test(alternating_flip_shows_both_sides),
         cmocka_unit_test(cutout_draws_its_own_numbers),
+        cmocka_unit_test(erasing_draws_its_own_numbers),
         cmocka_unit_test(jitter_draws_its_own_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -27,6 +27,8 @@ static const struct {
     { "cutout, odd, many channels", { 6, 19, 7, 9 }, { .pad = 1, .cutout = 3 }, 0 },
     { "cutout of one pixel, indexed", { 4, 1, 5, 6 }, { .cutout = 1 }, 3 },
     { "cutout as large as the picture", { 5, 2, 4, 6 }, { .cutout = 4 }, 0 },
+    { "random erasing", { 7, 3, 32, 32 }, { .pad = 2, .brightness = 0.1F, .erase = 0.5F }, 0 },
+    { "random erasing and cutout, many channels, indexed", { 6, 19, 7, 9 }, { .cutout = 3, .erase = 1 }, 5 },
     { "brightness", { 6, 3, 8, 7 }, { .pad = 2, .brightness = 0.1399F }, 0 },
     { "contrast, many channels", { 6, 19, 5, 4 }, { .contrast = 1 }, 0 },
     { "jitter and cutout, indexed", { 7, 3, 32, 32 },
@@ -40,7 +42,14 @@ static const struct {
     { "mixup with itself", { 1, 3, 4, 4 }, { .mixup = 1 }, 0 },
     { "cutmix", { 6, 3, 16, 15 }, { .pad = 1, .cutmix = 1 }, 0 },
     { "mixup, cutmix and all others, indexed", { 9, 17, 11, 8 },
-        { .pad = 2, .cutout = 3, .brightness = 0.2F, .contrast = 0.4F, .crop_scale = 0.1F, .mixup = 1, .cutmix = 1 },
+        { .pad = 2,
+            .cutout = 3,
+            .brightness = 0.2F,
+            .contrast = 0.4F,
+            .crop_scale = 0.1F,
+            .mixup = 1,
+            .cutmix = 1,
+            .erase = 1 },
         4 },
 };
 
@@ -80,6 +89,10 @@ static inline void augment_cases(ls_dtype storage, case_visit *visit, void *cont
             if (ls_augment_crops(&augment_rows[i].augmentation) && n != 3) { // one without
                 case_rectangle(c, n, s.h, &drawn->crop_y, &drawn->crop_h);
                 case_rectangle(c, n, s.w, &drawn->crop_x, &drawn->crop_w);
+            }
+            if (augment_rows[i].augmentation.erase > 0 && n != 2) { // one without
+                case_rectangle(c, n, s.h, &drawn->erase_y, &drawn->erase_h);
+                case_rectangle(c, n, s.w, &drawn->erase_x, &drawn->erase_w);
             }
             if (augment_rows[i].augmentation.cutmix > 0 && (augment_rows[i].augmentation.mixup == 0 || n % 2)) {
                 case_rectangle(c, n, s.h, &drawn->mix_y, &drawn->mix_h);

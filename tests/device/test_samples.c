@@ -412,12 +412,12 @@ static void targets_are_mixed_as_pictures_are(void **unused) {
 
 // --- cutout --------------------------------------------------------------------------------------
 
-// What augment makes of n pictures without a zero: which pixels of all samples are 0.
-static double *cut_pictures(ls_nchw shape, int side, const ls_augment_sample *drawn) {
+// Augments n pictures without a zero: elements are 0 where a value was cut or erased.
+static double *cut_pictures(ls_nchw shape, ls_augmentation augmentation, const ls_augment_sample *drawn) {
     double *values[LS_OP_ARGS_MAX] = { 0 };
     size_t counts[LS_OP_ARGS_MAX];
     op_case *c = case_new(LS_OP_AUGMENT, LS_F32, "cutout", "");
-    c->desc.attr.augment = (ls_augment_attr){ shape, LS_F32, { .cutout = side }, 0 };
+    c->desc.attr.augment = (ls_augment_attr){ shape, LS_F32, augmentation, 0 };
     uint8_t *pixels = case_raw(c, LS_AUGMENT_PIXELS, USE_IN, LS_U8, (size_t)ls_nchw_count(shape), 0)->host;
     for (int64_t i = 0; i < ls_nchw_count(shape); i++) pixels[i] = (uint8_t)(i * 37 % 251);
     void *samples = case_raw(c, LS_AUGMENT_SAMPLE, USE_IN, LS_U8, (size_t)shape.n * sizeof *drawn, 0)->host;
@@ -429,7 +429,7 @@ static double *cut_pictures(ls_nchw shape, int side, const ls_augment_sample *dr
     for (int64_t i = 0; i < ls_nchw_count(shape); i++) {
         double kept = (double)(i * 37 % 251 + 1 + 256 * (i / (shape.h * shape.w) % shape.c)),
                got = values[LS_AUGMENT_DST][i];
-        if (got != 0 && got != kept) fail_msg("side %d, element %d: %g, neither 0 nor %g", side, (int)i, got, kept);
+        if (got != 0 && got != kept) fail_msg("element %d: %g, neither 0 nor %g", (int)i, got, kept);
     }
     case_free(c);
     return values[LS_AUGMENT_DST];
@@ -443,7 +443,7 @@ static void cutout_is_a_clipped_square(void **unused) {
         ls_augment_sample drawn[H * W] = { 0 };
         for (int n = 0; n < H * W; n++)
             drawn[n] = (ls_augment_sample){ .cut_y = (uint16_t)(n / W), .cut_x = (uint16_t)(n % W) };
-        double *got = cut_pictures((ls_nchw){ H * W, C, H, W }, side, drawn);
+        double *got = cut_pictures((ls_nchw){ H * W, C, H, W }, (ls_augmentation){ .cutout = side }, drawn);
         for (int n = 0; n < H * W; n++) {
             int paper[PAPER][PAPER] = { 0 };
             for (int i = 0; i < side * side; i++)
@@ -480,7 +480,7 @@ static void cutout_is_uniform_over_the_picture(void **unused) {
     for (int i = 0; i < H * W; i++) chi_square += (middles[i] - 300.0) * (middles[i] - 300.0) / 300;
     // 62 degrees of freedom: 62, standard deviation 11.1; a generator that is too even is wrong, too
     if (chi_square < 62 - 45 || chi_square > 62 + 67) fail_msg("chi square of the middles is %g", chi_square);
-    double *got = cut_pictures((ls_nchw){ SAMPLES, 1, H, W }, SIDE, drawn);
+    double *got = cut_pictures((ls_nchw){ SAMPLES, 1, H, W }, a, drawn);
     for (int64_t i = 0; i < (int64_t)SAMPLES * H * W; i++) cuts[i % (H * W)] += got[i] == 0;
     for (int i = 0; i < H * W; i++) {
         double p = middles_that_cut(i / W, H, SIDE) * middles_that_cut(i % W, W, SIDE) / (double)(H * W);
@@ -498,6 +498,69 @@ static void cutout_is_uniform_over_the_picture(void **unused) {
     free(drawn);
 }
 
+// --- random erasing ------------------------------------------------------------------------------
+
+// All rectangles of a small picture, the empty one, too.
+static void erasing_clears_a_rectangle(void **unused) {
+    (void)unused;
+    enum { H = 4, W = 5, C = 2, COUNT = H * W * (H + 1) * (W + 1) };
+    static ls_augment_sample drawn[COUNT];
+    int n = 0;
+    for (int i = 0; i < COUNT; i++) {
+        const int y = i % H, x = i / H % W, h = i / (H * W) % (H + 1), w = i / (H * W * (H + 1));
+        if (y + h > H || x + w > W || !h != !w) continue;
+        drawn[n++] = (ls_augment_sample){
+            .erase_y = (uint16_t)y, .erase_x = (uint16_t)x, .erase_h = (uint16_t)h, .erase_w = (uint16_t)w
+        };
+    }
+    double *got = cut_pictures((ls_nchw){ n, C, H, W }, (ls_augmentation){ .erase = 1 }, drawn);
+    for (int i = 0; i < n * C * H * W; i++) {
+        const ls_augment_sample *d = &drawn[i / (C * H * W)];
+        const int y = i / W % H, x = i % W;
+        const int erased =
+            y >= d->erase_y && y < d->erase_y + d->erase_h && x >= d->erase_x && x < d->erase_x + d->erase_w;
+        if ((got[i] == 0) != erased)
+            fail_msg("%d x %d at %d, %d: pixel %d, %d is wrong", d->erase_h, d->erase_w, d->erase_y, d->erase_x, y, x);
+    }
+    free(got);
+}
+
+// In a large picture every rectangle fits. Shares of the area and logarithms of the ratio are then uniform, as are
+// places among those that fit.
+static void rectangles_are_as_torchvision_erases_them(void **unused) {
+    (void)unused;
+    enum { H = 500, W = 400, SAMPLES = 40000 };
+    const ls_augmentation a = { .erase = 0.25F, .erase_area = 0.2F };
+    const double log_most = log(3.3), log_least = log(0.3), log_mean = (log_most + log_least) / 2;
+    double area = 0, ratio = 0, squares = 0, down = 0, across = 0, count = 0;
+    for (int n = 0; n < SAMPLES; n++) {
+        const ls_augment_sample d = ls_augment_draw(&a, (ls_chw){ 1, H, W }, 7, 1, n);
+        if (d.erase_h == 0) continue;
+        const double share = (double)d.erase_h * d.erase_w / (H * W), log_ratio = log((double)d.erase_h / d.erase_w);
+        assert_true(share > 0.019 && share < 0.203 && log_ratio > log_least - 0.04 && log_ratio < log_most + 0.04);
+        count++;
+        area += share;
+        ratio += log_ratio - log_mean;
+        squares += (log_ratio - log_mean) * (log_ratio - log_mean);
+        down += (double)d.erase_y / (H - d.erase_h);
+        across += (double)d.erase_x / (W - d.erase_w);
+    }
+    const double width = log_most - log_least;
+    if (fabs(count - SAMPLES / 4) > 5 * 87) fail_msg("%g of %d pictures", count, SAMPLES);
+    if (fabs(area / count - 0.11) > 5 * 0.0006) fail_msg("mean share %g, expected 0.11", area / count);
+    if (fabs(ratio / count) > 5 * 0.007) fail_msg("mean logarithm of the ratio is off by %g", ratio / count);
+    if (fabs(squares / count - width * width / 12) > 5 * 0.0045)
+        fail_msg("its mean square %g, expected %g", squares / count, width * width / 12);
+    if (fabs(down / count - 0.5) > 5 * 0.003 || fabs(across / count - 0.5) > 5 * 0.003)
+        fail_msg("mean place %g, %g, expected the middle", down / count, across / count);
+    // No such rectangle is lower than a row: nothing is erased.
+    for (int n = 0; n < 100; n++)
+        assert_int_equal(
+            ls_augment_draw(&(ls_augmentation){ .erase = 1, .erase_area = 0.33F }, (ls_chw){ 1, 1, 40 }, 7, 1, n)
+                .erase_w,
+            0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whole_channels_and_samples_are_dropped),
@@ -513,6 +576,8 @@ int main(void) {
         cmocka_unit_test(targets_are_mixed_as_pictures_are),
         cmocka_unit_test(cutout_is_a_clipped_square),
         cmocka_unit_test(cutout_is_uniform_over_the_picture),
+        cmocka_unit_test(erasing_clears_a_rectangle),
+        cmocka_unit_test(rectangles_are_as_torchvision_erases_them),
     };
     return cmocka_run_group_tests(tests, open_ref, close_ref);
 }

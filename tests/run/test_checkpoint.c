@@ -556,6 +556,7 @@ static const struct {
     { { "run.seed=2" }, LS_USAGE, "was made with run.seed = 1, but now it is 2: that would be another run" },
     { { "train.global_batch=32" }, LS_USAGE, "was made with train.global_batch = 16, but now it is 32" },
     { { "data.shuffle=false" }, LS_USAGE, "data.shuffle = true" },
+    { { "data.balance=classes" }, LS_USAGE, "data.balance = off" },
     { { "data.drop_last=true" }, LS_USAGE, "data.drop_last = false" },
     { { "data.train_samples=55" }, LS_USAGE, "data.train_samples = 54" },
     { { "data.test_samples=11" }, LS_USAGE, "data.test_samples = 10" },

@@ -24,7 +24,7 @@ static void balanced(void **state) {
     const ls_config cfg = config("train.class_weights=balanced", "data.shuffle=true");
     ls_dataset *dataset = open_train(&cfg);
     ls_class_weights *weights;
-    must(ls_class_weights_new(&cfg, dataset, &weights));
+    must(ls_class_weights_new(&cfg, dataset, NULL, &weights));
     int32_t labels[SAMPLES];
     int counts[CLASSES] = { 0 };
     must(ls_dataset_labels(dataset, labels));
@@ -38,21 +38,25 @@ static void balanced(void **state) {
 // Sums over all windows of two epochs against the loader's own order and draws.
 static void sums_of_windows(void **state) {
     (void)state;
-    static const char *const options[] = { "data.shuffle=true", "data.shuffle=false", "data.mixup=0.4" };
-    for (int o = 0; o < 3; o++) {
-        const ls_config cfg = config("train.class_weights=1, 0.5, 0, 3", options[o]);
+    static const char *const options[] = { "data.shuffle=true", "data.shuffle=false", "data.mixup=0.4",
+        "data.balance=classes" };
+    for (int o = 0; o < 4; o++) {
+        ls_config cfg = config("train.class_weights=1, 0.5, 0, 3", options[o]);
+        if (o == 3) cfg.data_mixup = 0.4;
         static const double given[CLASSES] = { 1, 0.5, 0, 3 };
         const ls_augmentation augmentation = ls_config_augmentation(&cfg);
         ls_dataset *dataset = open_train(&cfg);
         ls_class_weights *weights;
+        ls_balance *balance;
         ls_batches b;
         int32_t labels[SAMPLES];
         uint32_t order[SAMPLES];
-        must(ls_class_weights_new(&cfg, dataset, &weights));
+        must(ls_balance_new(&cfg, dataset, &balance));
+        must(ls_class_weights_new(&cfg, dataset, balance, &weights));
         must(ls_dataset_labels(dataset, labels));
         must(ls_batches_plan(&cfg, SAMPLES, 0, 1, &b));
         for (int64_t epoch = 0; epoch < 2; epoch++) {
-            ls_order_shuffle(order, SAMPLES, (uint64_t)cfg.run_seed, epoch);
+            ls_balance_order(balance, order, SAMPLES, (uint64_t)cfg.run_seed, epoch);
             for (int at = 0; at < SAMPLES && !cfg.data_shuffle; at++) order[at] = (uint32_t)at;
             for (int64_t window = 0; window < b.windows; window++) {
                 double expected = 0;
@@ -62,7 +66,8 @@ static void sums_of_windows(void **state) {
                                            epoch, (int64_t)order[at])
                                            .mix /
                                        65536.0;
-                    expected += (1 - mix) * given[labels[order[at]]] + mix * given[labels[order[first + end - 1 - at]]];
+                    expected += (1 - mix) * given[labels[order[at] % SAMPLES]] +
+                                mix * given[labels[order[first + end - 1 - at] % SAMPLES]];
                 }
                 const double got = ls_class_weights_sum(weights, &b, epoch, window);
                 if (fabs(got - expected) > 1e-12 * expected)
@@ -71,6 +76,7 @@ static void sums_of_windows(void **state) {
             }
         }
         ls_class_weights_free(weights);
+        ls_balance_free(balance);
         ls_dataset_free(dataset);
     }
 }
@@ -83,7 +89,7 @@ static void refused(void **state) {
         const ls_config cfg = config(rows[i], "data.shuffle=true");
         ls_dataset *dataset = open_train(&cfg);
         ls_class_weights *weights;
-        ls_status status = ls_class_weights_new(&cfg, dataset, &weights);
+        ls_status status = ls_class_weights_new(&cfg, dataset, NULL, &weights);
         assert_int_equal(status.code, LS_USAGE);
         assert_non_null(strstr(status.text, ": expected 4 numbers from 0 to 1e6, one for each class of data.dataset = "
                                             "synthetic, and not all 0; or balanced"));

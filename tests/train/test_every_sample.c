@@ -27,6 +27,8 @@ static const ls_augmentation augmentation = { .pad = 2,
     .crop_scale = 0.2F,
     .crop_ratio = 1.5F,
     .mixup = 1,
+    .erase = 0.5F,
+    .erase_area = 0.33F,
     .cutmix = 0.5F };
 static int seen[EPOCHS][SAMPLES], partner[EPOCHS][SAMPLES];
 static const ls_chw picture = { 1, 9, 8 };

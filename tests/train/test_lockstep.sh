@@ -10,7 +10,7 @@ trap 'rm -rf "$work"' EXIT
 
 cp tests/support/small_run/*.ini "$work"
 # small_run is read by earlier programs, too
-sed -i 's/^flip = true$/&\ncutout = 3\nbrightness = 0.1\ncontrast = 0.2\ncrop_scale = 0.5\nmixup = 0.4\ncutmix = 1/; s/^micro_batch = 4$/&\nresolution = 0:6x5, 1:8/' "$work/run.ini"
+sed -i 's/^flip = true$/&\ncutout = 3\nbrightness = 0.1\ncontrast = 0.2\ncrop_scale = 0.5\nmixup = 0.4\ncutmix = 1\nerase = 0.5/; s/^micro_batch = 4$/&\nresolution = 0:6x5, 1:8/' "$work/run.ini"
 
 # train NAME RANKS OPTIONS...: a run; its weights_hash in hash_NAME, its summary in $work/NAME/summary.json
 train() {
@@ -76,7 +76,7 @@ for device in ref cpu; do
 done
 train cpu-resident 2 --set device.type=cpu --set run.deterministic=true --set data.loader=resident
 same cpu-resident cpu-1
-for option in flip=false flip=alternating cutout=0 brightness=0 contrast=0 crop_scale=0 mixup=0 cutmix=0; do
+for option in flip=false flip=alternating cutout=0 brightness=0 contrast=0 crop_scale=0 mixup=0 cutmix=0 erase=0; do
   train "without-$option" 1 --set device.type=cpu --set run.deterministic=true --set "data.$option"
   check "data.$option has an effect" "$([ "$(field "without-$option" weights_hash)" != "$(field cpu-1 weights_hash)" ] && echo yes)" yes
 done
@@ -88,6 +88,18 @@ for n in 1 2 4; do
   train weighted-$n $n --set device.type=cpu --set run.deterministic=true --set train.class_weights=balanced --set data.mixup=0.3
 done
 for n in 2 4; do same weighted-$n weighted-1; done
+# Balanced draws, with weights of the classes; also cut in the middle of an epoch.
+balanced="--set device.type=cpu --set run.deterministic=true --set data.balance=classes --set train.class_weights=1,2,0.5,1,1,1,1,1,1,3 --set data.mixup=0.3"
+# shellcheck disable=SC2086
+{
+  for n in 1 2 4; do train balanced-$n $n $balanced; done
+  train balanced-parts 4 $balanced --set train.max_updates=3
+  train balanced-parts 2 $balanced --set train.max_updates=7 --set run.resume=must
+  train balanced-parts 1 $balanced --set run.resume=must
+}
+for n in 2 4 parts; do same balanced-$n balanced-1; done
+check "data.balance: train_loss on 4 ranks" "$(field balanced-4 train_loss)" "$(field balanced-1 train_loss)"
+check "data.balance: samples seen" "$(field balanced-4 samples_seen)" 406
 for n in 1 2; do train fp16-$n $n --set device.type=ref --set train.precision=fp16 --set run.deterministic=true; done
 same fp16-2 fp16-1
 for n in 1 2 3; do train bf16-$n $n --set device.type=cpu --set train.precision=bf16 --set run.deterministic=true; done

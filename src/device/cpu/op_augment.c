@@ -93,16 +93,28 @@ static size_t at_pixel(ls_nchw s, size_t c, int y, int x, size_t block) {
     return c * (size_t)s.h * (size_t)s.w + ((size_t)y * (size_t)s.w + (size_t)x) * block;
 }
 
-// Cutout: sets a square of the picture to 0. `block` adjacent channels are cleared together: padding channels are zero
-// anyway.
-static void cut_square(const ls_augment_attr *attr, const ls_augment_sample *drawn, size_t block, float *dst) {
-    const ls_nchw s = attr->shape;
-    const int side = attr->augmentation.cutout, top = drawn->cut_y - side / 2, left = drawn->cut_x - side / 2;
-    const int first_y = top < 0 ? 0 : top, end_y = top + side > s.h ? s.h : top + side;
-    const int first_x = left < 0 ? 0 : left, end_x = left + side > s.w ? s.w : left + side;
+// A rectangle of pixels; bottom and right are the first row and column after it.
+typedef struct {
+    int top, left, bottom, right;
+} rectangle;
+
+// Sets the values of a rectangle to 0, as far as it lies in the picture. `block` adjacent channels are cleared
+// together: padding channels are zero anyway.
+static void clear(ls_nchw s, rectangle r, size_t block, float *dst) {
+    const int first_y = r.top < 0 ? 0 : r.top, end_y = r.bottom > s.h ? s.h : r.bottom;
+    const int first_x = r.left < 0 ? 0 : r.left, end_x = r.right > s.w ? s.w : r.right;
     for (size_t c = 0; c < (size_t)s.c; c += block)
         for (int y = first_y; y < end_y; y++)
             memset(dst + at_pixel(s, c, y, first_x, block), 0, (size_t)(end_x - first_x) * block * sizeof *dst);
+}
+
+static rectangle square_of_cutout(const ls_augmentation *a, const ls_augment_sample *drawn) {
+    const int top = drawn->cut_y - a->cutout / 2, left = drawn->cut_x - a->cutout / 2;
+    return (rectangle){ top, left, top + a->cutout, left + a->cutout };
+}
+
+static rectangle erased(const ls_augment_sample *d) {
+    return (rectangle){ d->erase_y, d->erase_x, d->erase_y + d->erase_h, d->erase_x + d->erase_w };
 }
 
 static void paste_rectangle(ls_nchw s, const ls_augment_sample *drawn, size_t block, const float *partner, float *dst) {
@@ -157,7 +169,8 @@ static void see(const augment_run *run, int n, char *scratch, float *dst) {
                 for (int x = 0; x < s.w; x++) row[(size_t)x * block] = table[0];
         }
     }
-    if (attr->augmentation.cutout) cut_square(attr, drawn, block, dst);
+    if (attr->augmentation.cutout) clear(s, square_of_cutout(&attr->augmentation, drawn), block, dst);
+    if (drawn->erase_h > 0) clear(s, erased(drawn), block, dst);
 }
 
 static void augment_task(void *context, int n, int thread) {

@@ -15,10 +15,9 @@ static int mirrored(int at, int size) {
     return at >= size ? 2 * (size - 1) - at : at;
 }
 
-// For one axis: whether `at` is one of the square's `side` indices, which start at middle - side/2.
-static int in_square(int at, int middle, int side) {
-    int first = middle - side / 2;
-    return at >= first && at < first + side;
+// For one axis: whether `at` is one of the `size` indices from `first` on.
+static int within(int at, int first, int size) {
+    return at >= first && at < first + size;
 }
 
 // Returns a value with the sample's brightness and contrast. Each operation is rounded separately: this file is
@@ -54,12 +53,14 @@ static int pixel_at(const uint8_t *plane, ls_nchw s, const ls_augment_sample *dr
     return ((2048 - row.share) * above + row.share * below + (1 << 21)) >> 22;
 }
 
-// Returns seen(n)[c,y,x] of op_augment.h: picture n, shifted, flipped, jittered and with its square cut out.
+// Returns the value of a pixel of sample n after all steps but mixup and cutmix.
 static float seen(const augment_job *job, int n, int c, int y, int x) {
     const ls_augmentation *a = &job->attr->augmentation;
     ls_nchw s = job->attr->shape;
     const ls_augment_sample *drawn = &job->samples[n];
-    if (in_square(y, drawn->cut_y, a->cutout) && in_square(x, drawn->cut_x, a->cutout)) return 0;
+    if (within(y, drawn->cut_y - a->cutout / 2, a->cutout) && within(x, drawn->cut_x - a->cutout / 2, a->cutout))
+        return 0;
+    if (within(y, drawn->erase_y, drawn->erase_h) && within(x, drawn->erase_x, drawn->erase_w)) return 0;
     int from_y = y + drawn->dy - a->pad, from_x = (drawn->flip ? s.w - 1 - x : x) + drawn->dx - a->pad;
     if (a->pad_mode == LS_PAD_REFLECT) {
         from_y = mirrored(from_y, s.h);
@@ -76,9 +77,8 @@ static float mixed(const augment_job *job, int n, int c, int y, int x) {
     const ls_augment_sample *drawn = &job->samples[n];
     int partner = job->attr->shape.n - 1 - n;
     if (drawn->mix_h > 0) {
-        int in_rectangle = y >= drawn->mix_y && y < drawn->mix_y + drawn->mix_h && x >= drawn->mix_x &&
-                           x < drawn->mix_x + drawn->mix_w;
-        return seen(job, in_rectangle ? partner : n, c, y, x);
+        int pasted = within(y, drawn->mix_y, drawn->mix_h) && within(x, drawn->mix_x, drawn->mix_w);
+        return seen(job, pasted ? partner : n, c, y, x);
     }
     float a = seen(job, n, c, y, x);
     if (drawn->mix == 0) return a;

@@ -225,8 +225,8 @@ static ls_status list_samples(const search *s, int64_t **out) {
     LS_TRY(ls_try_new(&*out, r->count + 1, sizeof **out, "order of %lld samples", (long long)all));
     if (plan->cfg->data_shuffle)
         LS_TRY(ls_try_new(&order, all, sizeof *order, "order of %lld samples", (long long)all));
-    if (order) ls_order_shuffle(order, all, (uint64_t)plan->cfg->run_seed, r->epoch);
-    for (int i = 0; i < r->count; i++) (*out)[i] = order ? (int64_t)order[first + i] : first + i;
+    if (order) ls_balance_order(s->session->balance, order, all, (uint64_t)plan->cfg->run_seed, r->epoch);
+    for (int i = 0; i < r->count; i++) (*out)[i] = order ? (int64_t)order[first + i] % all : first + i;
     free(order);
     return LS_SUCCESS;
 }

@@ -1,7 +1,7 @@
 // augment.cu - one thread writes all channels of one pixel of dst. Neighbouring threads read neighbouring bytes of each
 // plane and write neighbouring packs. The table (1 KiB for each channel) stays in the first-level cache.
 //
-// Estimates for 16-bit storage on an H200 (sm_90): 182 registers (fp32: 55), 2 blocks of 128 threads on a
+// Estimates for 16-bit storage on an H200 (sm_90): 182 registers (fp32: 48), 2 blocks of 128 threads on a
 // multiprocessor; 3 bytes read and 16 written for each pixel. Latency limits the kernel: sample, byte and table are
 // read one after the other, about 1.5 us for each wave of 264 blocks. 128 pictures of 32x32 are 1024 blocks: 6 us, of
 // which memory bandwidth accounts for 0.5.
@@ -18,9 +18,9 @@ __device__ inline int mirrored(int at, int size) {
     return at >= size ? 2 * (size - 1) - at : at;
 }
 
-// For one axis: whether `at` is one of the square's `side` indices, which start at middle - side/2.
-__device__ inline bool in_square(int at, int middle, int side) {
-    return static_cast<unsigned>(at - middle + side / 2) < static_cast<unsigned>(side);
+// For one axis: whether `at` is one of the `size` indices from `first` on.
+__device__ inline bool within(int at, int first, int size) {
+    return static_cast<unsigned>(at - first) < static_cast<unsigned>(size);
 }
 
 // The two source indices that a pixel of a stretched axis reads, and the weight of the second in 2048ths.
@@ -53,7 +53,9 @@ struct sight {
             from_x = mirrored(from_x, s.w);
         }
         inside = from_y >= 0 && from_y < s.h && from_x >= 0 && from_x < s.w;
-        cut = in_square(y, drawn.cut_y, options.cutout) && in_square(x, drawn.cut_x, options.cutout);
+        cut = (within(y, drawn.cut_y - options.cutout / 2, options.cutout) &&
+                  within(x, drawn.cut_x - options.cutout / 2, options.cutout)) ||
+              (within(y, drawn.erase_y, drawn.erase_h) && within(x, drawn.erase_x, drawn.erase_w));
         right = below = row = column = 0;
         if (inside && drawn.crop_h > 0) {
             tap rows = tap_at(from_y, drawn.crop_h, s.h), columns = tap_at(from_x, drawn.crop_w, s.w);
@@ -96,8 +98,7 @@ template <typename T> __global__ void __launch_bounds__(THREADS) augment(ls_cuda
     if (pixel >= plane) return;
     int y = pixel / s.w, x = pixel - y * s.w, partner = s.n - 1 - n;
     const ls_augment_sample &drawn = a.samples[n];
-    bool pasted = drawn.mix_h > 0 && static_cast<unsigned>(y - drawn.mix_y) < drawn.mix_h &&
-                  static_cast<unsigned>(x - drawn.mix_x) < drawn.mix_w;
+    bool pasted = within(y, drawn.mix_y, drawn.mix_h) && within(x, drawn.mix_x, drawn.mix_w);
     bool mixed = drawn.mix_h == 0 && drawn.mix > 0;
     sight own(a, pasted ? partner : n, y, x), other = mixed ? sight(a, partner, y, x) : own;
     float share = static_cast<float>(drawn.mix) / 65536;
