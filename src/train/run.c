@@ -81,7 +81,8 @@ static void measure(run_state *run, const ls_train_state *state, double now) {
 }
 
 static void warn(const run_state *run, const char *text) {
-    if (run->observer_count == 0 && run->session->plan->info.comm->rank == 0) ls_warn("%s", text);
+    if (run->session->plan->info.comm->rank != 0) return;
+    if (run->observer_count == 0) ls_warn("%s", text);
     for (int i = 0; i < run->observer_count; i++)
         if (run->observers[i].warning) run->observers[i].warning(run->observers[i].context, text);
 }
