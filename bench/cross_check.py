@@ -186,7 +186,7 @@ def main():
         print("| ranks | kind | result | faults |\n| --- | --- | --- | --- |")
         for key in sorted(k for k in table if isinstance(k, tuple)):
             print("| " + " | ".join(map(str, key)) + f" | {table[key]} |")
-        print(f"false alarms: {table['false alarms']}; faults that changed no bit in a checked pass, planted again: {table['masked']}")
+        print(f"false alarms: {table.get('false alarms', 0)}; faults that changed no bit in a checked pass, planted again: {table.get('masked', 0)}")
         for ranks in counts if options.healthy else []:
             healthy(campaign, ranks, options.healthy)
 

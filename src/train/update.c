@@ -97,8 +97,6 @@ void ls_update_begin(ls_update *u, const ls_sliding_window *window) {
     if (window->average_starts)
         u->device->api->copy(averaged(u, u->store->average), averaged(u, u->store->weight),
             averaged(u, u->store->weight).bytes, u->queue);
-    // an attempt at this update may have set it
-    if (u->held) u->device->api->zero(ls_update_bad_gradient(u), sizeof(int32_t), u->queue);
     if (window->steps == 0) start(u);
 }
 

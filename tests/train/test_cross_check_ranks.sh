@@ -83,6 +83,7 @@ train whole-3 3 cpu "" --set run.cross_check=0
 check "resumed: weights" "$(field stuck-3 weights_hash)" "$(field whole-3 weights_hash)"
 
 quiet=
+due=8 # checks of each run below
 # goes_on NAME RANKS DEVICE FAULTS RANK DIFFERENCES LINES OPTIONS...: the rank is named, and the weights are those of an undisturbed run
 goes_on() {
   local name=$1 wrong=$5 differences=$6 lines=$7
@@ -93,7 +94,7 @@ goes_on() {
   check "$name: exit" $code 0
   check "$name: warnings" "$(has "$name" "^warning: cross-check of update [0-9]+: rank $wrong $place computes wrong gradients: .*; rank $(((wrong + 1) % run[1])) has computed its micro-batches and the update was repeated")" "$lines"
   [ $code = 0 ] && [ "$(has "$name" "^warning: cross")" = "$lines" ] || cat "$work/$name.log"
-  check "$name: found" "$(counts "$name")" "count:8,differences:$differences,last_wrong_rank:$wrong"
+  check "$name: found" "$(counts "$name")" "count:$due,differences:$differences,last_wrong_rank:$wrong"
   check "$name: weights" "$(field "$name" weights_hash)" "$(field "$name-undisturbed" weights_hash)"
   check "$name: in the metrics" "$(grep -c '"event":"warning".*cross-check' "$work/$name/metrics.jsonl")" "$lines"
 }
@@ -104,6 +105,10 @@ goes_on warp-4 4 cpu "3 1 4 -1 2 32 0 flip 30" 3 4 1 --set run.deterministic=tru
 goes_on zero-4 4 cpu "1 2 3 -1 1 1 0 clear 23" 1 2 1 --set train.micro_batch=12
 goes_on nan-3 3 cpu "1 3 3 -1 0 1000000 5 nan 0" 1 1 1
 goes_on wire-3 3 cpu "$(lane 2 2 4 -1)" 2 3 1 --set dist.reduce_dtype=bf16 --set dist.bucket_bytes=4096
+# After a difference the next updates are checked, too: here 3, then 4, 6, 7, and 9 as every third one.
+due=5
+goes_on watched-3 3 cpu "$(lane 1 3 4 -1)" 1 2 1 --set run.cross_check=3
+due=8
 # A gradient beyond fixed point skips no update, because the wrong rank does not take part.
 goes_on fixed-3 3 cpu "1 3 3 -1 0 1000000 5 flip 30" 1 1 1 --set run.deterministic=true
 
