@@ -10,7 +10,8 @@
 // The update is then repeated. Another rank computes the wrong rank's micro-batches and sends it their sums, so the
 // update has the bits of an undisturbed one. The next run.cross_check updates are all checked, because the fault may be
 // permanent. A check covers forward and backward pass of one micro-batch. It does not cover sums over ranks or the
-// optimizer's step (diagnose/replicas.h does), or the micro-batches between two checks.
+// optimizer's step (diagnose/replicas.h does), or the micro-batches between two checks. It restarts the reading of
+// pictures at the neighbour's and then at its own, which allocates; other updates cost nothing.
 #ifndef LS_TRAIN_CROSS_CHECK_H
 #define LS_TRAIN_CROSS_CHECK_H
 
