@@ -14,7 +14,7 @@
     X(DATA, 3, "data set missing, damaged or inconsistent") \
     X(DEVICE, 4, "device, driver, library or memory") \
     X(COMM, 5, "communication: a peer lost, timed out or different") \
-    X(NUMERIC, 6, "numerical: non-finite beyond the limit, replicas diverged, or states that were compared differ") \
+    X(NUMERIC, 6, "numerical: non-finite beyond the limit, replicas diverged, wrong gradients, or states that differ") \
     X(STORAGE, 7, "storage: cannot write or read a run or checkpoint") \
     X(STOPPED, 75, "stopped on request with a checkpoint written: the same command with --resume goes on")
 

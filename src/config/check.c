@@ -136,6 +136,13 @@ static ls_status check_batches(const ls_config *cfg) {
     return LS_SUCCESS;
 }
 
+static ls_status check_cross_check(const ls_config *cfg) {
+    if (cfg->run_cross_check == 0 || !cfg->train_sync_batchnorm) return LS_SUCCESS;
+    return refuse(cfg, LS_OPTION_run_cross_check,
+        "with train.sync_batchnorm = true a gradient depends on the micro-batches of all ranks, so a neighbour cannot "
+        "check it; set run.cross_check = 0 or train.sync_batchnorm = false");
+}
+
 static ls_status check_sums(const ls_config *cfg) {
     if (cfg->run_deterministic && cfg->dist_reduce_dtype == LS_REDUCE_DTYPE_BF16)
         return refuse(cfg, LS_OPTION_dist_reduce_dtype,
@@ -269,6 +276,7 @@ static ls_status check(const ls_config *cfg, int has_data) {
     LS_TRY(check_patience(cfg));
     LS_TRY(check_balance(cfg));
     LS_TRY(check_batches(cfg));
+    LS_TRY(check_cross_check(cfg));
     LS_TRY(check_sums(cfg));
     LS_TRY(check_optimizer(cfg));
     LS_TRY(check_schedule(cfg));

@@ -66,6 +66,7 @@ enum {
 #include "config/datasets.def"
     LS_DATASET_COUNT
 };
+enum { LS_CROSS_CHECK_STOP, LS_CROSS_CHECK_CONTINUE };          // run.cross_check_action
 enum { LS_AUTOTUNE_AUTO, LS_AUTOTUNE_TRUE, LS_AUTOTUNE_FALSE }; // device.autotune
 enum { LS_PRECISION_FP32, LS_PRECISION_BF16, LS_PRECISION_FP16 };
 enum { LS_RECOMPUTE_OFF, LS_RECOMPUTE_BLOCKS };

@@ -67,6 +67,7 @@ char *ls_config_unused(const ls_config *cfg, char *dst, size_t bytes) {
         { LS_OPTION_optimizer_renormalise_growth,
             cfg->optimizer_renormalise_growth == 0 || cfg->optimizer_renormalise_every > 0 || !renormalises,
             "optimizer.renormalise_every > 0" },
+        { LS_OPTION_run_cross_check_action, cfg->run_cross_check > 0, "run.cross_check > 0" },
         { LS_OPTION_average_decay, cfg->average_kind != LS_AVERAGE_OFF, "average.kind = ema or lookahead" },
         { LS_OPTION_average_decay_power, cfg->average_kind != LS_AVERAGE_OFF, "average.kind = ema or lookahead" },
         { LS_OPTION_average_every, cfg->average_kind != LS_AVERAGE_OFF, "average.kind = ema or lookahead" },

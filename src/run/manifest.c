@@ -328,8 +328,8 @@ static int is_no_part_of_the_record(const char *name) {
 
 // Returns 1 for options that do not affect the result of a run: their changes are recorded but not reported.
 static int is_free(const char *name) {
-    static const char *const rooms[] = { "run.max", "train.max_updates", "checkpoint.", "log.", "data.workers",
-        "data.prefetch", "data.loader", "data.cache", "device.", "dist." };
+    static const char *const rooms[] = { "run.max", "run.cross_check", "train.max_updates", "checkpoint.", "log.",
+        "data.workers", "data.prefetch", "data.loader", "data.cache", "device.", "dist." };
     static const char *const rounding[] = { "device.tf32", "device.winograd", "dist.reduce_dtype" };
     return begins_with_one_of(name, rooms, sizeof rooms / sizeof rooms[0]) &&
            !begins_with_one_of(name, rounding, sizeof rounding / sizeof rounding[0]);

@@ -40,6 +40,12 @@ typedef struct { // comparisons of replicas
     double seconds; // time of this rank
 } ls_replica_checks;
 
+typedef struct { // checks of gradients by other ranks (train/cross_check.h)
+    int64_t count, differences;
+    double seconds; // time of this rank to compute for its neighbour
+    int wrong_rank; // the last rank that was wrong; -1: none
+} ls_cross_checks;
+
 enum { LS_ENERGY_TEXT_BYTES = 512, LS_ENERGY_SOURCE_BYTES = 96 };
 
 typedef struct {                        // energy of this process's part of the run, over all ranks (train/energy.h)
@@ -171,6 +177,7 @@ typedef struct {
     ls_run_time time;                 // time of this rank in this process's part
     ls_verdict verdict;               // only on rank 0
     ls_replica_checks replica_checks; // those of rank 0
+    ls_cross_checks cross_checks;     // those of rank 0
     ls_run_energy energy;
     char stragglers[LS_STRAGGLERS_TEXT_BYTES]; // rank 0: the ranks that held up the others; "": no rank did
     double stragglers_share;                   // share of the time for which the other ranks waited

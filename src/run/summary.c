@@ -78,6 +78,13 @@ static void add_result(cJSON *tree, const ls_train_summary *s) {
         ls_json_add_int(checks, "count", s->replica_checks.count);
         ls_json_add_real(checks, "seconds", s->replica_checks.seconds);
     }
+    if (s->cross_checks.count > 0) {
+        cJSON *checks = ls_json_add_object(tree, "cross_checks");
+        ls_json_add_int(checks, "count", s->cross_checks.count);
+        ls_json_add_int(checks, "differences", s->cross_checks.differences);
+        if (s->cross_checks.wrong_rank >= 0) ls_json_add_int(checks, "last_wrong_rank", s->cross_checks.wrong_rank);
+        ls_json_add_real(checks, "seconds", s->cross_checks.seconds);
+    }
     if (s->best_update >= 0) {
         cJSON *best = ls_json_add_object(tree, "best_checkpoint");
         ls_json_add_int(best, "update", s->best_update);

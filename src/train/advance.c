@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/spans.h"
+#include "train/cross_check.h"
 #include "train/diagnose/nonfinite_search.h"
 
 // Returns the number of micro-batches that this rank has in the window. In a short last window it may have fewer than
@@ -19,7 +20,7 @@ static int all_micro_batches(const ls_batches *b, int64_t window) {
     return all;
 }
 
-static ls_status enqueue_micro_batch(ls_run_session *session, const ls_position *at) {
+ls_status ls_run_enqueue_micro_batch(ls_run_session *session, const ls_position *at) {
     ls_program_inputs inputs = ls_session_inputs(&session->compute);
     ls_update_inputs(session->update, &inputs);
     ls_batch batch;
@@ -60,7 +61,17 @@ static ls_sliding_window next_window(const ls_run_session *session, ls_run_progr
     return window;
 }
 
-static ls_status enqueue_update(ls_run_session *session, ls_run_progress *progress) {
+// Begins the update and enqueues this rank's micro-batches.
+static ls_status enqueue_window(
+    ls_run_session *session, const ls_position *at, const ls_sliding_window *window, int mine) {
+    ls_update_begin(session->update, window);
+    for (int m = 0; m < mine; m++) LS_TRY(ls_run_enqueue_micro_batch(session, at));
+    for (int m = mine; m < window->steps; m++)
+        LS_TRY(ls_update_join(session->update, ls_run_session_full_program(session, at->epoch)));
+    return LS_SUCCESS;
+}
+
+static ls_status enqueue_update(ls_run_session *session, ls_run_progress *progress, const ls_run_saving *saving) {
     const ls_batches *b = &session->plan->info.batches;
     const ls_position *at = &progress->next;
     const int mine = rank_micro_batches(b, at->window, b->rank);
@@ -69,10 +80,10 @@ static ls_status enqueue_update(ls_run_session *session, ls_run_progress *progre
     double start_s = ls_spans_clock();
     ls_spans_update(at->updates);
     ls_comm_phase(session->plan->comm, "forward and backward", at->updates);
-    ls_update_begin(session->update, &window);
-    for (int m = 0; m < mine; m++) LS_TRY(enqueue_micro_batch(session, at));
-    for (int m = mine; m < window.steps; m++)
-        LS_TRY(ls_update_join(session->update, ls_run_session_full_program(session, at->epoch)));
+    if (ls_cross_check_due(session->cross_check, at, &window))
+        LS_TRY(ls_cross_check_update(session, at, &window, saving->on && saving->saved > 0 ? saving->saved : -1));
+    else
+        LS_TRY(enqueue_window(session, at, &window, mine));
     double finish_s = ls_spans_clock();
     ls_comm_phase(session->plan->comm, "reducing gradients", at->updates);
     LS_TRY(ls_update_end(session->update));
@@ -111,7 +122,8 @@ ls_status ls_run_advance(
             // for the first update the caller has already agreed
             LS_TRY(ls_run_saving_agree(saving, session->plan, progress));
         if (progress->next.updates >= saving->meet_at) break;
-        LS_TRY(enqueue_update(session, progress));
+        LS_TRY(enqueue_update(session, progress, saving));
+        if (ls_cross_check_warns(session->cross_check)) break;
     }
     return complete_update(session, progress, saving->folder, state);
 }

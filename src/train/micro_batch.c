@@ -54,10 +54,28 @@ static ls_status check_mixing(const ls_config *cfg, const ls_batches *b) {
         b->world_size == 1 ? "" : "s", (long long)b->samples);
 }
 
+// Refuses checks of neighbours' gradients if a rank has no neighbour, or no window has work for all ranks.
+static ls_status check_neighbours(const ls_config *cfg, const ls_batches *b) {
+    char where[LS_STATUS_TEXT_BYTES / 4];
+    if (cfg->run_cross_check == 0) return LS_SUCCESS;
+    ls_config_where(cfg, LS_OPTION_run_cross_check, where, sizeof where);
+    if (b->world_size == 1)
+        return ls_fail(LS_USAGE,
+            "%s: a neighbour checks each rank's gradients, and one rank has none; start at least 2 ranks, or set it to "
+            "0",
+            where);
+    if (ls_batches_window_samples(b, 0) == b->global_batch) return LS_SUCCESS;
+    return ls_fail(LS_USAGE,
+        "%s: only updates of train.global_batch = %d samples are checked, and an epoch has %lld; set a smaller "
+        "train.global_batch, or run.cross_check = 0",
+        where, b->global_batch, (long long)b->samples);
+}
+
 // Fails if the run cannot be trained in these micro-batches.
 static ls_status check_batches(const ls_run_plan *plan, const ls_batches *b) {
     LS_TRY(check_fixed_point(plan->cfg, b));
     LS_TRY(check_mixing(plan->cfg, b));
+    LS_TRY(check_neighbours(plan->cfg, b));
     for (int s = 0; s < plan->stage_count; s++) LS_TRY(check_norms(ls_run_plan_graph_of(plan, s), plan->rules, b));
     return LS_SUCCESS;
 }

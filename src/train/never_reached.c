@@ -197,6 +197,7 @@ static void check_observation(const run_end *r) {
         { LS_OPTION_log_every, cfg->log_every, "the first line comes", "there is one an epoch alone" },
         { LS_OPTION_dist_check_replicas, r->info->comm->world_size > 1 ? cfg->dist_check_replicas : 0,
             "the first check comes", "there is none" },
+        { LS_OPTION_run_cross_check, cfg->run_cross_check, "the first check comes", "there is none" },
     };
     run_end whole = *r;
     whole.updates = r->whole;

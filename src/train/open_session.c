@@ -4,6 +4,7 @@
 #include "system/cpus.h"
 #include "base/log.h"
 #include "dist/reduce/select_backend.h"
+#include "train/cross_check.h"
 #include "train/diagnose/replicas.h"
 #include "train/run_weights.h"
 #include "train/startup_check.h"
@@ -137,7 +138,8 @@ ls_status ls_run_session_allocate(ls_run_session *session) {
     s->memory.control = ls_update_device_bytes(session->update) + s->table->bytes;
     if (s->class_weights) s->memory.control += s->class_weights->bytes;
     LS_TRY(ls_tta_upload_views(session));
-    return open_inputs(session);
+    LS_TRY(open_inputs(session));
+    return ls_cross_check_new(session, &session->cross_check);
 }
 
 void ls_run_session_close(ls_run_session *session) {
@@ -145,6 +147,7 @@ void ls_run_session_close(ls_run_session *session) {
     ls_input_pipeline_free(session->eval_input);
     ls_input_pipeline_free(session->val_input);
     ls_replicas_free(session->replicas);
+    ls_cross_check_free(session->cross_check);
     ls_update_free(session->update); // first, because its captured graphs refer to programs' buffers and collectives
     close_sums(session);
     if (session->views) session->compute.device->api->slab_free(session->views);

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/spans.h"
+#include "train/cross_check.h"
 #include "train/diagnose/replicas.h"
 #include "train/diagnose/stragglers.h"
 #include "train/diagnose/verdict.h"
@@ -79,6 +80,13 @@ static void measure(run_state *run, const ls_train_state *state, double now) {
     if (p->record) p->time = *ls_run_clock_read(&run->clock, session, progress);
 }
 
+static void warn(const run_state *run, const char *text) {
+    if (run->session->plan->info.comm->rank != 0) return;
+    if (run->observer_count == 0) ls_warn("%s", text);
+    for (int i = 0; i < run->observer_count; i++)
+        if (run->observers[i].warning) run->observers[i].warning(run->observers[i].context, text);
+}
+
 // Exchanges times with the other ranks, and warns of ranks that delay the others.
 static ls_status report_times(run_state *run) {
     ls_train_progress *p = &run->record;
@@ -88,9 +96,7 @@ static ls_status report_times(run_state *run) {
         .loader_wait = p->time.loader_wait,
         .core_wait = p->time.core_wait };
     LS_TRY(ls_stragglers_report(run->stragglers, &mine, run->progress->steady.seconds, p->gpus, &p->times, &warning));
-    if (warning && run->observer_count == 0) ls_warn("%s", warning);
-    for (int i = 0; warning && i < run->observer_count; i++)
-        if (run->observers[i].warning) run->observers[i].warning(run->observers[i].context, warning);
+    if (warning) warn(run, warning);
     return LS_SUCCESS;
 }
 
@@ -206,6 +212,8 @@ static ls_status run_update(run_state *run) {
     uint64_t allocations = ls_allocation_count();
     ls_train_state state;
     LS_TRY(ls_run_advance(session, progress, run->saving, next_stop(run), &state));
+    const char *wrong = ls_cross_check_take_warning(session->cross_check);
+    if (wrong) warn(run, wrong);
     if (run->first_update > 0) {
         const double elapsed = ls_clock_seconds() - before;
         progress->steady.seconds += elapsed;
@@ -322,6 +330,7 @@ static ls_status summarise(run_state *run, ls_train_summary *s) {
         .peak_host_bytes = (size_t)peaks[0],
         .allocations_in_updates = run->allocations,
         .replica_checks = ls_replicas_checks(session->replicas),
+        .cross_checks = ls_cross_check_counts(session->cross_check),
         .time = *ls_run_clock_read(&run->clock, session, progress),
     };
     if (plan->info.comm->rank == 0) s->verdict = find_verdict(run, &s->time);

@@ -51,10 +51,10 @@ ls_input_pipeline_options ls_run_session_input_options(const ls_run_session *ses
         .comm = training ? plan->comm : NULL };
 }
 
-ls_status ls_run_session_start_input(ls_run_session *session, const ls_position *at) {
+static ls_status start_input(ls_run_session *session, const ls_position *at, const ls_batches *batches) {
     const ls_config *cfg = session->plan->cfg;
     ls_loader_options options = {
-        .batches = session->plan->info.batches,
+        .batches = *batches,
         .seed = (uint64_t)cfg->run_seed,
         .shuffle = cfg->data_shuffle,
         .balance = session->balance,
@@ -66,6 +66,17 @@ ls_status ls_run_session_start_input(ls_run_session *session, const ls_position 
         .traced = 1,
     };
     return ls_input_pipeline_start(session->input, &options, -1);
+}
+
+ls_status ls_run_session_start_input(ls_run_session *session, const ls_position *at) {
+    return start_input(session, at, &session->plan->info.batches);
+}
+
+ls_status ls_run_session_read_as(ls_run_session *session, const ls_position *at, int rank) {
+    ls_batches batches = session->plan->info.batches;
+    batches.rank = rank;
+    ls_input_pipeline_stop(session->input);
+    return start_input(session, at, &batches);
 }
 
 ls_status ls_run_session_read_ahead(ls_run_session *session, const ls_position *at) {

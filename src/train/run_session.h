@@ -32,9 +32,10 @@ typedef struct ls_run_session {
     ls_input_pipeline *input, *eval_input, *val_input; // NULL: not needed
     // Views of test pictures: ls_augment_sample[view][plan->eval_batches.micro_batch]. NULL: eval.tta is off.
     ls_slab *views;
-    ls_balance *balance;             // NULL: each sample comes once an epoch
-    ls_class_weights *class_weights; // NULL: all classes have the same weight
-    struct ls_replicas *replicas;    // NULL: the weights of the ranks are not compared (diagnose/replicas.h)
+    ls_balance *balance;                // NULL: each sample comes once an epoch
+    ls_class_weights *class_weights;    // NULL: all classes have the same weight
+    struct ls_replicas *replicas;       // NULL: the weights of the ranks are not compared (diagnose/replicas.h)
+    struct ls_cross_check *cross_check; // NULL: ranks do not check each other's gradients (cross_check.h)
     ls_run_trace trace;
 } ls_run_session;
 
@@ -71,6 +72,8 @@ const ls_program *ls_run_session_program_for(const ls_run_session *session, int6
 ls_input_pipeline_options ls_run_session_input_options(const ls_run_session *session, ls_split split);
 // Starts to read training pictures, beginning with the window at position `at`.
 LS_CHECKED ls_status ls_run_session_start_input(ls_run_session *session, const ls_position *at);
+// Starts to read the pictures of rank `rank` instead of this rank's, after stopping what was read before.
+LS_CHECKED ls_status ls_run_session_read_as(ls_run_session *session, const ls_position *at, int rank);
 // Starts to read training pictures, unless reading has already started, beginning with the window at position `at`.
 LS_CHECKED ls_status ls_run_session_read_ahead(ls_run_session *session, const ls_position *at);
 

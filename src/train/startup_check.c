@@ -16,6 +16,16 @@ static ls_status add_program(const ls_run_plan *plan, const ls_run_session *sess
     return LS_SUCCESS;
 }
 
+// Adds a fact that decides how this rank's device rounds. With run.cross_check it must be the same on all ranks.
+static void add_kind(const ls_run_plan *plan, ls_fingerprint *mine, const char *name, const char *value) {
+    char text[LS_FINGERPRINT_TEXT];
+    snprintf(text, sizeof text, "%s (run.cross_check needs the same)", name);
+    if (plan->cfg->run_cross_check > 0)
+        ls_fingerprint_add(mine, text, "%s", value);
+    else
+        ls_fingerprint_note(mine, name, "%s", value);
+}
+
 static ls_status add_device(const ls_run_plan *plan, const ls_run_session *session, ls_fingerprint *mine) {
     const ls_device_info *facts = &plan->info.device_info;
     ls_fingerprint_add(mine, "device", "%s", plan->info.device);
@@ -27,7 +37,7 @@ static ls_status add_device(const ls_run_plan *plan, const ls_run_session *sessi
     if (collective && !summed_by_host)
         ls_fingerprint_add(
             mine, collective->name, "%s", ls_failed(collective->probe(version, sizeof version)) ? "none" : version);
-    ls_fingerprint_note(mine, "GPU", "%s", facts->name);
+    add_kind(plan, mine, "GPU", facts->name);
     ls_fingerprint_note(mine, "driver", "%s", facts->driver);
     return LS_SUCCESS;
 }
@@ -105,8 +115,10 @@ static ls_status add_state(const ls_run_plan *plan, const ls_run_session *sessio
     uint64_t hash;
     LS_TRY(ls_param_store_hash(session->compute.store, &hash));
     ls_fingerprint_add(mine, "initial weights", "%016llx", (unsigned long long)hash);
-    ls_fingerprint_note(mine, "algorithms", "%016llx", (unsigned long long)hash_algorithms(session));
-    ls_fingerprint_note(mine, "vector instructions", "%s", plan->info.device_info.vectors);
+    char algorithms[17];
+    ls_hash_text(hash_algorithms(session), algorithms);
+    add_kind(plan, mine, "algorithms", algorithms);
+    add_kind(plan, mine, "vector instructions", plan->info.device_info.vectors);
     if (plan->info.train_data->decoder[0])
         ls_fingerprint_add(mine, "decoder of pictures", "%s", plan->info.train_data->decoder);
     return add_data(plan, session, mine);

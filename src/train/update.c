@@ -1,7 +1,6 @@
 #include "train/update.h"
 
 #include <assert.h>
-#include <stddef.h>
 #include <string.h>
 #include "train/update_internal.h"
 
@@ -91,6 +90,7 @@ void ls_update_begin(ls_update *u, const ls_sliding_window *window) {
     memcpy(input->lr, window->lr, sizeof input->lr);
     u->micros_left = window->steps;
     u->whole = window->whole;
+    u->held = window->held;
     u->micros_done = 0;
     u->launched = 0;
     u->average_due = window->average_due;
@@ -126,9 +126,14 @@ static int control_widens(const ls_update *u) {
     return u->step_control->desc.attr.step_control.storage != LS_F32;
 }
 
+// Returns 1 if the sums over ranks may begin: in the last micro-batch, or after it if the update is held.
+static int sums_begin(const ls_update *u) {
+    return u->micros_left <= (u->held ? 0 : 1);
+}
+
 // Returns 1 if this micro-batch handles each bucket of gradients separately, as soon as the bucket is complete.
 static int goes_by_buckets(const ls_update *u) {
-    return u->ordered || ((u->reducer || u->store->wire) && u->micros_left <= 1);
+    return u->ordered || ((u->reducer || u->store->wire) && sums_begin(u));
 }
 
 // Handles the buckets that are complete in this micro-batch: those with the gradients of the first up_to parameters in
@@ -151,12 +156,12 @@ static void buckets_complete(ls_update *u, int up_to) {
             ls_plan_run(b->fix, args, workspace_of(u), u->queue);
             ls_work_clock_end_part(&u->clock, LS_OP_KIND_GRADIENTS, u->queue);
         }
-        if (u->micros_left <= 1 && b->cast) {
+        if (sums_begin(u) && b->cast) {
             ls_work_clock_begin_part(&u->clock, "bucket to bf16", u->queue);
             narrow(u, b);
             ls_work_clock_end_part(&u->clock, LS_OP_KIND_GRADIENTS, u->queue);
         }
-        if (u->micros_left <= 1 && u->reducer && b->sum >= 0) ls_reducer_launch(u->reducer, b->sum);
+        if (sums_begin(u) && u->reducer && b->sum >= 0) ls_reducer_launch(u->reducer, b->sum);
         u->launched++;
     }
 }
@@ -209,8 +214,7 @@ static void step(void *context) {
 
 // Finishes the sums of gradients over ranks. In ordered mode, all ranks learn whether a gradient exceeded fixed point.
 static ls_status reduce(ls_update *u) {
-    ls_buffer flag = { u->state.slab, u->state.offset + offsetof(ls_train_state, bad_gradient), sizeof(int32_t) };
-    return ls_reducer_wait(u->reducer, u->ordered ? flag : (ls_buffer){ 0 });
+    return ls_reducer_wait(u->reducer, u->ordered ? ls_update_bad_gradient(u) : (ls_buffer){ 0 });
 }
 
 static int on_queue(const ls_update *u) { // the host enqueues the whole update and waits for nothing
@@ -267,13 +271,14 @@ static void enqueue_micro(void *context) {
         ls_param_store_widen(u->store, u->queue);
         ls_work_clock_end_part(&u->clock, LS_OP_KIND_GRADIENTS, u->queue);
     }
-    if (u->micros_left == 1 && on_queue(u)) finish_on_queue(u);
+    if (u->micros_left == 1 && on_queue(u) && !u->held) finish_on_queue(u);
 }
 
-// Returns 1 if this micro-batch may be captured as a graph. A collective must be captured by all ranks or by none, and
-// in a short window the ranks have different work. With sums through host memory, ranks exchange data during the last
-// micro-batch, and during every micro-batch with synchronised batch norm.
+// Returns 1 if this micro-batch may be captured as a graph. A held update is rare, and is never captured. A collective
+// must be captured by all ranks or by none, and in a short window the ranks have different work. With sums through host
+// memory, ranks exchange data during the last micro-batch, and during every micro-batch with synchronised batch norm.
 static int may_capture(const ls_update *u) {
+    if (u->held) return 0;
     if (!u->reducer) return 1;
     return on_queue(u) ? u->whole : u->micros_left > 1 && !u->meets_in_pass;
 }
@@ -305,7 +310,8 @@ ls_status ls_update_join(ls_update *u, const ls_program *program) {
 // Does the work of an update that its last micro-batch could not do. A rank without a micro-batch in this window
 // contributes zeros. With sums through host memory, the host takes part in the sums.
 static ls_status finish(ls_update *u) {
-    if (on_queue(u) && u->micros_done > 0) return LS_SUCCESS;
+    if (on_queue(u) && u->micros_done > 0 && !u->held) return LS_SUCCESS;
+    if (u->held) u->launched = 0;
     buckets_complete(u, -1);
     if (on_queue(u)) {
         finish_on_queue(u);

@@ -43,7 +43,10 @@ typedef struct {
     double micro_batches; // over all ranks
     // This rank's micro-batches, 0 or more. With synchronised batch norm: the largest number of any rank.
     int steps;
-    int whole;              // 1: the window has all its samples; every rank then has the same work in every such window
+    int whole; // 1: the window has all its samples; every rank then has the same work in every such window
+    // 1: the sums over ranks begin in ls_update_end. Before it, the gradients of this rank can be read and replaced, or
+    // the update can be begun again (cross_check.h).
+    int held;
     float lr[LS_RATES_MAX]; // one for each rate of ls_param_rules.rate
     int64_t number;         // number of the update, from 0
     int average_starts;     // before the update, the average becomes a copy of the weights

@@ -2,6 +2,7 @@
 #ifndef LS_TRAIN_UPDATE_INTERNAL_H
 #define LS_TRAIN_UPDATE_INTERNAL_H
 
+#include <stddef.h>
 #include "program/graph_capture.h"
 #include "program/work_clock.h"
 #include "train/update.h"
@@ -47,12 +48,17 @@ struct ls_update {
     ls_work_clock clock;
     ls_status status; // the first error in the hooks of a program
     // The fields below belong to the update in progress.
-    int micros_left, micros_done, launched, whole, average_due;
+    int micros_left, micros_done, launched, whole, held, average_due;
 };
 
 // Returns the memory that sums gradients over the micro-batches of an update.
 static inline ls_slab *ls_update_sums(const ls_update *u) {
     return u->ordered ? u->store->fixed : u->store->grad;
+}
+
+// Returns the flag ls_train_state.bad_gradient on the device.
+static inline ls_buffer ls_update_bad_gradient(const ls_update *u) {
+    return ls_buffer_at(u->state.slab, u->state.offset + offsetof(ls_train_state, bad_gradient), sizeof(int32_t));
 }
 
 #endif

@@ -130,6 +130,9 @@ static const refusal rows[] = {
         "@:4: dist.reduce_dtype = bf16: its sums depend on the number of ranks, and run.deterministic = true allows "
         "none "
         "that do; expected fp32" },
+    { "[run]\ncross_check = 100\n[train]\nsync_batchnorm = true\n", NULL,
+        "@:2: run.cross_check = 100: with train.sync_batchnorm = true a gradient depends on the micro-batches of all "
+        "ranks, so a neighbour cannot check it; set run.cross_check = 0 or train.sync_batchnorm = false" },
     { "[run]\ndeterministic = true\n[train]\nsync_batchnorm = true\n", NULL,
         "@:4: train.sync_batchnorm = true: statistics would depend on how many ranks compute at a time, and "
         "run.deterministic = true promises the same weights for any number of ranks; set one of the two to false" },

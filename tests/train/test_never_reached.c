@@ -128,6 +128,9 @@ static const row rows[] = {
     { { "dist.check_replicas=40" }, "" },
     { { "dist.check_replicas=41" },
         OPTION("dist.check_replicas", "41", "the first check comes after 41 updates" RUN "there is none") },
+    { { "run.cross_check=40" }, "" },
+    { { "run.cross_check=41" },
+        OPTION("run.cross_check", "41", "the first check comes after 41 updates" RUN "there is none") },
     { { "train.max_updates=3", "train.eval_every=1", "log.every=40" }, "" }, // a short trial
     { { "train.patience=2" }, "" },
     { { "train.patience=3" },

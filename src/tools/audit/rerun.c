@@ -333,9 +333,11 @@ static ls_status compare_start(ls_rerun *a, const ls_audit_leg *leg) {
 
 static ls_status compute_leg(ls_rerun *a, const ls_audit_leg *leg, int64_t at, int appends, int inspects) {
     leg_run run = { .summary = { .status = "" } };
+    ls_config cfg = leg->cfg;
+    cfg.run_cross_check = 0; // it changes no bit, and an audit may have one rank
     ls_comm_set_timeout(a->comm, leg->cfg.dist_timeout);
     ls_comm_set_hierarchy(a->comm, leg->cfg.dist_hierarchy);
-    LS_TRY(ls_command_agree(a->comm, ls_trainer_new(&leg->cfg, a->comm, &run.trainer)));
+    LS_TRY(ls_command_agree(a->comm, ls_trainer_new(&cfg, a->comm, &run.trainer)));
     const ls_train_info *info = ls_trainer_get_info(run.trainer);
     ls_status status = ls_command_agree(a->comm, ls_trainer_verify_pictures(run.trainer));
     LS_THEN(status, ls_command_agree(a->comm, is_first(a) ? check_origin(a, leg, info) : LS_SUCCESS));

@@ -122,6 +122,7 @@ static ls_status open_alone(ls_bench *bench, ls_bench_arrangement *a, const ls_t
     a->alone_cfg = *info->cfg;
     a->alone_cfg.train_global_batch = info->batches.global_batch / info->comm->world_size;
     a->alone_cfg.train_micro_batch = info->batches.micro_batch;
+    a->alone_cfg.run_cross_check = 0;
     return ls_trainer_new(&a->alone_cfg, bench->self, &a->alone);
 }
 

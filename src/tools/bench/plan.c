@@ -195,6 +195,7 @@ static ls_status add_case(planning *p, const combination *c, int setting) {
     row->cfg.train_epochs = EPOCHS_WITHOUT_END;
     row->cfg.train_max_updates = 0;
     row->cfg.data_drop_last = 1;
+    if (row->ranks == 1) row->cfg.run_cross_check = 0; // one rank has no neighbour
     if (c->weak) LS_TRY(set_weak_batch(row));
     return check_case(row);
 }

@@ -75,6 +75,7 @@ ls_status ls_find_lr_run(const ls_config *cfg, ls_comm *comm, ls_find_lr *out) {
     out->loss = ls_new(planned, sizeof *out->loss, "%zu updates", planned);
     out->smooth = ls_new(planned, sizeof *out->smooth, "%zu updates", planned);
     out->count = 0;
+    changed.run_cross_check = 0; // it changes no loss
     changed.train_resolution[strcspn(changed.train_resolution, ",")] = '\0';
     ls_status status = ls_comm_agree(comm, count_windows(&changed, ls_comm_get_info(comm), &data, &windows), NULL);
     if (!ls_failed(status)) set_schedule(out, windows, &changed);

@@ -413,7 +413,7 @@ function symbol(kind, x, y, text) {
 // --- runs and their groups -----------------------------------------------------------------------
 
 // Options that do not affect training, or that differ between the seeds of one experiment.
-const OF_THE_RUN = ['run.name', 'run.seed', 'run.resume', 'run.adopt', 'run.max_minutes', 'run.max_restarts', 'model.file', 'data.workers',
+const OF_THE_RUN = ['run.name', 'run.seed', 'run.resume', 'run.adopt', 'run.max_minutes', 'run.max_restarts', 'run.cross_check', 'run.cross_check_action', 'model.file', 'data.workers',
   'log.progress'];
 
 function rows_of(series) {
