@@ -18,7 +18,7 @@ refused() {
   content "$work/$name" >"$work/before"
   "${launch[@]}" "$bin/train" "$work/run.ini" --quiet --run-dir "$work/$name" "${cpu[@]}" "$@" >"$work/refused.log" 2>&1
   check "$what: exit" $? "$code"
-  check "$what: one line" "$(grep -c . "$work/refused.log")" 1
+  check "$what: one line" "$(grep . "$work/refused.log")" "$(grep -m 1 . "$work/refused.log")"
   check "$what: says" "$(grep -cE "^error: .*$text" "$work/refused.log")" 1
   check "$what: the folder is as it was" "$(content "$work/$name" | cmp - "$work/before" && echo same)" same
 }
