@@ -12,6 +12,8 @@ static const ls_layer_key keys[] = {
     { "groups", LS_KEY_INT, AT(groups), 0, 1, 1, LS_SIZE_MAX,
         "groups of channels, convolved separately; divides the channels of input and output" },
     { "bias", LS_KEY_BOOL, AT(bias), 0, 1, 0, 1, "a number added to each channel of the output" },
+    { "matrix", LS_KEY_BOOL, AT(matrix), 0, 0, 0, 1,
+        "weight files have the weight of a 1x1 kernel as a matrix, as torch.nn.Linear over channels" },
     { "weight_init", LS_KEY_INITIAL, AT(weight_init), 0, LS_INIT_DEFAULT, LS_INIT_DEFAULT, LS_INIT_WHITEN,
         "initial values of the weight" },
     { "bias_init", LS_KEY_INITIAL, AT(bias_init), 0, LS_INIT_DEFAULT, LS_INIT_DEFAULT, LS_INIT_DEFAULT,
@@ -63,6 +65,8 @@ static ls_status infer(const ls_graph *graph, ls_layer *layer) {
             "groups = %d must divide both the %d channels of its input (%dx%dx%d) and out_channels = %d", a->groups,
             layer->in.c, layer->in.c, layer->in.h, layer->in.w, a->out_channels);
     }
+    if (a->matrix && (a->kernel.h != 1 || a->kernel.w != 1 || a->groups != 1))
+        return ls_layer_fail(graph, layer, "matrix = true needs kernel = 1 and groups = 1");
     LS_TRY(ls_layer_check_bias(graph, layer, a->bias, a->bias_init));
     LS_TRY(check_whitening(graph, layer));
     const ls_sliding_window window = { a->kernel, a->stride, a->padding, a->dilation, 0 };
@@ -81,6 +85,7 @@ static void add_params(ls_graph *graph, int index) {
         (ls_param_spec){ .name = "weight",
             .role = LS_ROLE_WEIGHT,
             .shape = { LS_PARAM_CONV, { a->out_channels, depth, a->kernel.h, a->kernel.w }, a->groups },
+            .rank = a->matrix ? 2 : 0,
             .fan_in = fan_in,
             .init = a->weight_init });
     if (!a->bias) return;
