@@ -8,11 +8,12 @@
 #include <stddef.h>
 #include "model/graph.h"
 
-enum { LS_LAYER_PARAMS_MAX = 4, LS_SIZE_MAX = 65536, LS_PADDING_MAX = 1024 };
+enum { LS_LAYER_PARAMS_MAX = 4, LS_SIZE_MAX = 65536, LS_PADDING_MAX = 1024, LS_PADDING_SAME = -1 };
 
 typedef enum {
     LS_KEY_INT,
     LS_KEY_PAIR,    // an ls_pair: one number for both, or rows x columns, such as 3x5
+    LS_KEY_PADDING, // an ls_pair, or the word `same`: LS_PADDING_SAME twice
     LS_KEY_OUTPUTS, // a whole number, or the word `classes`: the data set's number of classes
     LS_KEY_REAL,
     LS_KEY_BOOL,
