@@ -221,8 +221,8 @@ static ls_status check_tensor(const search *s, int i, const ls_safetensors_tenso
         "%s: tensor '%s' is %s, but '%s' of the network %s is %s: other classes or another network? To make it from "
         "nothing, add 'new %.*s%s' to model.init_rules",
         s->path, name, shape_text(there.rank, there.dim, found), wanted->name, s->graph->path,
-        shape_text(wanted->rank, wanted->dim, expected),
-        dot ? (int)(dot - wanted->name) : (int)strlen(wanted->name), wanted->name, dot ? ".*" : "");
+        shape_text(wanted->rank, wanted->dim, expected), dot ? (int)(dot - wanted->name) : (int)strlen(wanted->name),
+        wanted->name, dot ? ".*" : "");
 }
 
 // Whether the file's tensor i has another number of rows than wanted, of the same shape.

@@ -6,7 +6,6 @@
 #include "device/cuda/kernels/kernels.cuh"
 #include "device/cuda/kernels/loss.h"
 
-
 struct ls_top {
     float value;
     int k;
