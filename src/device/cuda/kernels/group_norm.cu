@@ -1,17 +1,18 @@
 // group_norm.cu - group norm. Memory bandwidth limits these kernels: forward reads src three times, the second and
-// third time mostly from the cache; backward reads both inputs twice. Every sum has one order.
+// third time mostly from the cache; backward reads both inputs twice. Every sum has one order. Over pixels, the last
+// reads come from the first-level cache, but the sums of the parameters read both inputs once more.
 //
 // Estimates for 16-bit storage on an H200 (sm_90): 4.8 TB/s and 132 multiprocessors. Each needs 24 KiB of
 // loads in flight. Blocks of 256 threads; "blocks" are blocks on a multiprocessor.
 //                     bytes/element      registers   blocks   in flight   least time for a map of 64 MiB
 //   group_statistics  2 (2 more cached)  30          8        4 KiB       about 90 us: single elements, one at a time
-//   group_apply       4                  32          8        32 KiB      28 us
-//   backward sums     4                  46          5        40 KiB      28 us
+//   group_apply       4                  30          8        32 KiB      28 us
+//   backward sums     4                  48          5        40 KiB      28 us
 //   backward apply    6                  32          8        64 KiB      42 us
-//   shares, params    reads no map       48, 32      5, 8     4 KiB       time of a launch
+//   shares, params    reads no map       40, 32      6, 8     4 KiB       time of a launch
 // Over pixels, a pixel of 96 channels is 12 packs for 16 threads: a quarter of the lanes idle.
-//   pixel_norm        4 (4 more cached)  ?           ?        ?           28 us
-//   pixel_norm_grad   6 (4 more cached)  ?           ?        ?           42 us
+//   pixel_norm        4 (4 more cached)  32          8        24 KiB      28 us
+//   pixel_norm_grad   6 (4 more cached)  40          6        36 KiB      42 us
 #include "device/cuda/kernels/group_norm.h"
 #include "device/cuda/kernels/kernels.cuh"
 
