@@ -183,29 +183,32 @@ static void shortcut(const float_layer *l, const float *a, const float *b, float
 }
 
 //: group_norm
+// Each group is normalised over as many pixels as the window has: all, or one.
 static void group_norm(const float_layer *l, const float *a, const float *b, float *dst) {
-    const int channels = l->w.out_c, area = l->w.out_h * l->w.out_w, each = channels / l->w.groups;
+    const int channels = l->w.out_c, area = l->w.kernel_h * l->w.kernel_w, each = channels / l->w.groups;
+    const int elements = l->w.out_h * l->w.out_w * channels;
     (void)b;
-    for (int g = 0; g < channels; g += each) {
-        float mean = 0, variance = 0;
-        for (int i = 0; i < area; i++) {
-            float sum = 0;
-            for (int c = g; c < g + each; c++) sum += a[i * channels + c];
-            mean += sum;
-        }
-        mean /= (float)(area * each);
-        for (int i = 0; i < area; i++) {
-            float sum = 0;
-            for (int c = g; c < g + each; c++) sum += (a[i * channels + c] - mean) * (a[i * channels + c] - mean);
-            variance += sum;
-        }
-        const float factor = 1 / sqrtf(variance / (float)(area * each) + l->factor);
-        for (int i = 0; i < area; i++)
-            for (int c = g; c < g + each; c++) {
-                const float x = (a[i * channels + c] - mean) * factor;
-                dst[i * channels + c] = activate(l, x * l->weight[c] + l->bias[c]);
+    for (int at = 0; at < elements; at += area * channels, a += area * channels, dst += area * channels)
+        for (int g = 0; g < channels; g += each) {
+            float mean = 0, variance = 0;
+            for (int i = 0; i < area; i++) {
+                float sum = 0;
+                for (int c = g; c < g + each; c++) sum += a[i * channels + c];
+                mean += sum;
             }
-    }
+            mean /= (float)(area * each);
+            for (int i = 0; i < area; i++) {
+                float sum = 0;
+                for (int c = g; c < g + each; c++) sum += (a[i * channels + c] - mean) * (a[i * channels + c] - mean);
+                variance += sum;
+            }
+            const float factor = 1 / sqrtf(variance / (float)(area * each) + l->factor);
+            for (int i = 0; i < area; i++)
+                for (int c = g; c < g + each; c++) {
+                    const float x = (a[i * channels + c] - mean) * factor;
+                    dst[i * channels + c] = activate(l, x * l->weight[c] + l->bias[c]);
+                }
+        }
 }
 
 //: logits

@@ -150,16 +150,10 @@ static void lower_activation(builder *b, int index) {
     s->floats.parameter = (float)parameter;
 }
 
-static void lower_batchnorm2d(builder *b, int index) {
+// Computes a layer that multiplies each channel by factor[c] and then adds shift[c].
+static void lower_channels(builder *b, int index, const double *factor, const double *shift) {
     const ls_layer *layer = &b->graph->layers[index];
-    const float *const *p = b->params + layer->first_param; // weight, bias, mean, variance
     const int channels = layer->in.c;
-    double *factor = ls_new(channels, sizeof *factor, "factors of %s", layer->name);
-    double *shift = ls_new(channels, sizeof *shift, "factors of %s", layer->name);
-    for (int c = 0; c < channels; c++) {
-        factor[c] = (double)p[0][c] / sqrt((double)p[3][c] + layer->attr.batchnorm2d.eps);
-        shift[c] = (double)p[1][c] - (double)p[2][c] * factor[c];
-    }
     ls_step *s = joinable(b, layer, 0);
     if (s && has_weights(s) && s->input_count == 1) {
         join(b, s, index);
@@ -170,8 +164,29 @@ static void lower_batchnorm2d(builder *b, int index) {
         for (int c = 0; c < channels; c++) s->weight[c] = 1;
     }
     fold(s, factor, shift);
+}
+
+static void lower_batchnorm2d(builder *b, int index) {
+    const ls_layer *layer = &b->graph->layers[index];
+    const float *const *p = b->params + layer->first_param; // weight, bias, mean, variance
+    const int channels = layer->in.c;
+    double *factor = ls_new(channels, sizeof *factor, "factors of %s", layer->name);
+    double *shift = ls_new(channels, sizeof *shift, "factors of %s", layer->name);
+    for (int c = 0; c < channels; c++) {
+        factor[c] = (double)p[0][c] / sqrt((double)p[3][c] + layer->attr.batchnorm2d.eps);
+        shift[c] = (double)p[1][c] - (double)p[2][c] * factor[c];
+    }
+    lower_channels(b, index, factor, shift);
     free(factor);
     free(shift);
+}
+
+static void lower_layerscale(builder *b, int index) {
+    const ls_layer *layer = &b->graph->layers[index];
+    double *factor = ls_new(2 * layer->in.c, sizeof *factor, "factors of %s", layer->name); // the second half is 0
+    for (int c = 0; c < layer->in.c; c++) factor[c] = (double)b->params[layer->first_param][c];
+    lower_channels(b, index, factor, factor + layer->in.c);
+    free(factor);
 }
 
 static void lower_scale(builder *b, int index) {
@@ -276,12 +291,17 @@ static void lower_groupnorm(builder *b, int index) {
     ls_step *s = add_step(b, LS_STEP_GROUP_NORM, index);
     const size_t bytes = (size_t)layer->in.c * sizeof *s->weight;
     s->floats.w.groups = layer->attr.groupnorm.groups;
+    if (layer->kind == LS_LAYER_GROUPNORM) s->floats.w.kernel_h = layer->in.h, s->floats.w.kernel_w = layer->in.w;
     s->floats.factor = (float)layer->attr.groupnorm.eps;
     new_weights(s, layer->in.c, layer->in.c);
     for (int c = 0; c < layer->in.c; c++) s->weight[c] = 1;
     if (!layer->attr.groupnorm.affine) return;
     memcpy(s->weight, b->params[layer->first_param], bytes);
     memcpy(s->bias, b->params[layer->first_param + 1], bytes);
+}
+
+static void lower_layernorm(builder *b, int index) { // a group norm of one pixel
+    lower_groupnorm(b, index);
 }
 
 static void lower_relu(builder *b, int index) {
@@ -330,10 +350,10 @@ static ls_status check_layers(const ls_graph *g, int integer) {
     for (int l = 0; l < g->layer_count; l++) {
         const ls_layer *layer = &g->layers[l];
         const int64_t elements = ls_chw_count(layer->out);
-        if (integer && layer->kind == LS_LAYER_GROUPNORM)
+        if (integer && (layer->kind == LS_LAYER_GROUPNORM || layer->kind == LS_LAYER_LAYERNORM))
             return ls_fail(LS_USAGE,
-                "%s:%d: layer '%s' (groupnorm) has no integer form: export without --int8, or train with batchnorm2d",
-                g->path, layer->line, layer->name);
+                "%s:%d: layer '%s' (%s) has no integer form: export without --int8, or train with batchnorm2d", g->path,
+                layer->line, layer->name, ls_layer_kind_name(layer->kind));
         int64_t weights = 0;
         for (int p = 0; p < layer->param_count; p++)
             weights += ls_param_count(&g->params[layer->first_param + p].shape);

@@ -1,10 +1,11 @@
 // network.h - a trained network as steps of inference for one picture, ready to be written as C (write_c.h), to be
 // quantised (quantise.h) and to be computed here (execute.h).
 //
-// Batch norm and constant factors are folded into the convolution or linear layer before them, in double, rounded once.
-// An activation is computed by the step before it. Elsewhere batch norm is a depthwise convolution of 1x1. With floats,
-// an add joins the convolution before it. In integers it does not, because TensorFlow Lite rounds between the two; and
-// there only a relu is joined, because other activations are tables. Flatten and dropout are nothing.
+// Batch norm, layer scale and constant factors are folded into the convolution or linear layer before them, in double,
+// rounded once. An activation is computed by the step before it. Elsewhere batch norm is a depthwise convolution of
+// 1x1. With floats, an add joins the convolution before it. In integers it does not, because TensorFlow Lite rounds
+// between the two; and there only a relu is joined, because other activations are tables. Flatten and dropout are
+// nothing.
 //
 // Step 0 normalises the pixels, and the last step writes the logits. A value is the output of a step. All values lie in
 // one slab, placed by their lifetimes (program/buffer_planner.h); where a step can work in place, its output takes the
@@ -74,8 +75,8 @@ typedef struct {
 } ls_network;
 
 // Makes the steps. info and weights are borrowed; the weights only for the call. LS_STORAGE: a weight is missing, or is
-// not finite. LS_USAGE names the layer: with `integer`, a layer without an integer form (groupnorm); or a size of the
-// network does not fit into 32 bits.
+// not finite. LS_USAGE names the layer: with `integer`, a layer without an integer form (groupnorm, layernorm); or a
+// size of the network does not fit into 32 bits.
 LS_CHECKED ls_status ls_network_new(
     const ls_weights_info *info, const ls_safetensors *weights, int integer, ls_network **out);
 void ls_network_free(ls_network *network); // NULL is allowed

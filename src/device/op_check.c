@@ -118,6 +118,9 @@ static void check_channels(const ls_op_desc *desc) {
 static void check_group_norm(const ls_op_desc *desc) {
     const ls_group_norm_attr *a = &desc->attr.group_norm;
     REQUIRE(shape, is_shape(a->shape) && a->groups >= 1 && a->shape.c % a->groups == 0);
+    REQUIRE_OF("over", a->over == LS_NORM_OVER_GROUPS || a->groups == 1);
+    REQUIRE_OF("affine", a->over != LS_NORM_OVER_NOTHING || a->affine);
+    if (a->over == LS_NORM_OVER_NOTHING) return;
     REQUIRE(shape, ls_group_norm_count(a) >= 2);
     REQUIRE_OF("eps", a->eps > 0);
 }

@@ -25,6 +25,7 @@ ls_status ls_onnx_write(
 #include "formats/weights.h"
 
 enum { INPUTS_MAX = LS_INPUTS_MAX, ATTRIBUTES_MAX = 5, INTS_MAX = 4, PROPS = 3, NAME_BYTES = LS_NAME_BYTES + 16 };
+enum { NORMALISATION_TENSORS = 2 }; // the tensors of the parameters follow them, in order
 
 // The ONNX operators that this file writes: X(operator, first operator set that has the operator in the form used here)
 #define OPERATORS(X) \
@@ -44,6 +45,7 @@ enum { INPUTS_MAX = LS_INPUTS_MAX, ATTRIBUTES_MAX = 5, INTS_MAX = 4, PROPS = 3, 
     X(HardSigmoid, 6) \
     X(Identity, 1) \
     X(InstanceNormalization, 6) \
+    X(LayerNormalization, 17) \
     X(LeakyRelu, 6) \
     X(MaxPool, 1) \
     X(Mul, 7) \
@@ -53,7 +55,8 @@ enum { INPUTS_MAX = LS_INPUTS_MAX, ATTRIBUTES_MAX = 5, INTS_MAX = 4, PROPS = 3, 
     X(Sigmoid, 6) \
     X(Softplus, 1) \
     X(Sub, 7) \
-    X(Tanh, 6)
+    X(Tanh, 6) \
+    X(Transpose, 1)
 
 typedef enum {
 #define X(name, since) OP_##name,
@@ -386,6 +389,33 @@ static void put_groupnorm(builder *b, const ls_layer *layer) {
     add_by_channel(b, layer, 1, OP_Add, layer->name, map);
 }
 
+// Adds a node that moves the channels to the end or back. Returns it.
+static node *add_transpose(builder *b, const char *name, const char *input, const int64_t perm[4]) {
+    node *n = add_node(b, OP_Transpose, name, input);
+    add_ints(n, "perm", 4, 0);
+    memcpy(n->attribute[0].ints, perm, 4 * sizeof *perm);
+    return n;
+}
+
+// ONNX normalises the last dimensions only.
+static void put_layernorm(builder *b, const ls_layer *layer) {
+    const ls_layer_group_norm *l = &layer->attr.layernorm;
+    char name[3][NAME_BYTES];
+    const char *last = inner_name(name[0], layer->name, "last");
+    last = add_transpose(b, last, input_of(b, layer), (const int64_t[]){ 0, 2, 3, 1 })->name;
+    node *n = add_node(b, OP_LayerNormalization, inner_name(name[1], layer->name, "normalised"), last);
+    if (l->affine)
+        add_params(b, layer, n);
+    else
+        add_input(n, add_tensor(b, inner_name(name[2], layer->name, "ones"), 1, &layer->in.c, b->ones)->name);
+    add_float(n, "epsilon", (float)l->eps);
+    add_transpose(b, layer->name, n->name, (const int64_t[]){ 0, 3, 1, 2 });
+}
+
+static void put_layerscale(builder *b, const ls_layer *layer) {
+    add_input(add_plain(b, layer, OP_Mul), b->tensors[NORMALISATION_TENSORS + layer->first_param].name);
+}
+
 // Writes a batch norm. The layer's parameters already have ONNX's order: scale, bias, mean, variance.
 static void put_batchnorm2d(builder *b, const ls_layer *layer) {
     node *n = add_plain(b, layer, OP_BatchNormalization);
@@ -495,6 +525,17 @@ static void put_normalisation(builder *b) {
     add_input(add_node(b, OP_Div, "input/normalised", "input/shifted"), "input/std");
 }
 
+// Adds the tensor of a parameter. A layer scale's parameter has the name of its layer's output, and so gets another. A
+// convolution's weight always has four dimensions.
+static void put_param(builder *b, int p) {
+    const ls_param *param = &b->graph->params[p];
+    const char *layer = b->graph->layers[param->layer].name;
+    const int is_conv = param->shape.kind == LS_PARAM_CONV, is_output = strcmp(param->name, layer) == 0;
+    char name[NAME_BYTES];
+    add_tensor(b, is_output ? inner_name(name, layer, "factors") : param->name, is_conv ? 4 : param->rank,
+        is_conv ? param->shape.dim : param->file_dim, b->weights[p]);
+}
+
 // --- the whole -----------------------------------------------------------------------------------
 
 // Describes an input or output of the graph. Dimension 0 is a batch of any size; the others are dims[1..rank-1].
@@ -543,8 +584,7 @@ static ls_status pack(const char *path, const Onnx__ModelProto *model) {
 static ls_status write_model(const char *path, builder *b) {
     const ls_graph *g = b->graph;
     put_normalisation(b);
-    for (int p = 0; p < g->param_count; p++)
-        add_tensor(b, g->params[p].name, g->params[p].rank, g->params[p].file_dim, b->weights[p]);
+    for (int p = 0; p < g->param_count; p++) put_param(b, p);
     for (int l = 0; l < g->layer_count; l++) put_layer[g->layers[l].kind](b, &g->layers[l]);
     const char *last = g->layers[g->layer_count - 1].name;
 
@@ -594,7 +634,7 @@ static ls_status write_model(const char *path, builder *b) {
 static ls_status check_names(const ls_graph *g) {
     for (int l = 0; l < g->layer_count; l++)
         for (int p = 0; p < g->param_count; p++)
-            if (strcmp(g->layers[l].name, g->params[p].name) == 0)
+            if (l != g->params[p].layer && strcmp(g->layers[l].name, g->params[p].name) == 0)
                 return ls_fail(LS_USAGE,
                     "%s:%d: layer '%s' is called like a parameter of layer '%s', which an ONNX file cannot have: "
                     "rename "
@@ -607,7 +647,7 @@ static void new_builder(const ls_weights_info *info, builder *b) {
     const ls_graph *g = info->graph;
     const size_t layers = (size_t)g->layer_count;
     size_t nodes = 3 + 7 * layers; // normalisation two, output one, a layer at most seven (group norm)
-    const size_t tensors = 2 + (size_t)g->param_count + 6 * layers; // normalisation two, a layer at most six
+    const size_t tensors = NORMALISATION_TENSORS + (size_t)g->param_count + 6 * layers; // a layer at most six
     size_t channels = 1;
     for (int l = 0; l < g->layer_count; l++) {
         nodes += (size_t)g->layers[l].input_count; // each input may be flattened

@@ -216,12 +216,13 @@ static ls_status check_tensor(const search *s, int i, const ls_safetensors_tenso
             LS_USAGE, "%s: tensor '%s' is of no type that weights can have: fp32, fp16, bf16 or fp64", s->path, name);
     if (there.rank == wanted->rank && memcmp(there.dim, wanted->dim, (size_t)there.rank * sizeof *there.dim) == 0)
         return LS_SUCCESS;
+    const char *dot = strrchr(wanted->name, '.'); // NULL: a layer scale outside all blocks
     return ls_fail(LS_USAGE,
         "%s: tensor '%s' is %s, but '%s' of the network %s is %s: other classes or another network? To make it from "
-        "nothing, add 'new %.*s.*' to model.init_rules",
+        "nothing, add 'new %.*s%s' to model.init_rules",
         s->path, name, shape_text(there.rank, there.dim, found), wanted->name, s->graph->path,
-        shape_text(wanted->rank, wanted->dim, expected), (int)(strrchr(wanted->name, '.') - wanted->name),
-        wanted->name);
+        shape_text(wanted->rank, wanted->dim, expected), dot ? (int)(dot - wanted->name) : (int)strlen(wanted->name),
+        wanted->name, dot ? ".*" : "");
 }
 
 // Whether the file's tensor i has another number of rows than wanted, of the same shape.

@@ -17,6 +17,8 @@ static const passing passings[LS_LAYER_COUNT] = {
 #include "config/activations.def"
     [LS_LAYER_BATCHNORM2D] = PASSES,
     [LS_LAYER_GROUPNORM] = PASSES,
+    [LS_LAYER_LAYERNORM] = PASSES,
+    [LS_LAYER_LAYERSCALE] = PASSES,
     [LS_LAYER_MAXPOOL2D] = PASSES,
     [LS_LAYER_AVGPOOL2D] = PASSES,
     [LS_LAYER_GLOBALAVGPOOL] = PASSES,

@@ -55,8 +55,8 @@ void ls_graph_add_param(ls_graph *graph, int layer, ls_param_spec spec) {
     *param = (ls_param){
         .layer = layer, .role = spec.role, .shape = spec.shape, .rank = 1, .file_dim = { spec.shape.dim[0], 1, 1, 1 }
     };
-    const int length =
-        snprintf(param->name, sizeof param->name, "%.*s.%s", LS_NAME_BYTES - 16, graph->layers[layer].name, spec.name);
+    const int length = snprintf(param->name, sizeof param->name, "%.*s%s%s", LS_NAME_BYTES - 16,
+        graph->layers[layer].name, *spec.name ? "." : "", spec.name);
     assert(length < (int)sizeof param->name); // fits: network_file.c limits the names of layers
     (void)length;
     if (spec.shape.kind == LS_PARAM_LINEAR) {
@@ -66,6 +66,7 @@ void ls_graph_add_param(ls_graph *graph, int layer, ls_param_spec spec) {
         param->rank = 4;
         memcpy(param->file_dim, spec.shape.dim, sizeof param->file_dim);
     }
+    if (spec.rank) param->rank = spec.rank;
     const ls_init init = spec.fan_in > 0 ? spec.init : (ls_init){ LS_INIT_CONSTANT, spec.value };
     param->init = init.kind;
     param->init_value = init.kind == LS_INIT_CONSTANT    ? init.value

@@ -56,6 +56,7 @@ typedef struct {
     int out_channels;
     ls_pair kernel, stride, padding;
     int dilation, groups, bias;
+    int matrix; // files have the weight as a matrix
     ls_init weight_init, bias_init;
     int whiten_samples; // pictures to use for LS_INIT_WHITEN; 0 for other kinds
     double whiten_eps;  // added to each eigenvalue by LS_INIT_WHITEN
@@ -64,9 +65,10 @@ typedef struct {
     int out_features, bias;
     ls_init weight_init, bias_init;
 } ls_layer_linear;
-typedef struct {
+typedef struct { // groupnorm, layernorm and layerscale, which have the same address
     int groups, affine;
     double eps;
+    double value; // layerscale: initial value of the factors
 } ls_layer_group_norm;
 typedef struct {
     int out_channels, stride;
@@ -97,11 +99,12 @@ typedef enum {
 } ls_param_role;
 
 typedef struct {
-    char name[LS_NAME_BYTES]; // "<layer>.weight", ".bias", ".running_mean", ".running_var"
+    char name[LS_NAME_BYTES]; // "<layer>.weight", ".bias", ".running_mean", ".running_var"; "<layer>" of layerscale
     int layer;                // index of the layer that has this parameter
     ls_param_role role;
     ls_param_shape shape;
-    int rank, file_dim[4]; // shape in weight files as in PyTorch: a linear weight is (O, I)
+    // shape in weight files as in PyTorch: a linear weight is (O, I), a layerscale's (C, 1, 1)
+    int rank, file_dim[4];
     ls_init_kind init;
     double init_value; // constant: the value; he-normal: the deviation; else the bound b of U(-b, b)
 } ls_param;

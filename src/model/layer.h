@@ -8,11 +8,12 @@
 #include <stddef.h>
 #include "model/graph.h"
 
-enum { LS_LAYER_PARAMS_MAX = 4, LS_SIZE_MAX = 65536, LS_PADDING_MAX = 1024 };
+enum { LS_LAYER_PARAMS_MAX = 4, LS_SIZE_MAX = 65536, LS_PADDING_MAX = 1024, LS_PADDING_SAME = -1 };
 
 typedef enum {
     LS_KEY_INT,
     LS_KEY_PAIR,    // an ls_pair: one number for both, or rows x columns, such as 3x5
+    LS_KEY_PADDING, // an ls_pair, or the word `same`: LS_PADDING_SAME twice
     LS_KEY_OUTPUTS, // a whole number, or the word `classes`: the data set's number of classes
     LS_KEY_REAL,
     LS_KEY_BOOL,
@@ -72,12 +73,13 @@ ls_status ls_layer_fail(const ls_graph *graph, const ls_layer *layer, const char
 // Adds the line that uses the layer's block to the message of a failure at the layer's own line. ls_layer_fail does so.
 ls_status ls_layer_note_use(const ls_layer *layer, ls_status status);
 
-// A parameter to add. The caller sets shape. file_dim becomes shape.dim[0..rank-1]; only a linear weight has rank 2
-// there: (O, C*H*W). fan_in > 0: initial values according to `init`; else the constant `value`.
+// A parameter to add. The caller sets shape. file_dim becomes shape.dim[0..rank-1]; a linear weight has rank 2 there:
+// (O, C*H*W). fan_in > 0: initial values according to `init`; else the constant `value`.
 typedef struct {
-    const char *name; // "weight"
+    const char *name; // "weight"; "": the parameter has the layer's name
     ls_param_role role;
     ls_param_shape shape;
+    int rank; // 0: the rank of the kind of shape
     double fan_in, value;
     ls_init init;
 } ls_param_spec;
@@ -105,6 +107,9 @@ LS_CHECKED ls_status ls_layer_slide(
 // Sets the shapes, parameters and needs_input_grad of all layers, in order. Their keys and inputs must be set. Refuses
 // layers whose output is not used, and a network whose output is not a vector of logits.
 LS_CHECKED ls_status ls_graph_infer(ls_graph *graph);
+
+// Adds the weight and the bias of a norm with a number for each channel, unless it is not affine.
+void ls_group_norm_add_params(ls_graph *graph, int layer);
 
 // Infer the layers that pool. Devices number the elements of a window with 16 bits.
 enum { LS_POOL_KERNEL_MAX = 255 };

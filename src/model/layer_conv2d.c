@@ -7,11 +7,14 @@ static const ls_layer_key keys[] = {
     { "out_channels", LS_KEY_OUTPUTS, AT(out_channels), 1, 0, 1, LS_SIZE_MAX, "channels of the output" },
     { "kernel", LS_KEY_PAIR, AT(kernel), 1, 0, 1, 1024, "rows and columns of the kernel" },
     { "stride", LS_KEY_PAIR, AT(stride), 0, 1, 1, 1024, "distance between positions of the kernel" },
-    { "padding", LS_KEY_PAIR, AT(padding), 0, 0, 0, LS_PADDING_MAX, "zeros on each side" },
+    { "padding", LS_KEY_PADDING, AT(padding), 0, 0, 0, LS_PADDING_MAX,
+        "zeros on each side; `same`: as many as keep the size of the map" },
     { "dilation", LS_KEY_INT, AT(dilation), 0, 1, 1, 1024, "distance between elements of the kernel" },
     { "groups", LS_KEY_INT, AT(groups), 0, 1, 1, LS_SIZE_MAX,
         "groups of channels, convolved separately; divides the channels of input and output" },
     { "bias", LS_KEY_BOOL, AT(bias), 0, 1, 0, 1, "a number added to each channel of the output" },
+    { "matrix", LS_KEY_BOOL, AT(matrix), 0, 0, 0, 1,
+        "weight files have the weight of a 1x1 kernel as a matrix, as torch.nn.Linear over channels" },
     { "weight_init", LS_KEY_INITIAL, AT(weight_init), 0, LS_INIT_DEFAULT, LS_INIT_DEFAULT, LS_INIT_WHITEN,
         "initial values of the weight" },
     { "bias_init", LS_KEY_INITIAL, AT(bias_init), 0, LS_INIT_DEFAULT, LS_INIT_DEFAULT, LS_INIT_DEFAULT,
@@ -56,13 +59,32 @@ static ls_status check_whitening(const ls_graph *graph, ls_layer *layer) {
     return LS_SUCCESS;
 }
 
+// Sets the numbers of padding = same.
+static ls_status pad_same(const ls_graph *graph, ls_layer *layer) {
+    ls_layer_conv2d *a = &layer->attr.conv2d;
+    const int rows = a->dilation * (a->kernel.h - 1), columns = a->dilation * (a->kernel.w - 1);
+    char kernel[LS_PAIR_BYTES];
+    if (a->stride.h != 1 || a->stride.w != 1)
+        return ls_layer_fail(graph, layer, "padding = same needs stride = 1: write the padding as a number");
+    if (rows % 2 || columns % 2)
+        return ls_layer_fail(graph, layer,
+            "padding = same: kernel = %s with dilation = %d would need more zeros on one side than on the other, which "
+            "is not possible: choose an odd kernel",
+            ls_pair_text(a->kernel, kernel), a->dilation);
+    a->padding = (ls_pair){ rows / 2, columns / 2 };
+    return LS_SUCCESS;
+}
+
 static ls_status infer(const ls_graph *graph, ls_layer *layer) {
     const ls_layer_conv2d *a = &layer->attr.conv2d;
+    if (a->padding.h == LS_PADDING_SAME) LS_TRY(pad_same(graph, layer));
     if (layer->in.c % a->groups != 0 || a->out_channels % a->groups != 0) {
         return ls_layer_fail(graph, layer,
             "groups = %d must divide both the %d channels of its input (%dx%dx%d) and out_channels = %d", a->groups,
             layer->in.c, layer->in.c, layer->in.h, layer->in.w, a->out_channels);
     }
+    if (a->matrix && (a->kernel.h != 1 || a->kernel.w != 1 || a->groups != 1))
+        return ls_layer_fail(graph, layer, "matrix = true needs kernel = 1 and groups = 1");
     LS_TRY(ls_layer_check_bias(graph, layer, a->bias, a->bias_init));
     LS_TRY(check_whitening(graph, layer));
     const ls_sliding_window window = { a->kernel, a->stride, a->padding, a->dilation, 0 };
@@ -81,6 +103,7 @@ static void add_params(ls_graph *graph, int index) {
         (ls_param_spec){ .name = "weight",
             .role = LS_ROLE_WEIGHT,
             .shape = { LS_PARAM_CONV, { a->out_channels, depth, a->kernel.h, a->kernel.w }, a->groups },
+            .rank = a->matrix ? 2 : 0,
             .fan_in = fan_in,
             .init = a->weight_init });
     if (!a->bias) return;

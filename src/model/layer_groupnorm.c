@@ -25,7 +25,7 @@ static ls_status infer(const ls_graph *graph, ls_layer *layer) {
     return LS_SUCCESS;
 }
 
-static void add_params(ls_graph *graph, int index) {
+void ls_group_norm_add_params(ls_graph *graph, int index) {
     const ls_param_shape shape = { LS_PARAM_VECTOR, { graph->layers[index].in.c, 1, 1, 1 }, 1 };
     if (!graph->layers[index].attr.groupnorm.affine) return;
     ls_graph_add_param(
@@ -46,5 +46,5 @@ const ls_layer_type ls_layer_type_groupnorm = {
     .input_count = 1,
     .domain = LS_TAKES_MAP,
     .infer = infer,
-    .add_params = add_params,
+    .add_params = ls_group_norm_add_params,
 };

@@ -19,6 +19,7 @@ const char *ls_layer_key_values(const ls_layer_key *key, const char *quote, char
     static const char *const words[] = {
         [LS_KEY_INT] = "whole",
         [LS_KEY_PAIR] = "whole",
+        [LS_KEY_PADDING] = "whole",
         [LS_KEY_OUTPUTS] = "whole",
         [LS_KEY_REAL] = "number",
         [LS_KEY_BOOL] = "true, false",
@@ -32,7 +33,8 @@ const char *ls_layer_key_values(const ls_layer_key *key, const char *quote, char
         ls_text_put(&room, "a number");
     else if (key->type != LS_KEY_BOOL)
         ls_text_put(&room, ", %.10g to %.10g", key->minimum, key->maximum);
-    if (key->type == LS_KEY_PAIR) ls_text_put(&room, ", or rows x columns");
+    if (key->type == LS_KEY_PAIR || key->type == LS_KEY_PADDING) ls_text_put(&room, ", or rows x columns");
+    if (key->type == LS_KEY_PADDING) ls_text_put(&room, ", or %ssame%s", quote, quote);
     if (key->type == LS_KEY_OUTPUTS) ls_text_put(&room, ", or %sclasses%s", quote, quote);
     return dst;
 }

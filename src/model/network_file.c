@@ -225,7 +225,7 @@ static void store(ls_layer *layer, const ls_layer_key *key, double value) {
         *(double *)at = value;
     } else if (key->type == LS_KEY_INITIAL) {
         *(ls_init *)at = (ls_init){ .kind = (ls_init_kind)value };
-    } else if (key->type == LS_KEY_PAIR) {
+    } else if (key->type == LS_KEY_PAIR || key->type == LS_KEY_PADDING) {
         *(ls_pair *)at = (ls_pair){ (int)value, (int)value };
     } else {
         *(int *)at = (int)value;
@@ -273,11 +273,26 @@ static ls_status read_init(const reader *r, const ls_ini_entry *entry, const ls_
         ls_hint(LS_ALIAS_INIT, "", entry->value, words, count, "''", hint));
 }
 
+static ls_status read_value(reader *r, ls_ini_entry *entry, const ls_layer_key *key, ls_layer *layer);
+
+static ls_status read_padding(reader *r, ls_ini_entry *entry, const ls_layer_key *key, ls_layer *layer) {
+    ls_layer_key pair = *key;
+    pair.type = LS_KEY_PAIR;
+    if (!isalpha((unsigned char)entry->value[0])) return read_value(r, entry, &pair, layer);
+    char where[LS_STATUS_TEXT_BYTES / 2];
+    store(layer, key, LS_PADDING_SAME);
+    if (strcmp(entry->value, "same") == 0) return LS_SUCCESS;
+    return ls_fail(LS_USAGE,
+        "%s: expected a whole number from %g to %g, or two, such as 3x5, or same: the input's size",
+        ls_ini_where(r->ini, entry, where, sizeof where), key->minimum, key->maximum);
+}
+
 static ls_status read_value(reader *r, ls_ini_entry *entry, const ls_layer_key *key, ls_layer *layer) {
     int64_t whole = 0;
     int yes = 0;
     double real = 0;
     if (key->type == LS_KEY_INITIAL) return read_init(r, entry, key, (ls_init *)(void *)((char *)layer + key->offset));
+    if (key->type == LS_KEY_PADDING) return read_padding(r, entry, key, layer);
     if (key->type == LS_KEY_OUTPUTS && isalpha((unsigned char)entry->value[0])) {
         if (strcmp(entry->value, classes_word) != 0) {
             char where[LS_STATUS_TEXT_BYTES / 2];

@@ -568,25 +568,29 @@ static ls_status shortcut_backward(ls_builder *b, ls_node *node) {
     return emit_copy(b, node, attr, (ls_ref[2]){ grad }, grad_src);
 }
 
-// --- groupnorm -----------------------------------------------------------------------------------
+// --- groupnorm, layernorm and layerscale ---------------------------------------------------------
 
 static ls_op_desc group_norm_desc(const ls_builder *b, const ls_node *node, ls_op op) {
-    const ls_layer_group_norm *l = &node->layer->attr.groupnorm;
+    const ls_layer_group_norm *l = &node->layer->attr.groupnorm; // of all three kinds
+    const ls_layer_kind kind = node->layer->kind;
     return (ls_op_desc){ .op = op,
         .layer = node->layer->name,
         .attr.group_norm = { .shape = input_shape(b, node),
             .groups = l->groups,
             .eps = (float)l->eps,
             .affine = l->affine,
-            .storage = b->store->storage } };
+            .storage = b->store->storage,
+            .over = kind == LS_LAYER_LAYERNORM    ? LS_NORM_OVER_PIXELS
+                    : kind == LS_LAYER_LAYERSCALE ? LS_NORM_OVER_NOTHING
+                                                  : LS_NORM_OVER_GROUPS } };
 }
 
 static ls_status group_norm_forward(ls_builder *b, ls_node *node) {
     ls_op_desc desc = group_norm_desc(b, node, LS_OP_GROUP_NORM_FORWARD);
     const ls_group_norm_attr *attr = &desc.attr.group_norm;
     LS_TRY(new_output(b, node, attr->shape));
-    const size_t groups = (size_t)attr->shape.n * (size_t)attr->groups;
-    LS_TRY(ls_builder_slot(b, "saved statistics", 2 * groups * sizeof(float), &node->saved));
+    const size_t saved = 2 * (size_t)ls_group_norm_means(attr) * sizeof(float);
+    if (saved) LS_TRY(ls_builder_slot(b, "saved statistics", saved, &node->saved));
     ls_ref refs[LS_GROUP_NORM_FORWARD_ARGS] = {
         [LS_GROUP_NORM_FORWARD_SRC] = input_ref(b, node),
         [LS_GROUP_NORM_FORWARD_GAMMA] = ls_builder_param(b, node, LS_ROLE_NORM_WEIGHT, LS_PARAM_MASTER),
@@ -670,6 +674,8 @@ const ls_lowering ls_lowerings[LS_LAYER_COUNT] = {
     [LS_LAYER_##NAME] = { activation_forward, activation_backward, LS_READS_INPUT },
 #include "config/activations.def"
     [LS_LAYER_GROUPNORM] = { group_norm_forward, group_norm_backward, LS_READS_INPUT },
+    [LS_LAYER_LAYERNORM] = { group_norm_forward, group_norm_backward, LS_READS_INPUT },
+    [LS_LAYER_LAYERSCALE] = { group_norm_forward, group_norm_backward, LS_READS_INPUT },
     [LS_LAYER_BATCHNORM2D] = { norm_forward, norm_backward, LS_READS_INPUT | LS_READS_RELU },
     [LS_LAYER_MAXPOOL2D] = { pool_forward, pool_backward, 0 },
     [LS_LAYER_AVGPOOL2D] = { pool_forward, pool_backward, 0 },

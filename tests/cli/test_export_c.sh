@@ -201,9 +201,25 @@ eps = 1e-4
 layer = groupnorm
 groups = 1
 affine = false
+[pixels]
+layer = layernorm
+[dense]
+layer = conv2d
+out_channels = 19
+kernel = 1
+matrix = true
+[factors]
+layer = layerscale
+value = 0.5
+[pixels2]
+layer = layernorm
+affine = false
+[factors2]
+layer = layerscale
+value = -2
 [same]
 layer = multiply
-inputs = plain, joined
+inputs = factors2, joined
 [flat]
 layer = flatten
 [hidden]

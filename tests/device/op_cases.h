@@ -816,33 +816,46 @@ static const struct {
     const char *name;
     ls_nchw shape;
     int groups;
+    ls_norm_over over;
 } group_norm_rows[] = {
-    { "four groups", { 3, 32, 8, 8 }, 4 },
-    { "groups across blocks", { 2, 30, 5, 7 }, 3 },
-    { "small groups", { 2, 24, 6, 5 }, 8 },
-    { "one group", { 2, 17, 4, 9 }, 1 },
-    { "instance norm", { 2, 19, 6, 6 }, 19 },
-    { "few channels", { 3, 4, 5, 3 }, 2 },
-    { "a vector", { 5, 40, 1, 1 }, 5 },
-    { "one channel", { 2, 1, 9, 7 }, 1 },
-    { "a large map", { 1, 16, 40, 33 }, 2 },
+    { "four groups", { 3, 32, 8, 8 }, 4, LS_NORM_OVER_GROUPS },
+    { "groups across blocks", { 2, 30, 5, 7 }, 3, LS_NORM_OVER_GROUPS },
+    { "small groups", { 2, 24, 6, 5 }, 8, LS_NORM_OVER_GROUPS },
+    { "one group", { 2, 17, 4, 9 }, 1, LS_NORM_OVER_GROUPS },
+    { "instance norm", { 2, 19, 6, 6 }, 19, LS_NORM_OVER_GROUPS },
+    { "few channels", { 3, 4, 5, 3 }, 2, LS_NORM_OVER_GROUPS },
+    { "a vector", { 5, 40, 1, 1 }, 5, LS_NORM_OVER_GROUPS },
+    { "one channel", { 2, 1, 9, 7 }, 1, LS_NORM_OVER_GROUPS },
+    { "a large map", { 1, 16, 40, 33 }, 2, LS_NORM_OVER_GROUPS },
+    { "pixels", { 2, 32, 5, 7 }, 1, LS_NORM_OVER_PIXELS },
+    { "pixels with padding", { 3, 19, 4, 6 }, 1, LS_NORM_OVER_PIXELS },
+    { "pixels of few channels", { 2, 3, 9, 5 }, 1, LS_NORM_OVER_PIXELS },
+    { "pixels of many channels", { 2, 333, 3, 2 }, 1, LS_NORM_OVER_PIXELS },
+    { "one pixel", { 5, 40, 1, 1 }, 1, LS_NORM_OVER_PIXELS },
+    { "nothing", { 3, 21, 4, 5 }, 1, LS_NORM_OVER_NOTHING },
+    { "nothing, few channels", { 2, 3, 7, 3 }, 1, LS_NORM_OVER_NOTHING },
 };
 
 // frozen: the gradient that is not wanted: 1 gamma's, 2 beta's
 static inline void group_norm_case(
     size_t i, int affine, int frozen, ls_dtype storage, case_visit *visit, void *context) {
     const ls_nchw shape = group_norm_rows[i].shape;
-    const ls_group_norm_attr a = {
-        .shape = shape, .groups = group_norm_rows[i].groups, .eps = 1e-5F, .affine = affine, .storage = storage
-    };
-    const size_t saved = 2 * (size_t)shape.n * (size_t)a.groups;
+    const ls_group_norm_attr a = { .shape = shape,
+        .groups = group_norm_rows[i].groups,
+        .eps = 1e-5F,
+        .affine = affine,
+        .storage = storage,
+        .over = group_norm_rows[i].over };
+    const int normalises = a.over != LS_NORM_OVER_NOTHING;
+    const size_t saved = 2 * (size_t)ls_group_norm_means(&a);
+    if (!affine && !normalises) return;
     const double count = ls_group_norm_count(&a), tolerance = norm_tolerance(count);
     op_case *c = case_new(LS_OP_GROUP_NORM_FORWARD, storage, group_norm_rows[i].name, affine ? "affine" : "");
     c->desc.attr.group_norm = a;
     fill_spread(c, case_activation(c, LS_GROUP_NORM_FORWARD_SRC, USE_IN, shape, 0));
     if (affine) fill_uniform(c, case_vector(c, LS_GROUP_NORM_FORWARD_GAMMA, USE_IN, shape.c, 0), -1.5F, 1.5F);
-    if (affine) case_vector(c, LS_GROUP_NORM_FORWARD_BETA, USE_IN, shape.c, 0);
-    case_raw(c, LS_GROUP_NORM_FORWARD_SAVED, USE_OUT, LS_F32, saved, tolerance)->absolute = tolerance;
+    if (affine && normalises) case_vector(c, LS_GROUP_NORM_FORWARD_BETA, USE_IN, shape.c, 0);
+    if (normalises) case_raw(c, LS_GROUP_NORM_FORWARD_SAVED, USE_OUT, LS_F32, saved, tolerance)->absolute = tolerance;
     case_activation(c, LS_GROUP_NORM_FORWARD_DST, USE_OUT, shape, tolerance);
     visit_and_free(visit, context, c);
 
@@ -851,13 +864,13 @@ static inline void group_norm_case(
     fill_spread(c, case_activation(c, LS_GROUP_NORM_BACKWARD_SRC, USE_IN, shape, 0));
     case_activation(c, LS_GROUP_NORM_BACKWARD_GRAD_DST, USE_IN, shape, 0);
     if (affine) fill_uniform(c, case_vector(c, LS_GROUP_NORM_BACKWARD_GAMMA, USE_IN, shape.c, 0), -1.5F, 1.5F);
-    float *values = case_raw(c, LS_GROUP_NORM_BACKWARD_SAVED, USE_IN, LS_F32, saved, 0)->host;
+    float *values = normalises ? case_raw(c, LS_GROUP_NORM_BACKWARD_SAVED, USE_IN, LS_F32, saved, 0)->host : NULL;
     for (size_t k = saved / 2; k < saved; k++) values[k] = 0.9F + 0.2F * values[k];
     case_activation(c, LS_GROUP_NORM_BACKWARD_GRAD_SRC, USE_OUT, shape, 2 * tolerance);
     const double pixels = (double)shape.n * shape.h * shape.w; // terms as batch norm's
     if (affine && frozen != 1)
         case_vector(c, LS_GROUP_NORM_BACKWARD_GRAD_GAMMA, USE_UPDATE, shape.c, 6 * sum_tolerance(pixels + 1));
-    if (affine && frozen != 2)
+    if (affine && frozen != 2 && normalises)
         case_vector(c, LS_GROUP_NORM_BACKWARD_GRAD_BETA, USE_UPDATE, shape.c, 2 * sum_tolerance(pixels + 1));
     visit_and_free(visit, context, c);
 }

@@ -56,6 +56,10 @@ static const char network[] = "[network]\ninput = 3x12x10\n"
                               "[joined]\nlayer = concat\ninputs = part, taken\n"
                               "[grouped2]\nlayer = groupnorm\ngroups = 19\neps = 1e-4\n"
                               "[plain]\nlayer = groupnorm\ngroups = 1\naffine = false\n"
+                              "[pixels]\nlayer = layernorm\neps = 1e-3\n"
+                              "[pixels2]\nlayer = layernorm\naffine = false\n"
+                              "[factors]\nlayer = layerscale\n"
+                              "[dense]\nlayer = conv2d\nout_channels = 19\nkernel = 1\nmatrix = true\nbias = false\n"
                               "[pooled]\nlayer = globalavgpool\n"
                               "[vectors]\nlayer = concat\ninputs = squash, pooled\n"
                               "[product]\nlayer = multiply\ninputs = vectors, vectors\n"
@@ -64,7 +68,7 @@ static const char network[] = "[network]\ninput = 3x12x10\n"
 // Attributes in the order in which they are written: name, then its one value, or the value of all its `count` ones.
 typedef struct {
     const char *name;
-    int count; // 0: a single integer; -1: a float; -2: the text "tanh"
+    int count; // 0: a single integer; -1: a float; -2: the text "tanh"; -3: 0 and the three digits of value
     double value;
 } attribute;
 
@@ -129,7 +133,17 @@ static const struct {
     { "InstanceNormalization", "plain/normalised", { "plain/groups", "plain/ones", "plain/zeros" },
         { { "epsilon", -1, 1e-5 } } },
     { "Reshape", "plain", { "plain/normalised", "plain/shape" }, { { 0 } } },
-    { "GlobalAveragePool", "pooled", { "plain" }, { { 0 } } },
+    { "Transpose", "pixels/last", { "plain" }, { { "perm", -3, 231 } } },
+    { "LayerNormalization", "pixels/normalised", { "pixels/last", "pixels.weight", "pixels.bias" },
+        { { "epsilon", -1, 1e-3 } } },
+    { "Transpose", "pixels", { "pixels/normalised" }, { { "perm", -3, 312 } } },
+    { "Transpose", "pixels2/last", { "pixels" }, { { "perm", -3, 231 } } },
+    { "LayerNormalization", "pixels2/normalised", { "pixels2/last", "pixels2/ones" }, { { "epsilon", -1, 1e-6 } } },
+    { "Transpose", "pixels2", { "pixels2/normalised" }, { { "perm", -3, 312 } } },
+    { "Mul", "factors", { "pixels2", "factors/factors" }, { { 0 } } },
+    { "Conv", "dense", { "factors", "dense.weight" },
+        { { "kernel_shape", 2, 1 }, { "strides", 2, 1 }, { "pads", 4, 0 }, { "dilations", 2, 1 }, { "group", 0, 1 } } },
+    { "GlobalAveragePool", "pooled", { "dense" }, { { 0 } } },
     { "Flatten", "vectors/1/flat", { "pooled" }, { { "axis", 0, 1 } } },
     { "Concat", "vectors", { "squash", "vectors/1/flat" }, { { "axis", 0, 1 } } },
     { "Mul", "product", { "vectors", "vectors" }, { { 0 } } },
@@ -197,6 +211,9 @@ static void check_attribute(const char *node, const Onnx__AttributeProto *a, con
     if (wanted->count == -2)
         good = good && a->type == ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING && a->s.len == 4 &&
                memcmp(a->s.data, "tanh", 4) == 0;
+    else if (wanted->count == -3)
+        good = good && a->n_ints == 4 && a->ints[0] == 0 &&
+               (double)(100 * a->ints[1] + 10 * a->ints[2] + a->ints[3]) == wanted->value;
     else if (wanted->count < 0)
         good = good && a->type == ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT && a->f == (float)wanted->value;
     else if (wanted->count == 0)
@@ -267,12 +284,15 @@ static void weights_and_ends(void **state) {
     for (int i = 0; i < ls_safetensors_count(e.file); i++) {
         ls_safetensors_tensor wanted;
         assert_true(ls_safetensors_get(e.file, i, &wanted));
-        const Onnx__TensorProto *t = find_tensor(graph, wanted.name);
+        // The output of a layer scale has the name of its factors; a matrix becomes a kernel of 1x1.
+        const int is_scale = strcmp(wanted.name, "factors") == 0, is_matrix = strcmp(wanted.name, "dense.weight") == 0;
+        const Onnx__TensorProto *t = find_tensor(graph, is_scale ? "factors/factors" : wanted.name);
         int64_t count = 1;
-        assert_int_equal(t->n_dims, wanted.rank);
-        for (int d = 0; d < wanted.rank; d++) {
-            assert_int_equal(t->dims[d], wanted.dim[d]);
-            count *= wanted.dim[d];
+        assert_int_equal(wanted.rank, is_matrix ? 2 : wanted.rank);
+        assert_int_equal(t->n_dims, is_matrix ? 4 : wanted.rank);
+        for (int d = 0; d < (int)t->n_dims; d++) {
+            assert_int_equal(t->dims[d], d < wanted.rank ? wanted.dim[d] : 1);
+            count *= t->dims[d];
         }
         assert_int_equal(t->data_type, ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT);
         assert_int_equal(t->raw_data.len, count * 4);

@@ -102,9 +102,9 @@ static const char head[] =
     "\n"
     "`models/NAME.ini` is torchvision's network of that name: resnet18, resnet34, resnet50, wide_resnet50_2, "
     "densenet121,\n"
-    "efficientnet_b0, mobilenet_v2, mobilenet_v3_small, mobilenet_v3_large, squeezenet1_1, and vgg11_bn for pictures "
-    "of "
-    "224x224.\n"
+    "convnext_tiny, efficientnet_b0, mobilenet_v2, mobilenet_v3_small, mobilenet_v3_large, squeezenet1_1, and vgg11_bn "
+    "for\n"
+    "pictures of 224x224.\n"
     "wrn-16-4 and wrn-28-10 are those of github.com/xternalz/WideResNet-pytorch, for CIFAR. Tensors have the names of "
     "their\n"
     "`state_dict`, so [weights saved there](your-pictures.md#5-starting-from-weights) are taken without rules. Those "
@@ -157,7 +157,8 @@ static void print_example(const ls_layer_type *type, FILE *file) {
     print_shape(layer->out, layer->flat, file);
     for (int i = 0; i < layer->param_count; i++) {
         const ls_param *param = &graph->params[layer->first_param + i];
-        fprintf(file, "%s `%s` ", i ? "," : "; parameters", strchr(param->name, '.') + 1);
+        const char *dot = strchr(param->name, '.');
+        fprintf(file, "%s `%s` ", i ? "," : "; parameters", dot ? dot + 1 : param->name);
         for (int d = 0; d < param->rank; d++) fprintf(file, "%s%d", d ? "x" : "", param->file_dim[d]);
     }
     fputs(".\n", file);

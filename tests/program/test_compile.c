@@ -67,6 +67,7 @@ static const char branched_network[] =
     "[m3]\nlayer = multiply\ninputs = c2, s2\n[m4]\nlayer = multiply\ninputs = m3, m3\n"
     "[c3]\nlayer = conv2d\nout_channels = 5\nkernel = 3\npadding = 1\n"
     "[d3]\nlayer = concat\ninputs = s2, c3, m4\n[n3]\nlayer = groupnorm\ngroups = 31\naffine = false\n"
+    "[n4]\nlayer = layernorm\n[n5]\nlayer = layerscale\nvalue = 0.5\n"
     "[c4]\nlayer = conv2d\nout_channels = 3\nkernel = 1\n[d4]\nlayer = concat\ninputs = c4, d3, c4\n"
     "[h]\nlayer = sigmoid\n[p]\nlayer = globalavgpool\n[d5]\nlayer = concat\ninputs = p, g1\n"
     "[l]\nlayer = linear\nout_features = 5\n";

@@ -64,6 +64,7 @@ static const char dense[] =
     "[s2]\nlayer = shortcut\ninputs = r0\nout_channels = 20\n[a2]\nlayer = multiply\ninputs = r2, s2\n"
     "[c3]\nlayer = conv2d\nout_channels = 16\nkernel = 3\npadding = 1\n[n3]\nlayer = batchnorm2d\n[r3]\nlayer = relu\n"
     "[c4]\nlayer = conv2d\nout_channels = 16\nkernel = 3\npadding = 1\n[n4]\nlayer = groupnorm\ngroups = 16\n"
+    "[n5]\nlayer = layernorm\n[s5]\nlayer = layerscale\nvalue = 0.5\n"
     "[h4]\nlayer = sigmoid\n[d4]\nlayer = concat\ninputs = h4, r3\n"
     "[p]\nlayer = globalavgpool\n[l]\nlayer = linear\nout_features = 10\n";
 

@@ -119,6 +119,7 @@ def write_files(folder, name, net, side):
     with open(os.path.join(ROOT, "configs", "models", name + ".ini")) as file:
         text = re.sub(r"(layer = (?:dropout|dropout2d|droppath)\n)(?:(?:p|inputs) = .*\n)*", lambda m: m[0] if "$" in m[0] else
                       re.sub(r"p = .*\n", "", m[0]) + "p = 0\n", file.read())
+        text = re.sub(r"(?m)^drop = .+$", "drop = 0", text)
     with open(os.path.join(folder, "network.ini"), "w") as file:
         file.write(text)
     with open(os.path.join(folder, "config.ini"), "w") as file:

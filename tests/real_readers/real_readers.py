@@ -150,6 +150,16 @@ groups = 6
 layer = groupnorm
 groups = 24
 affine = false
+[pixels]
+layer = layernorm
+[factors]
+layer = layerscale
+value = 0.5
+[dense1]
+layer = conv2d
+out_channels = 24
+kernel = 1
+matrix = true
 [narrow]
 layer = shortcut
 out_channels = 24

@@ -1,6 +1,8 @@
 // op_group_norm.c - group norm. A task is one sample. The kernels of batch norm compute sums for each channel; these
-// are added up for each group. Then all channels are computed with the constants of their groups.
+// are added up for each group. Then all channels are computed with the constants of their groups. A norm over pixels
+// has kernels of its own.
 #include <math.h>
+#include <string.h>
 #include "device/cpu/cpu.h"
 
 enum { WIDTH_MAX = 16 };
@@ -10,6 +12,7 @@ typedef struct {
     const ls_kernels *kernels;
     int block, blocks, channels; // channels: including padding
     size_t plane, sample;        // elements
+    ls_pool_task *forward, *backward;
 } group_plan;
 
 typedef struct {
@@ -34,12 +37,12 @@ static double weight_of(const group_run *run, int c) {
     return run->gamma ? (double)run->gamma[c] : 1;
 }
 
-static float *mean_of(const group_run *run, int n) { // by group; r_of gives the corresponding r
-    return run->saved + (size_t)n * (size_t)attr_of(run)->groups;
+static float *mean_of(const group_run *run, int n) { // by group or by pixel; r_of gives the corresponding r
+    return run->saved + ls_group_norm_means(attr_of(run)) / attr_of(run)->shape.n * n;
 }
 
 static float *r_of(const group_run *run, int n) {
-    return mean_of(run, n) + (size_t)attr_of(run)->shape.n * (size_t)attr_of(run)->groups;
+    return mean_of(run, n) + ls_group_norm_means(attr_of(run));
 }
 
 // Copies the sums of channel block `cb`, [2][block], to the sample's sums.
@@ -127,6 +130,79 @@ static void backward_sample(void *context, int n, int thread) {
     }
 }
 
+// --- over pixels -----------------------------------------------------------------------------------
+
+static ls_kernel_pixel_norm pixels_of(const group_run *run, int n) {
+    const ls_group_norm_attr *a = attr_of(run);
+    return (ls_kernel_pixel_norm){ .src = at_block(run, run->src, n, 0),
+        .grad_dst = at_block(run, run->grad_dst, n, 0),
+        .out = at_block(run, run->out, n, 0),
+        .gamma = run->gamma,
+        .beta = run->beta,
+        .mean = mean_of(run, n),
+        .r = r_of(run, n),
+        .plane = run->plan->plane,
+        .blocks = run->plan->blocks,
+        .channels = a->shape.c,
+        .pixels = a->shape.h * a->shape.w,
+        .eps = a->eps };
+}
+
+static void forward_pixels(void *context, int n, int thread) {
+    (void)thread;
+    const group_run *run = context;
+    const ls_kernel_pixel_norm pixels = pixels_of(run, n);
+    run->plan->kernels->pixel_norm(&pixels);
+}
+
+static void backward_pixels(void *context, int n, int thread) {
+    (void)thread;
+    const group_run *run = context;
+    ls_kernel_pixel_norm pixels = pixels_of(run, n);
+    const size_t count = 2 * (size_t)run->plan->channels;
+    pixels.sums = run->sums + (size_t)n * count;
+    memset(pixels.sums, 0, count * sizeof *pixels.sums);
+    run->plan->kernels->pixel_norm_grad(&pixels);
+}
+
+// --- over nothing: layer scale ---------------------------------------------------------------------
+
+static void scale_block(const group_run *run, int n, int cb, const void *src) {
+    const group_plan *plan = run->plan;
+    const ls_nchw shape = attr_of(run)->shape;
+    const ls_kernel_span span = { .stride = plan->sample, .samples = 1, .pixels = shape.h * shape.w };
+    float constants[3 * WIDTH_MAX] = { 0 }; // mean, factor, offset
+    for (int i = 0, c = cb * plan->block; i < plan->block && c < shape.c; i++, c++)
+        constants[plan->block + i] = run->gamma[c];
+    plan->kernels->norm_apply(
+        &span, at_block(run, src, n, cb), NULL, LS_ACTIVATION_NONE, 0, constants, at_block(run, run->out, n, cb));
+}
+
+static void forward_scale(void *context, int n, int thread) {
+    (void)thread;
+    const group_run *run = context;
+    for (int cb = 0; cb < run->plan->blocks; cb++) scale_block(run, n, cb, run->src);
+}
+
+static void backward_scale(void *context, int n, int thread) {
+    (void)thread;
+    const group_run *run = context;
+    const group_plan *plan = run->plan;
+    const ls_nchw shape = attr_of(run)->shape;
+    const ls_kernel_span span = { .stride = plan->sample, .samples = 1, .pixels = shape.h * shape.w };
+    const float constants[3 * WIDTH_MAX] = { 0 };
+    double sums[2 * WIDTH_MAX];
+    for (int cb = 0; cb < plan->blocks; cb++) {
+        const ls_kernel_norm_grad grad = { .src = at_block(run, run->src, n, cb),
+            .grad_dst = at_block(run, run->grad_dst, n, cb) };
+        plan->kernels->norm_grad_sums(&span, &grad, constants, sums);
+        put_sums(run, n, cb, sums);
+        scale_block(run, n, cb, run->grad_dst);
+    }
+}
+
+// --- all -------------------------------------------------------------------------------------------
+
 static void backward_params(void *context, int cb, int thread) {
     (void)thread;
     const group_run *run = context;
@@ -137,7 +213,9 @@ static void backward_params(void *context, int cb, int thread) {
         for (int n = 0; n < a->shape.n; n++) {
             const double *of_channel = run->sums + (size_t)n * 2 * (size_t)plan->channels;
             sum += of_channel[c];
-            dot += of_channel[plan->channels + c] * (double)r_of(run, n)[c / (a->shape.c / a->groups)];
+            double r = 1; // the other sums have it
+            if (a->over == LS_NORM_OVER_GROUPS) r = (double)r_of(run, n)[c / (a->shape.c / a->groups)];
+            dot += of_channel[plan->channels + c] * r;
         }
         if (run->grad_beta) run->grad_beta[c] += (float)sum;
         if (run->grad_gamma) run->grad_gamma[c] += (float)dot;
@@ -155,7 +233,7 @@ static void forward_run(const ls_plan *plan, const ls_buffer *args, ls_buffer wo
         .sums = ls_buffer_host(workspace) };
     if (a->affine) run.gamma = ls_cpu_floats_at(args[LS_GROUP_NORM_FORWARD_GAMMA]);
     if (a->affine) run.beta = ls_cpu_floats_at(args[LS_GROUP_NORM_FORWARD_BETA]);
-    ls_pool_run(own->base.cpu->pool, forward_sample, &run, a->shape.n);
+    ls_pool_run(own->base.cpu->pool, own->forward, &run, a->shape.n);
 }
 
 static void backward_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
@@ -169,7 +247,7 @@ static void backward_run(const ls_plan *plan, const ls_buffer *args, ls_buffer w
         .out = ls_buffer_host(args[LS_GROUP_NORM_BACKWARD_GRAD_SRC]),
         .sums = ls_buffer_host(workspace) };
     if (a->affine) run.gamma = ls_cpu_floats_at(args[LS_GROUP_NORM_BACKWARD_GAMMA]);
-    ls_pool_run(own->base.cpu->pool, backward_sample, &run, a->shape.n);
+    ls_pool_run(own->base.cpu->pool, own->backward, &run, a->shape.n);
     if (!a->affine) return;
     run.grad_gamma = ls_cpu_floats_at(args[LS_GROUP_NORM_BACKWARD_GRAD_GAMMA]);
     run.grad_beta = ls_cpu_floats_at(args[LS_GROUP_NORM_BACKWARD_GRAD_BETA]);
@@ -177,10 +255,15 @@ static void backward_run(const ls_plan *plan, const ls_buffer *args, ls_buffer w
 }
 
 ls_status ls_cpu_group_norm_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
+    static ls_pool_task *const tasks[][2] = { [LS_NORM_OVER_GROUPS] = { forward_sample, backward_sample },
+        [LS_NORM_OVER_PIXELS] = { forward_pixels, backward_pixels },
+        [LS_NORM_OVER_NOTHING] = { forward_scale, backward_scale } };
     const ls_nchw shape = desc->attr.group_norm.shape;
     ls_cpu_run *run = desc->op == LS_OP_GROUP_NORM_FORWARD ? forward_run : backward_run;
     group_plan *plan = ls_cpu_plan_make(cpu, desc, sizeof *plan, run, "own");
     plan->kernels = ls_cpu_kernels(cpu, shape.c, desc->attr.group_norm.storage);
+    plan->forward = tasks[desc->attr.group_norm.over][0];
+    plan->backward = tasks[desc->attr.group_norm.over][1];
     plan->block = ls_cpu_block(cpu, shape.c);
     plan->blocks = ls_cpu_blocks(cpu, shape.c);
     plan->channels = ls_cpu_channels(cpu, shape.c);

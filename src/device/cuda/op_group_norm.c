@@ -1,5 +1,5 @@
 // op_group_norm.c - group norm. Forward has two launches (statistics, apply). Backward has three or four (sums, shares
-// of the groups, parameters if affine, apply).
+// of the groups, parameters if affine, apply). Over pixels or nothing there are fewer.
 #include "device/cuda/cuda.h"
 #include "device/cuda/kernels/group_norm.h"
 

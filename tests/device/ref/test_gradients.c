@@ -442,6 +442,8 @@ static void visit_group_norms(void *context, op_case *c) {
     collector *all = context;
     const ls_group_norm_attr *a = &c->desc.attr.group_norm;
     if (ls_nchw_count(a->shape) > 1500) return;
+    // Three numbers can be nearly equal; the output then bends too much for difference quotients.
+    if (a->over == LS_NORM_OVER_PIXELS && a->shape.c < 16) return;
     if (c->desc.op == LS_OP_GROUP_NORM_FORWARD) {
         quantise(&c->args[LS_GROUP_NORM_FORWARD_SRC]);
         if (a->affine) quantise(&c->args[LS_GROUP_NORM_FORWARD_GAMMA]);
@@ -469,7 +471,9 @@ static void visit_group_norms(void *context, op_case *c) {
         (const int[][2]){ { LS_GROUP_NORM_FORWARD_SRC, LS_GROUP_NORM_BACKWARD_GRAD_SRC },
             { LS_GROUP_NORM_FORWARD_GAMMA, LS_GROUP_NORM_BACKWARD_GRAD_GAMMA },
             { LS_GROUP_NORM_FORWARD_BETA, LS_GROUP_NORM_BACKWARD_GRAD_BETA } },
-        a->affine ? 3 : 1);
+        !a->affine                        ? 1
+        : a->over == LS_NORM_OVER_NOTHING ? 2
+                                          : 3);
     all->pairs_checked++;
 }
 
@@ -477,7 +481,7 @@ static void group_norm_gradients(void **unused) {
     (void)unused;
     collector all = { 0 };
     group_norm_cases(LS_F32, visit_group_norms, &all);
-    assert_true(all.pairs_checked >= 10);
+    assert_true(all.pairs_checked >= 30);
     case_free(all.forward);
 }
 

@@ -2,12 +2,6 @@
 // both.
 #include "device/cpu/kernels/kernels.h"
 
-static inline vi lanes(void) {
-    vi lane;
-    for (int i = 0; i < LS_VL; i++) lane[i] = i;
-    return lane;
-}
-
 // Loads a vector that starts in one block and ends in the next.
 static inline vf straddling(const stored *low, const stored *high, size_t at, vi from) {
     vf v = low ? load(low + at) : (vf){ 0 };

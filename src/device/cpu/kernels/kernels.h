@@ -47,6 +47,18 @@ typedef struct { // output of a 2x2 max pooling after batch norm and relu: a qua
     int width;      // width of the map
 } ls_kernel_norm_pool;
 
+// A norm over the channels of each pixel of a sample. All blocks of the sample are read.
+typedef struct {
+    const void *src, *grad_dst; // [blocks][pixels][width]
+    void *out;                  // dst or grad_src
+    const float *gamma, *beta;  // NULL unless affine
+    float *mean, *r;            // of the pixels
+    double *sums;               // backward adds to them: for each channel grad_dst, then grad_dst * (src - mean) * r
+    size_t plane;               // elements of a block
+    int blocks, channels, pixels;
+    float eps;
+} ls_kernel_pixel_norm;
+
 typedef struct {
     int h, w, p, q, kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w;
     int relu;
@@ -180,6 +192,8 @@ typedef struct {
     void (*norm_grad_apply)(const ls_kernel_span *span, const ls_kernel_norm_grad *grad, const float *constants);
     // grad_src = grad_dst * factor - level - (src - mean) * slope. constants: mean, factor, level, slope, each [width]
     void (*group_norm_grad)(const void *src, const void *grad_dst, const float *constants, void *grad_src, int pixels);
+    void (*pixel_norm)(const ls_kernel_pixel_norm *norm);
+    void (*pixel_norm_grad)(const ls_kernel_pixel_norm *norm);
     // channels.c. low, high: the two source blocks; NULL if none of a block's lanes is written
     void (*copy_channels)(const ls_kernel_channels *copy, const void *low, const void *high, void *dst);
     void (*gate)(const void *src, const void *gate, void *dst, int pixels);
@@ -271,6 +285,11 @@ static inline void store_floats(float *p, vf v) {
 }
 static inline vf broadcast(float x) {
     return x - (vf){ 0 };
+}
+static inline vi lanes(void) { // 0, 1, 2, ...
+    vi lane;
+    for (int i = 0; i < LS_VL; i++) lane[i] = i;
+    return lane;
 }
 static inline vf pick(vi mask, vf yes, vf no) { // each lane of mask: all ones or zero
 #if LS_VL == 8
@@ -466,6 +485,8 @@ static inline void store_fence(void) {
     X(norm_grad_sums) \
     X(norm_grad_apply) \
     X(group_norm_grad) \
+    X(pixel_norm) \
+    X(pixel_norm_grad) \
     X(copy_channels) \
     X(gate) \
     X(gate_backward) \

@@ -388,3 +388,106 @@ void LS_KERNEL(group_norm_grad)(
     for (size_t i = 0; i < (size_t)pixels * LS_VL; i += LS_VL)
         store(to + i, load(g + i) * factor - level - (load(x + i) - mean) * slope);
 }
+
+// --- a norm over the channels of each pixel: NEIGHBOURS pixels at a time, which stay in the cache
+
+enum { NEIGHBOURS = 8 };
+
+typedef double vdu __attribute__((vector_size(LS_VL * 8), aligned(8), may_alias));
+
+static inline vf sum_of_lanes(vf v) { // each lane gets the sum
+#if LS_VL > 1
+    for (int step = LS_VL / 2; step > 0; step /= 2) v += take_lanes(v, lanes() ^ step);
+#endif
+    return v;
+}
+
+static inline vi inside_of(const ls_kernel_pixel_norm *k, int cb) { // lanes that are no padding
+    return lanes() < k->channels - cb * LS_VL;
+}
+
+static inline vf vector_of(const float *vector, int cb, float absent) {
+    if (!vector) return broadcast(absent);
+    return load(vector + cb * LS_VL);
+}
+
+// first: the first pixel. count: a compile-time constant
+static inline __attribute__((always_inline)) void norm_pixels(
+    const ls_kernel_pixel_norm *k, int first, const int count) {
+    const stored *src = (const stored *)k->src + (size_t)first * LS_VL;
+    stored *dst = (stored *)k->out + (size_t)first * LS_VL;
+    const float share = 1.0f / (float)k->channels;
+    vf mean[NEIGHBOURS] = { 0 }, r[NEIGHBOURS] = { 0 };
+    for (int cb = 0; cb < k->blocks; cb++)
+        for (int i = 0; i < count; i++) mean[i] += load(src + (size_t)cb * k->plane + i * LS_VL);
+    for (int i = 0; i < count; i++) mean[i] = sum_of_lanes(mean[i]) * share;
+    for (int cb = 0; cb < k->blocks; cb++) {
+        const vi inside = inside_of(k, cb);
+        for (int i = 0; i < count; i++) {
+            const vf x = (vf)(inside & (vi)(load(src + (size_t)cb * k->plane + i * LS_VL) - mean[i]));
+            r[i] += x * x;
+        }
+    }
+    for (int i = 0; i < count; i++) {
+        k->mean[first + i] = mean[i][0];
+        k->r[first + i] = 1 / __builtin_sqrtf(sum_of_lanes(r[i])[0] * share + k->eps);
+        r[i] = broadcast(k->r[first + i]);
+    }
+    for (int cb = 0; cb < k->blocks; cb++) {
+        const vi inside = inside_of(k, cb);
+        const vf gamma = vector_of(k->gamma, cb, 1), beta = vector_of(k->beta, cb, 0);
+        for (int i = 0; i < count; i++) {
+            const size_t at = (size_t)cb * k->plane + (size_t)i * LS_VL;
+            store(dst + at, (vf)(inside & (vi)((load(src + at) - mean[i]) * r[i] * gamma + beta)));
+        }
+    }
+}
+
+static inline __attribute__((always_inline)) void norm_grad_pixels(
+    const ls_kernel_pixel_norm *k, int first, const int count) {
+    const stored *src = (const stored *)k->src + (size_t)first * LS_VL;
+    const stored *grad_dst = (const stored *)k->grad_dst + (size_t)first * LS_VL;
+    stored *grad_src = (stored *)k->out + (size_t)first * LS_VL;
+    const float share = 1.0f / (float)k->channels;
+    vf sum[NEIGHBOURS] = { 0 }, dot[NEIGHBOURS] = { 0 };
+    for (int cb = 0; cb < k->blocks; cb++) {
+        const vf gamma = vector_of(k->gamma, cb, 1);
+        vf of_g = { 0 }, of_product = { 0 };
+        for (int i = 0; i < count; i++) {
+            const size_t at = (size_t)cb * k->plane + (size_t)i * LS_VL;
+            const vf g = load(grad_dst + at), x = (load(src + at) - k->mean[first + i]) * k->r[first + i];
+            of_g += g;
+            of_product += g * x;
+            sum[i] += g * gamma;
+            dot[i] += g * gamma * x;
+        }
+        *(vdu *)(k->sums + cb * LS_VL) += widen(of_g);
+        *(vdu *)(k->sums + (k->blocks + cb) * LS_VL) += widen(of_product);
+    }
+    for (int i = 0; i < count; i++) {
+        sum[i] = sum_of_lanes(sum[i]) * share;
+        dot[i] = sum_of_lanes(dot[i]) * share;
+    }
+    for (int cb = 0; cb < k->blocks; cb++) {
+        const vi inside = inside_of(k, cb);
+        const vf gamma = vector_of(k->gamma, cb, 1);
+        for (int i = 0; i < count; i++) {
+            const size_t at = (size_t)cb * k->plane + (size_t)i * LS_VL;
+            const vf x = (load(src + at) - k->mean[first + i]) * k->r[first + i];
+            const vf grad = (load(grad_dst + at) * gamma - sum[i] - x * dot[i]) * k->r[first + i];
+            store(grad_src + at, (vf)(inside & (vi)grad));
+        }
+    }
+}
+
+void LS_KERNEL(pixel_norm)(const ls_kernel_pixel_norm *k) {
+    int first = 0;
+    for (; first + NEIGHBOURS <= k->pixels; first += NEIGHBOURS) norm_pixels(k, first, NEIGHBOURS);
+    for (; first < k->pixels; first++) norm_pixels(k, first, 1);
+}
+
+void LS_KERNEL(pixel_norm_grad)(const ls_kernel_pixel_norm *k) {
+    int first = 0;
+    for (; first + NEIGHBOURS <= k->pixels; first += NEIGHBOURS) norm_grad_pixels(k, first, NEIGHBOURS);
+    for (; first < k->pixels; first++) norm_grad_pixels(k, first, 1);
+}

@@ -1,6 +1,7 @@
 // group_norm.h - group norm (op_group_norm.h). Forward: the first launch computes the statistics of each group of
 // each sample, the second applies them. Backward: the first launch sums each channel of each sample. The next launches
-// compute the sums of groups and of parameters from these sums. The last launch applies them.
+// compute the sums of groups and of parameters from these sums. The last launch applies them. Over pixels, one launch
+// computes and applies the statistics, forward and backward.
 #ifndef LS_DEVICE_CUDA_KERNELS_GROUP_NORM_H
 #define LS_DEVICE_CUDA_KERNELS_GROUP_NORM_H
 
@@ -17,7 +18,8 @@ typedef struct {
     const void *src, *grad_dst; // activations read
     void *out;                  // dst or grad_src
     const float *gamma, *beta;  // NULL unless affine
-    float *saved, *grad_gamma, *grad_beta;
+    float *saved;               // NULL: over nothing
+    float *grad_gamma, *grad_beta;
     float *sums;   // workspace of backward: [n][2][channels]
     float *shares; // workspace after sums: [n][groups][2], the means of d and of d * xhat
 } ls_cuda_group_norm_args;

@@ -120,6 +120,14 @@ template <typename T> __device__ inline T ls_block_sum(T value, T *room, int thr
     return sum;
 }
 
+// Sums over `lanes` neighbouring threads (a power of two, at most 32), in one order. Each of them gets the sum. All
+// threads of the warp must call it.
+constexpr unsigned LS_ALL_LANES = 0xFFFFFFFFu;
+__device__ inline float ls_lanes_sum(float value, int lanes) {
+    for (int step = lanes / 2; step > 0; step /= 2) value += __shfl_xor_sync(LS_ALL_LANES, value, step);
+    return value;
+}
+
 inline int ls_blocks(int64_t items, int threads) {
     return static_cast<int>((items + threads - 1) / threads);
 }

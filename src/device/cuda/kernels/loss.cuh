@@ -6,8 +6,6 @@
 #include "device/cuda/kernels/kernels.cuh"
 #include "device/cuda/kernels/loss.h"
 
-constexpr unsigned LS_ALL_LANES = 0xFFFFFFFFu;
-
 struct ls_top {
     float value;
     int k;
@@ -40,11 +38,6 @@ __device__ inline ls_top ls_find_top(const T *logits, const ls_cuda_loss_args &a
         best = ls_higher(best, other);
     }
     return best;
-}
-
-__device__ inline float ls_lanes_sum(float value, int lanes) {
-    for (int step = lanes / 2; step > 0; step /= 2) value += __shfl_xor_sync(LS_ALL_LANES, value, step);
-    return value;
 }
 
 struct ls_loss_row {
