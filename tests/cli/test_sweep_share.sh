@@ -41,7 +41,7 @@ shares() {
     check "$kind: exit" $? 0
     check "$kind: results" "$(results "$kind")" "$(results "$kind-alone")"
     check "$kind: computed" "$(computed "$kind")" "$updates"
-    check "$kind: stems" "$(ls -d "$kind"/until=* | wc -l)" "$stems"
+    check "$kind: stems" "$(find "$kind" -maxdepth 1 -name 'until=*' | wc -l)" "$stems"
     check "$kind: the table" "$(cut -d , -f 1-6 "$kind/settings.csv")" "$(cut -d , -f 1-6 "$kind-alone/settings.csv")"
 }
 # All share 10 epochs, two of them 30: 80 + 240 + 160 + 2 * 80 updates instead of 3 * 320
@@ -56,7 +56,7 @@ shares averages 1.3 320 1 --set train.epochs=30 --set average.kind=ema --set ave
 shares rates 3.0 480 2 --set train.epochs=20 --set optimizer.lr=0.01,0.05 --set schedule.kind=step --set 'schedule.milestones="10","15"'
 
 # --- proof; the same command again; runs that are complete need no stem
-sweep=("$train" sweep tiny.ini "${basic[@]}" --set train.epochs=10,20,30 --share)
+sweep=("$train" sweep tiny.ini "${basic[@]}" --set "train.epochs=10,20,30" --share)
 "${sweep[@]}" --prove --run-dir longer >out 2>lines
 check "proof: exit" $? 0
 check "proof: runs" "$(grep -c '^proved    epochs=[13]0,seed=1: the same bits alone' lines)" 2
