@@ -4,9 +4,11 @@
 #define LS_DIST_FINGERPRINT_H
 
 #include "base/status.h"
+#include "config/config.h"
 #include "dist/comm.h"
 
-enum { LS_FINGERPRINT_FACTS = 128, LS_FINGERPRINT_TEXT = 96 };
+// Most facts of a rank: each option of the configuration may be one, and so may dozens of facts of machine and data.
+enum { LS_FINGERPRINT_FACTS = LS_OPTION_COUNT + 64, LS_FINGERPRINT_TEXT = 96 };
 
 typedef struct {
     int count;
