@@ -25,7 +25,7 @@ const ls_alias *ls_alias_at(int index);                      // NULL: there is n
 int ls_alias_names(const ls_alias *alias, const char *word); // whether the word is one of alias->theirs
 // Returns the row of `word`, or NULL. scope is "" except for VALUE.
 const ls_alias *ls_alias_find(ls_alias_kind kind, const char *scope, const char *word);
-// Returns the row with a word of which `word` may be a misspelling, or NULL.
+// Returns the row that `word` may be a misspelling of, or NULL.
 const ls_alias *ls_alias_nearest(ls_alias_kind kind, const char *scope, const char *word);
 
 enum { LS_HINT_BYTES = 512 };

@@ -1,6 +1,5 @@
 #include "sweep/share.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -62,8 +61,9 @@ static int gather(search *s, int *list, int count, int64_t updates) {
     return front;
 }
 
-// Divides a list of settings, all of which begin with the stem `parent` (-1: none), where they part, and adds stems.
-// "Share more than t updates" is an equivalence, so the parts do not depend on the setting that is compared.
+// Splits a list of settings at the update where they first differ, and adds a stem for the updates before it. All
+// settings of the list begin with the stem `parent` (-1: none). Sharing more than t updates is an equivalence relation,
+// so the split does not depend on which setting the others are compared with.
 static void divide(search *s, int *list, int count, int parent) {
     ls_sweep_plan *plan = s->plan;
     const int64_t begin = parent < 0 ? 0 : plan->stems[parent].updates;
