@@ -379,23 +379,17 @@ char *ls_manifest_changes_text(const cJSON *changed, char *dst, size_t bytes) {
     return dst;
 }
 
-// Returns 1 if a manifest may lack the option, because the version that wrote it behaved like the option's default.
-static int may_be_missing(int index) {
-    return !is_fixed(index) || index == LS_OPTION_data_validation_fraction || index == LS_OPTION_average_kind;
-}
-
+// Compares each option with the manifest's. An option that the manifest lacks has come since: the version that wrote the
+// manifest behaved like the option's default. Damage shows in the manifest's hash.
 static ls_status compare_options(const char *path, const cJSON *manifest, const ls_train_info *info, cJSON *changed) {
     const char *name;
     char now[LS_TEXT_BYTES], preset[LS_TEXT_BYTES];
     ls_config defaults;
     ls_config_defaults(&defaults);
     for (int i = 0; ls_config_value(info->cfg, i, &name, now, sizeof now); i++) {
-        const char *before = cJSON_GetStringValue(member(manifest, "config", name));
-        if (!before && may_be_missing(i) && ls_config_value(&defaults, i, &name, preset, sizeof preset))
-            before = preset;
-        if (!before)
-            return ls_fail(
-                LS_STORAGE, "%s: has no config.%s: damaged, or of another version of the program", path, name);
+        ls_config_value(&defaults, i, &name, preset, sizeof preset);
+        const char *recorded = cJSON_GetStringValue(member(manifest, "config", name));
+        const char *before = recorded ? recorded : preset;
         if (strcmp(before, now) == 0 || is_no_part_of_the_record(name)) continue;
         if (is_fixed(i))
             return ls_fail(LS_USAGE,

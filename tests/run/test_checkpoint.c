@@ -623,6 +623,38 @@ static void refusals_and_changes_are_named(void **state) {
     run_close(&made);
 }
 
+// An earlier version of the program knew fewer options, and behaved like the defaults of those that have come since.
+static void an_option_of_a_later_version_had_its_default(void **state) {
+    (void)state;
+    run made = { 0 }, other = { 0 };
+    ls_checkpoint *checkpoint;
+    ls_snapshot *s = run_for(&made, plain, 6);
+    char changed[512], value[LS_TEXT_BYTES], preset[LS_TEXT_BYTES];
+    const char *name;
+    int dropped = 0;
+    ls_config defaults;
+    ls_config_defaults(&defaults);
+    write_at(6, &made, s);
+    must(ls_checkpoint_read(path_of(6), &checkpoint));
+    const ls_train_info *info = ls_trainer_get_info(made.trainer);
+    for (int i = 0; ls_config_value(info->cfg, i, &name, value, sizeof value); i++) {
+        if (!ls_config_value(&defaults, i, &name, preset, sizeof preset) || strcmp(value, preset) != 0) continue;
+        cJSON_DeleteItemFromObjectCaseSensitive(cJSON_GetObjectItem(checkpoint->manifest, "config"), name);
+        dropped++;
+    }
+    assert_true(dropped > LS_OPTION_COUNT / 2);
+    must(suits_run(checkpoint, info, changed, sizeof changed));
+    assert_string_equal(changed, "");
+    must(state_run_open(&other, network_path, (const char *[]){ "device.type=cpu", "data.balance=classes", NULL }));
+    ls_status status = suits_run(checkpoint, ls_trainer_get_info(other.trainer), changed, sizeof changed);
+    assert_int_equal(status.code, LS_USAGE);
+    assert_non_null(strstr(status.text, "was made with data.balance = off, but now it is classes"));
+    run_close(&other);
+    ls_checkpoint_free(checkpoint);
+    ls_snapshot_free(s);
+    run_close(&made);
+}
+
 static const struct {
     const char *name;
     int64_t epoch, window, update, samples;
@@ -729,6 +761,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(of_a_link_the_link_goes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(as_many_are_kept_as_asked_for, set_up, tear_down),
         cmocka_unit_test_setup_teardown(refusals_and_changes_are_named, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_option_of_a_later_version_had_its_default, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_cursor_must_fit_the_epochs, set_up, tear_down),
         cmocka_unit_test_setup_teardown(another_networks_is_refused, set_up, tear_down),
     };
