@@ -233,7 +233,8 @@ static void add_layer(ls_builder *b, int l) {
     int input = value_of_input(b, layer->inputs[0]);
     const int drops =
         layer->kind == LS_LAYER_DROPOUT || layer->kind == LS_LAYER_DROPOUT2D || layer->kind == LS_LAYER_DROPPATH;
-    int vanishes = layer->kind == LS_LAYER_FLATTEN || (drops && !b->options->training) ||
+    const int drops_none = drops && (!b->options->training || layer->attr.dropout.p == 0);
+    int vanishes = layer->kind == LS_LAYER_FLATTEN || drops_none ||
                    (layer->kind == LS_LAYER_RELU && joins_pooling(b, l)) || ls_builder_joins_loss(b, l);
     if (vanishes) {
         b->value_of[l] = input;

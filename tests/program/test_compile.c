@@ -505,6 +505,23 @@ static void the_loss_takes_in_the_head(void **state) {
     }
 }
 
+// Stochastic depth often begins with a share of 0.
+static void a_dropout_of_nothing_has_no_operator(void **state) {
+    (void)state;
+    static const char *const kinds[] = { "dropout", "dropout2d", "droppath" };
+    for (int i = 0; i < 6; i++) {
+        char text[512];
+        snprintf(text, sizeof text,
+            "[network]\ninput = 3x4x4\n[c]\nlayer = conv2d\nout_channels = 3\nkernel = 3\npadding = 1\n"
+            "[d]\nlayer = %s\np = %s\n[a]\nlayer = add\ninputs = d, c\n[f]\nlayer = flatten\n[l]\nlayer = "
+            "linear\nout_features = 5\n",
+            kinds[i / 2], i % 2 ? "0.5" : "0");
+        const fixture_setup setup = { .device = "ref", .network = text, .batch = 4, .training = 1 };
+        count_fused(&setup, kinds[i / 2], (ls_op[]){ LS_OP_DROPOUT, LS_OP_LOSS }, (int[]){ i % 2 ? 2 : 0, 1 });
+        compare_fusions(&setup, kinds[i / 2]);
+    }
+}
+
 static void gradients_complete_in_arena_order(void **state) {
     (void)state;
     fixture f;
@@ -632,6 +649,7 @@ int main(void) {
         cmocka_unit_test(adding_last_is_adding_alone),
         cmocka_unit_test(the_loss_takes_in_a_scale),
         cmocka_unit_test(the_loss_takes_in_the_head),
+        cmocka_unit_test(a_dropout_of_nothing_has_no_operator),
         cmocka_unit_test(gradients_complete_in_arena_order),
         cmocka_unit_test(evaluation_has_no_backward),
         cmocka_unit_test(whole_network_gradients),
