@@ -68,6 +68,11 @@ static ls_status plan_race(race *r, char folder[LS_TEXT_BYTES]) {
         return ls_fail(LS_USAGE, "no seeds: a race is about the mean of several runs; --seeds 1-40 has forty");
     r->count = r->args->against ? 2 : 1;
     LS_TRY(plan_side(r, r->args->config, folder, &r->sides[0]));
+    const ls_sweep_plan *plan = &r->sides[0].plan;
+    if (plan->seed_count == 1 && plan->seeds[0] > 1)
+        return ls_fail(LS_USAGE,
+            "--seeds %s: one run, with the seed %s; a race is about the mean of several runs; --seeds 1-%s has %s",
+            r->args->seeds, r->args->seeds, r->args->seeds, r->args->seeds);
     if (!r->args->against) return LS_SUCCESS;
     LS_TRY(plan_side(r, r->args->against, folder, &r->sides[1]));
     if (strcmp(r->sides[0].name, r->sides[1].name) != 0) return LS_SUCCESS;

@@ -70,6 +70,7 @@ check "it goes on: no time of the process" "$(grep -c 'of the 0 runs that nothin
 
 # --- refused
 refused "no seeds" 2 "--seeds 1-40" "$train" race tiny.ini
+refused "a number of seeds" 2 "--seeds 1-40 has 40" "$train" race tiny.ini --seeds 40
 refused "two values" 2 "train sweep compares several" "$train" race tiny.ini --seeds 1-2 --set optimizer.lr=0.1,0.2
 refused "a rival of the same name" 2 "give one file another name" "$train" race tiny.ini --seeds 1-2 --against tiny.ini
 refused "a rival that is not there" 2 "nope.ini" "$train" race tiny.ini --seeds 1-2 --against nope.ini
