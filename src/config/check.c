@@ -4,9 +4,11 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/atomic_file.h"
+#include "base/files.h"
 #include "config/config.h"
 #include "config/options.h"
 #include "config/shipped.h"
@@ -221,6 +223,18 @@ static ls_status check_loss_scale(const ls_config *cfg) {
     return LS_SUCCESS;
 }
 
+// Returns 1 if the file has the contents of the shipped network that the name finds.
+static int is_shipped(const char *name, const char *path) {
+    char shipped[LS_TEXT_BYTES], *x = NULL, *y = NULL;
+    size_t x_bytes = 0, y_bytes = 0;
+    const int same = ls_named_shipped(LS_SHIPPED_NETWORK, name, shipped, sizeof shipped) &&
+                     !ls_failed(ls_read_file(path, &x, &x_bytes)) && !ls_failed(ls_read_file(shipped, &y, &y_bytes)) &&
+                     x_bytes == y_bytes && memcmp(x, y, x_bytes) == 0;
+    free(x);
+    free(y);
+    return same;
+}
+
 static ls_status check_paths(const ls_config *cfg) {
     char path[LS_TEXT_BYTES];
     if (strchr(cfg->run_name, '/') || !strcmp(cfg->run_name, ".") || !strcmp(cfg->run_name, ".."))
@@ -231,9 +245,11 @@ static ls_status check_paths(const ls_config *cfg) {
     LS_TRY(ls_config_path(cfg, LS_OPTION_data_cache, path, sizeof path));
     LS_TRY(ls_config_path(cfg, LS_OPTION_model_file, path, sizeof path));
     if (cfg->line[LS_OPTION_model_file] >= 0 || ls_path_exists(path)) return LS_SUCCESS;
-    // The path may be meant relative to the configuration file. Then suggesting a shipped network would mislead.
+    // The path may be meant relative to the configuration file. Then suggesting a shipped network would mislead. Beside a
+    // shipped configuration lies the shipped network itself.
     if (ls_named_nearby(LS_SHIPPED_NETWORK, "", cfg->model_file, path, sizeof path) ||
-        !ls_named_nearby(LS_SHIPPED_NETWORK, cfg->folder, cfg->model_file, path, sizeof path))
+        !ls_named_nearby(LS_SHIPPED_NETWORK, cfg->folder, cfg->model_file, path, sizeof path) ||
+        is_shipped(cfg->model_file, path))
         return LS_SUCCESS;
     return refuse(cfg, LS_OPTION_model_file,
         "no such file in the current folder, where a path on the command line "

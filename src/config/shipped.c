@@ -15,9 +15,10 @@ static const struct {
     const char *folder; // added to a name without a folder, when the user's own files are searched
     const char *below;  // folder of the shipped files, below configs/
     const char *noun;   // noun for messages, with its article
+    ls_content other;   // content of the other kind
 } kinds[] = {
-    [LS_SHIPPED_CONFIGURATION] = { "configs/", "", "a configuration" },
-    [LS_SHIPPED_NETWORK] = { "models/", "models/", "a network" },
+    [LS_SHIPPED_CONFIGURATION] = { "configs/", "", "a configuration", LS_CONTENT_NETWORK },
+    [LS_SHIPPED_NETWORK] = { "models/", "models/", "a network", LS_CONTENT_CONFIGURATION },
 };
 static const char ending[] = ".ini";
 
@@ -31,7 +32,9 @@ int ls_named_nearby(ls_shipped_kind kind, const char *folder, const char *name, 
     for (int i = 0; i < 4; i++) {
         ls_text_cut(tried, sizeof tried, "%s%s%s", i & 2 ? kinds[kind].folder : "", name, i & 1 ? ending : "");
         if (i && name[0] == '/') break;
-        if (!ls_failed(ls_path_join(path, bytes, folder, tried)) && is_regular(path)) return 1;
+        if (ls_failed(ls_path_join(path, bytes, folder, tried)) || !is_regular(path)) continue;
+        // Configurations and networks may share a name: tiny-resnet8.
+        if (!i || ls_recognise(path) != kinds[kind].other) return 1;
     }
     *path = 0;
     return 0;

@@ -49,6 +49,15 @@ refused "network of other classes" 2 "net5.ini" alone tiny.ini --set model.file=
 refused "network of --set: beside the configuration only" 2 \
     "--set model.file=models/other.ini: no such file in the current folder, where a path on the command line starts; there is elsewhere/models/other.ini" \
     alone elsewhere/tiny.ini --set model.file=models/other.ini
+cp elsewhere/tiny.ini elsewhere/lenet.ini # a configuration with the name of a shipped network
+check "network of --set: a configuration of its name beside it" \
+    "$("$train" elsewhere/lenet.ini --set model.file=lenet --set data.shape=1x28x28 --dry-run 2>&1 | sed -n '1s/^.*configs\///p')" \
+    "models/lenet.ini: input 1x28x28, 4 classes"
+rm elsewhere/lenet.ini
+for network in resnet18 tiny-resnet8 models/lenet.ini; do # beside the configuration lies the shipped network itself
+    refused "network of --set: $network, shipped as the configuration is" 3 "no folder no; set data.path" \
+        alone folder-example --set model.file=$network --set data.path=no
+done
 refused "network of --set: nowhere" 2 "error: --set model.file=no/other.ini: is not there" alone elsewhere/tiny.ini --set model.file=no/other.ini
 refused "data of --set: relative to here" 3 "looked in no/data or no/data/cifar-10-batches-bin for" \
     alone elsewhere/tiny.ini --set model.file=net.ini --set data.dataset=cifar10 --set data.path=no/data
