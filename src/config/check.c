@@ -245,8 +245,8 @@ static ls_status check_paths(const ls_config *cfg) {
     LS_TRY(ls_config_path(cfg, LS_OPTION_data_cache, path, sizeof path));
     LS_TRY(ls_config_path(cfg, LS_OPTION_model_file, path, sizeof path));
     if (cfg->line[LS_OPTION_model_file] >= 0 || ls_path_exists(path)) return LS_SUCCESS;
-    // The path may be meant relative to the configuration file. Then suggesting a shipped network would mislead. Beside a
-    // shipped configuration lies the shipped network itself.
+    // The path may be meant relative to the configuration file. Then suggesting a shipped network would mislead. The
+    // file beside a shipped configuration is the shipped network itself.
     if (ls_named_nearby(LS_SHIPPED_NETWORK, "", cfg->model_file, path, sizeof path) ||
         !ls_named_nearby(LS_SHIPPED_NETWORK, cfg->folder, cfg->model_file, path, sizeof path) ||
         is_shipped(cfg->model_file, path))

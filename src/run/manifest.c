@@ -379,8 +379,8 @@ char *ls_manifest_changes_text(const cJSON *changed, char *dst, size_t bytes) {
     return dst;
 }
 
-// Compares each option with the manifest's. An option that the manifest lacks has come since: the version that wrote the
-// manifest behaved like the option's default. Damage shows in the manifest's hash.
+// Compares each option with the manifest's. An option that the manifest lacks has come since. The version that wrote
+// the manifest behaved like the option's default. Damage shows in the manifest's hash.
 static ls_status compare_options(const char *path, const cJSON *manifest, const ls_train_info *info, cJSON *changed) {
     const char *name;
     char now[LS_TEXT_BYTES], preset[LS_TEXT_BYTES];
