@@ -257,4 +257,19 @@ cp pictures/train/b/1.ppm pictures/train/a/3.ppm
 found 3 "changed since the run began: $here/pictures/train/a/3.ppm" pictures-final
 found 3 "train_data: the run began with "
 mv kept pictures/train/a/3.ppm
+# a signal ends it: nothing stays
+# shellcheck disable=SC2086 # several words
+"$train" run.ini --quiet --run-dir long $cpu --set train.max_updates=0 --set train.epochs=100000 --set run.max_minutes=0.05 >/dev/null 2>&1
+check "long: exit" $? 75
+for signal in INT TERM; do
+    (
+        trap - INT # a shell's command in the background ignores it
+        exec "$train" audit long --all >/dev/null 2>&1
+    ) &
+    until ls t/lockstep-audit-*/metrics.jsonl >/dev/null 2>&1; do kill -0 $! || break; done
+    kill -$signal $!
+    wait $! 2>/dev/null
+    check "SIG$signal: exit" $? $((128 + $(kill -l $signal)))
+    check "SIG$signal: what stays" "$(ls t)" ""
+done
 finish

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,25 +31,43 @@ static int is_first(const ls_rerun *a) {
 
 // --- the temporary folder ------------------------------------------------------------------------
 
+static const char *const names[] = { metrics_name, "weights.safetensors", "evaluation.json", "summary.json" };
+enum { FILES = sizeof names / sizeof *names };
+// Paths for the signal handler, which may only make system calls. The process has one audit.
+static char paths[FILES][2 * LS_TEXT_BYTES], made[LS_TEXT_BYTES];
+static const int ends[] = { SIGINT, SIGTERM, SIGHUP };
+enum { ENDS = sizeof ends / sizeof *ends };
+static void (*before_open[ENDS])(int);
+
+static void remove_folder(void) {
+    for (int i = 0; i < FILES; i++) unlink(paths[i]);
+    rmdir(made);
+}
+
+static void remove_folder_and_end(int number) {
+    remove_folder();
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
 ls_status ls_rerun_open(ls_rerun *a) {
     const char *base = getenv("TMPDIR");
     if (!is_first(a)) return LS_SUCCESS;
     if (!base || !*base) base = "/tmp";
-    if (snprintf(a->folder, sizeof a->folder, "%s/lockstep-audit-XXXXXX", base) >= (int)sizeof a->folder)
+    if (snprintf(made, sizeof made, "%s/lockstep-audit-XXXXXX", base) >= (int)sizeof made)
         return ls_fail(LS_USAGE, "TMPDIR: a path too long");
-    if (mkdtemp(a->folder)) return LS_SUCCESS;
-    ls_status status =
-        ls_fail(LS_STORAGE, "%s: cannot be made: %s (TMPDIR names another place)", a->folder, strerror(errno));
-    a->folder[0] = 0;
-    return status;
+    if (!mkdtemp(made))
+        return ls_fail(LS_STORAGE, "%s: cannot be made: %s (TMPDIR names another place)", made, strerror(errno));
+    strcpy(a->folder, made);
+    for (int i = 0; i < FILES; i++) snprintf(paths[i], sizeof paths[i], "%s/%s", made, names[i]);
+    for (int i = 0; i < ENDS; i++)
+        if ((before_open[i] = signal(ends[i], remove_folder_and_end)) == SIG_IGN) signal(ends[i], SIG_IGN); // nohup
+    return LS_SUCCESS;
 }
 
 void ls_rerun_close(ls_rerun *a) {
-    static const char *const names[] = { metrics_name, "weights.safetensors", "evaluation.json", "summary.json" };
-    char path[2 * LS_TEXT_BYTES];
-    for (size_t i = 0; a->folder[0] && i < sizeof names / sizeof *names; i++)
-        if (!ls_failed(ls_rerun_file(a, names[i], path, sizeof path))) unlink(path);
-    if (a->folder[0]) rmdir(a->folder);
+    if (a->folder[0]) remove_folder();
+    for (int i = 0; a->folder[0] && i < ENDS; i++) signal(ends[i], before_open[i]);
     ls_snapshot_free(a->state);
 }
 

@@ -17,7 +17,8 @@ typedef struct {
     int64_t nonfinite; // update that the computation could not do, because a value was not finite; -1: all were
 } ls_rerun;
 
-// Makes the temporary folder ($TMPDIR or /tmp) on rank 0. LS_STORAGE: it cannot be made.
+// Makes the temporary folder ($TMPDIR or /tmp) on rank 0, and removes it if a signal ends the process. LS_STORAGE: it
+// cannot be made.
 LS_CHECKED ls_status ls_rerun_open(ls_rerun *rerun);
 void ls_rerun_close(ls_rerun *rerun); // also removes the folder; {0} is allowed
 // Rank 0: writes the path of a file in the temporary folder into dst.
