@@ -60,9 +60,12 @@ foreign "Open MPI's program under MPICH" $? 'a launcher with PMI .*' PMI_SIZE 'O
 ranks 3 30 "$bin/train_mpich" run.ini >log 2>&1
 foreign "MPICH's program under Open MPI" $? "Open MPI's mpirun" OMPI_COMM_WORLD_SIZE MPICH log
 
+# MPICH 4.2.1's mpirun now and then returns 0 for a job that failed (docs/cluster.md); 4.0 has not been seen doing it.
+lost=
+"$HYDRA" --version | grep -qE 'Version: +4\.[01]' || lost='|0'
 # How a job ends: WHAT CODES ERRORS LOG RC; CODES, ERRORS: patterns
 ends() {
-  check "$1: exit" "$5" "$(grep -xE "$2" <<<"$5")"
+  check "$1: exit" "$5" "$(grep -xE "$2$lost" <<<"$5")"
   check "$1: errors" "$(grep -c '^error: ' "$4")" "$(grep -c '^error: ' "$4" | grep -x "$3")"
   none_left pid.*
 }
