@@ -305,7 +305,7 @@ static inline vf take_lanes(vf v, vi lane) { // lane numbers count modulo LS_VL
 #elif LS_VL == 16 && !defined(LS_EMULATED)
     return _mm512_permutexvar_ps((__m512i)lane, v);
 #else
-    vf taken;
+    vf taken = { 0 }; // gcc 14 for arm64 does not see that the loop sets every lane
     for (int i = 0; i < LS_VL; i++) taken[i] = v[lane[i] & (LS_VL - 1)];
     return taken;
 #endif
