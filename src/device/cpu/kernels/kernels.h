@@ -304,8 +304,10 @@ static inline vf take_lanes(vf v, vi lane) { // lane numbers count modulo LS_VL
     return _mm256_permutevar8x32_ps(v, (__m256i)lane);
 #elif LS_VL == 16 && !defined(LS_EMULATED)
     return _mm512_permutexvar_ps((__m512i)lane, v);
+#elif !defined(__clang__)
+    return __builtin_shuffle(v, lane);
 #else
-    vf taken = { 0 }; // gcc 14 for arm64 does not see that the loop sets every lane
+    vf taken;
     for (int i = 0; i < LS_VL; i++) taken[i] = v[lane[i] & (LS_VL - 1)];
     return taken;
 #endif
