@@ -287,8 +287,8 @@ static ls_status check_writable(const ls_run_folder *folder) {
         folder->path, strerror(errno));
 }
 
-// Returns the absolute path, to be freed. Of a file that is gone its folder's and its name, because the options of a run
-// stay the same then. NULL: errno says why there is none.
+// Returns the absolute path, to be freed; of a file that is gone that of its folder, and its name: a run's options stay
+// the same then. NULL: errno says why there is none.
 static char *new_absolute(const char *path) {
     char *real = realpath(path, NULL);
     if (real || errno != ENOENT || strcmp(path, ".") == 0) return real;

@@ -475,10 +475,10 @@ STOPPED = re.compile(r"after update (\d+) of")
 
 
 def stopped_after(path):
-    """The update in the message that the metrics end with; None: they do not end so."""
+    """The update in the message that the metrics end with, which is that of its event; None: they do not end so."""
     ends = events(path, "end")
     found = STOPPED.search(ends[-1].get("message", "")) if ends else None
-    return int(found.group(1)) if found else None
+    return int(found.group(1)) if found and int(found.group(1)) == ends[-1]["update"] else None
 
 
 REQUESTS = ("USR1", "TERM", "INT")

@@ -34,8 +34,9 @@ import time
 
 import resume_campaign as runs
 
-COMMON = ["device.threads=1", "checkpoint.every_epochs=0", "checkpoint.every_updates=15", "log.every=15", f"dist.timeout={runs.TIMEOUT_S}"]
-CPU = runs.CPU + ["train.epochs=60"]
+COMMON = ["device.threads=1", "checkpoint.every_epochs=0", f"dist.timeout={runs.TIMEOUT_S}"]
+CPU = runs.CPU + ["train.epochs=60", "checkpoint.every_updates=15", "log.every=15"]
+CUDA = ["device.type=cuda", "train.epochs=2", "checkpoint.every_updates=2", "log.every=2"]
 # name, how often, options, swept, at a time, ranks, exit code of a whole sweep
 Way = collections.namedtuple("Way", "name share options swept how ranks code")
 RATES = "optimizer.lr=0.02,0.1"
@@ -45,7 +46,7 @@ WAYS = [
         ["--share", "--together", "2"], 1, 0),
     Way("ranks", 5, CPU + runs.ORDERED, ["--seeds", "1-3", "--set", RATES], ["--together", "2"], 2, 0),
     Way("init", 3, CPU, ["--seeds", "1-2", "--set", 'model.init="","init.safetensors"'], ["--together", "3"], 1, 0),
-    Way("cuda", 3, ["device.type=cuda", "train.epochs=15"] + runs.ORDERED, ["--seeds", "1-2", "--set", RATES], ["--together", "2"], 1, 0),
+    Way("cuda", 3, CUDA + runs.ORDERED, ["--seeds", "1-2", "--set", RATES], ["--together", "2"], 1, 0),
 ]
 KINDS = {"kill": 6, "kill all": 2, "TERM": 3, "INT": 3, "twice": 1, "full": 3, "limit": 1, "fail": 4, "missing": 6}
 SIGNALS = ("kill", "kill all", "TERM", "INT", "twice")
