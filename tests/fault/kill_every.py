@@ -84,11 +84,11 @@ class Campaign:
             processes = self.whom(kind, rank)
         for process in processes:
             runs.send(process, signal.SIGKILL)
-        self.kills.append((kind, time.time(), runs.checkpoints(self.path)[-1:] or [0]))
+        self.kills.append((kind, time.time()))
         if kind == "host":
             self.script.wait()
             while runs.tagged(self.tag.encode()):
-                time.sleep(0.005)
+                time.sleep(0.005)  # its scheduler starts nothing beside it
             self.start()
 
     def disturb(self):
@@ -122,7 +122,7 @@ class Campaign:
 
     def check_samples(self, summary):
         """Each part begins where one before it has saved, and no part saw a sample of another."""
-        saved = {0: 0} | {event["update"]: None for event in runs.events(self.path, "checkpoint")}
+        saved = {0} | {event["update"] for event in runs.events(self.path, "checkpoint")}
         per_epoch = -(-SAMPLES // BATCH)
         for part in summary["parts"]:
             epochs, windows = divmod(part["after_update"], per_epoch)
@@ -138,10 +138,10 @@ class Campaign:
         held = sum(event["held_seconds"] for event in checkpoints)
         begins = [event["time"] for event in runs.events(self.path, "start")]
         effective = (end["seconds"] - held) / wall
-        print(f"{wall:.0f} s, {runs.checkpoints(self.path)[-1]} updates in {len(begins)} parts, {len(checkpoints)} checkpoints that count; {self.starts} starts of "
+        print(f"{wall:.0f} s, {runs.checkpoints(self.path)[-1]} updates in {len(begins)} parts, {len(checkpoints)} checkpoints; {self.starts} starts of "
               f"launch.sh, load {os.getloadavg()[2]:.1f} on {os.cpu_count()} cores")
         for kind in KINDS:
-            down = sorted(min([begin - at for begin in begins if begin > at], default=0) for what, at, _ in self.kills if what == kind)
+            down = sorted(min([begin - at for begin in begins if begin > at], default=0) for what, at in self.kills if what == kind)
             if down:
                 print(f"  {kind:8}{len(down):3} kills; seconds until it trains again: median {statistics.median(down):.2f}, worst {down[-1]:.2f}")
         print(f"effective {100 * effective:.2f} % ({end['seconds']:.1f} s of updates that count, {held:.1f} s of them held by checkpoints)")
