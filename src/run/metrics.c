@@ -205,7 +205,8 @@ static void on_checkpoint(void *context, const ls_train_checkpoint *c) {
     ls_json_add_real(event, "held_seconds", c->held_seconds);
     ls_json_add_real(event, "seconds", c->seconds);
     ls_metrics_put(metrics, event);
-    metrics->update = update; // the checkpoint is of an earlier update than training has reached
+    if (c->update >= update) return; // a stop's: the end event is of this update, too
+    metrics->update = update;        // the checkpoint is of an earlier update than training has reached
     metrics->epoch = epoch;
 }
 

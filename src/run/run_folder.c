@@ -287,11 +287,26 @@ static ls_status check_writable(const ls_run_folder *folder) {
         folder->path, strerror(errno));
 }
 
+// Returns the absolute path, to be freed; of a file that is gone that of its folder, and its name: a run's options stay
+// the same then. NULL: errno says why there is none.
+static char *new_absolute(const char *path) {
+    char *real = realpath(path, NULL);
+    if (real || errno != ENOENT || strcmp(path, ".") == 0) return real;
+    char *folder = ls_new_text(path), *cut = strrchr(folder, '/');
+    const char *name = cut ? path + (cut - folder) + 1 : path;
+    if (cut) cut[cut == folder] = 0;
+    real = new_absolute(cut ? folder : ".");
+    char *joined = real ? ls_new_textf("%s%s%s", real, *name && real[1] ? "/" : "", name) : NULL;
+    free(real);
+    free(folder);
+    return joined;
+}
+
 static ls_status absolute_path(const ls_config *cfg, int option, char text[LS_TEXT_BYTES]) {
     char joined[LS_TEXT_BYTES];
     if (!text[0]) return LS_SUCCESS;
     LS_TRY(ls_config_path(cfg, option, joined, sizeof joined));
-    char *real = realpath(joined, NULL);
+    char *real = new_absolute(joined);
     if (!real && errno == ENOMEM) ls_out_of_memory(0, "the path %s", joined);
     int fits = snprintf(text, LS_TEXT_BYTES, "%s", real ? real : joined) < LS_TEXT_BYTES;
     free(real);

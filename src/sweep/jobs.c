@@ -334,6 +334,7 @@ static ls_status take_end(work *w, const slot *s, int exit_code, int signal) {
     w->running--;
     // If our request to stop arrives before the run handles signals, the signal ends the run.
     const int stopped = exit_code == LS_STOPPED || (signal && w->asked);
+    ls_status looked = ls_sweep_look(w->plan, s->run, &w->results[s->run]); // the tables show a failed run as begun
     if (exit_code != LS_OK || signal) {
         if (stopped)
             w->stopped = 1;
@@ -341,7 +342,7 @@ static ls_status take_end(work *w, const slot *s, int exit_code, int signal) {
             explain_end(w, s, exit_code, signal);
         return LS_SUCCESS;
     }
-    LS_TRY(ls_sweep_look(w->plan, s->run, &w->results[s->run]));
+    LS_TRY(looked);
     if (w->results[s->run].state == LS_SWEEP_COMPLETE)
         report_complete(w, s);
     else

@@ -269,7 +269,7 @@ static void write_runs(const ls_sweep_table *t, FILE *file) {
         fprintf(file, "%s%" PRId64 ",%s", plan->swept ? "," : "", ls_sweep_seed(plan, run), states[r->state]);
         if (is_complete(t, run)) fprintf(file, ",%" PRId64, r->updates);
         if (!is_complete(t, run)) {
-            fputs(",,,,,,,\n", file);
+            fputs(",,,,,,,,\n", file);
             continue;
         }
         put_number(file, r->train_loss);

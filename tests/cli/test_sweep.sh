@@ -154,6 +154,16 @@ output=$("${fails[@]}" --set 'model.init="","none"' --run-dir failing 2>&1)
 check "runs that fail: exit" $? 2
 says "runs that fail: which" "4 of 8 runs are complete, 4 failed: init=none,seed=1 failed (exit 2): none" "$output"
 says "runs that fail: the table of the others" "init = none  0" "$output"
+"${fails[@]}" --set optimizer.lr=0.01,1000 --set optimizer.weight_decay=1 --set train.epochs=20 --run-dir failing3 >/dev/null 2>&1
+check "runs that are not finite: exit" $? 6
+check "runs that are not finite: have begun" "$(grep -c '1000,[1-4],begun,,,,,,,,$' failing3/runs.csv)" 4
+check "runs that are not finite: a field for each column" "$(sed 's/"[^"]*"//' failing3/runs.csv | tr -cd ',\n' | sort -u | wc -l)" 1
+cp failing3/lr=0.01,seed=1/weights.safetensors first.safetensors
+gone=("$train" sweep tiny.ini --set device.type=cpu --set model.init=first.safetensors --run-dir gone)
+"${gone[@]}" --seeds 1-2 >/dev/null 2>&1
+rm first.safetensors
+says "first weights that are gone: only a new run fails" "2 of 3 runs are complete, 1 failed: seed=3 failed (exit 2): first.safetensors: is not there" \
+    "$("${gone[@]}" --seeds 1-3 2>&1)"
 output=$("${fails[@]}" --set 'model.init="none"' --run-dir failing2 2>&1)
 check "all runs fail: exit" $? 2
 says "all runs fail: not all are tried" "0 of 4 runs are complete, 3 failed, and no more were started" "$output"

@@ -346,9 +346,10 @@ def events(path, kind, strict=True):
 
 def fingerprint(path):
     """All that two runs must have in common."""
-    last = checkpoints(path)[-1]
-    folder = f"{path}/checkpoints/update-{last:012d}"
-    files = [path + "/weights.safetensors", path + "/evaluation.json", folder + "/weights.safetensors", folder + "/state.safetensors"]
+    files = [path + "/weights.safetensors", path + "/evaluation.json"]
+    for last in checkpoints(path)[-1:]:
+        folder = f"{path}/checkpoints/update-{last:012d}"
+        files += [folder + "/weights.safetensors", folder + "/state.safetensors"]
     records = {}
     for event in events(path, "train"):
         names = ("train_loss", "train_accuracy", "learning_rate", "loss_scale", "skipped", "samples_seen", "epoch")
@@ -383,14 +384,16 @@ def compare(got, wanted):
                 raise Bad(f"metrics: {name} of {update} is {got['records'][update][name]}, undisturbed {record[name]}")
 
 
+FILES = re.compile(r"(run\.json|launched\.ini|config\.ini|network\.ini|metrics\.jsonl|(evaluation|summary)\.json|weights\.safetensors|checkpoints"
+                   r"(/update-\d{12}(/(weights\.safetensors|state\.safetensors|manifest\.json))?)?)$")
+
+
 def check_folder(path):
     """Only what a finished run has."""
-    allowed = re.compile(r"(run\.json|launched\.ini|config\.ini|network\.ini|metrics\.jsonl|(evaluation|summary)\.json|weights\.safetensors|checkpoints"
-                         r"(/update-\d{12}(/(weights\.safetensors|state\.safetensors|manifest\.json))?)?)$")
     for folder, folders, names in os.walk(path):
         for name in folders + names:
             relative = os.path.relpath(os.path.join(folder, name), path)
-            if not allowed.match(relative):
+            if not FILES.match(relative):
                 raise Bad(f"folder: {relative} is left there")
 
 
@@ -472,10 +475,10 @@ STOPPED = re.compile(r"after update (\d+) of")
 
 
 def stopped_after(path):
-    """The update in the message that the metrics end with; None: they do not end so."""
+    """The update in the message that the metrics end with, which is that of its event; None: they do not end so."""
     ends = events(path, "end")
     found = STOPPED.search(ends[-1].get("message", "")) if ends else None
-    return int(found.group(1)) if found else None
+    return int(found.group(1)) if found and int(found.group(1)) == ends[-1]["update"] else None
 
 
 REQUESTS = ("USR1", "TERM", "INT")
