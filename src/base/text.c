@@ -280,3 +280,9 @@ void ls_text_cut(char *dst, size_t bytes, const char *format, ...) {
     vsnprintf(dst, bytes, format, args);
     va_end(args);
 }
+
+size_t ls_text_whole(const char *text, size_t most) {
+    size_t length = strnlen(text, most);
+    while (length && ((unsigned char)text[length] & 0xc0) == 0x80) length--; // the next byte continues a character
+    return length;
+}

@@ -52,6 +52,8 @@ typedef struct {
     size_t left; // free bytes, including the terminator
 } ls_text_room;
 void ls_text_put(ls_text_room *room, const char *format, ...) LS_PRINTF(2, 3);
+// Returns the length of the text, or less: at most `most` bytes, which end with a whole character (UTF-8).
+size_t ls_text_whole(const char *text, size_t most);
 // Like snprintf, for texts that are meant to be cut off if they do not fit.
 void ls_text_cut(char *dst, size_t bytes, const char *format, ...) LS_PRINTF(3, 4);
 

@@ -365,17 +365,32 @@ static ls_status look_for_ends(work *w) {
 
 // --- status lines --------------------------------------------------------------------------------
 
+// Returns the columns of the names of the runs under way: those of the longest, but at most half of the terminal.
+static int name_columns(const work *w, int all) {
+    char name[LS_SWEEP_NAME_BYTES];
+    int most = 0;
+    for (int i = 0; i < w->slot_count; i++) {
+        if (w->slots[i].run < 0) continue;
+        const int length = (int)strlen(ls_sweep_run_name(w->plan, w->slots[i].run, name));
+        if (length > most) most = length;
+    }
+    return most < all / 2 ? most : all / 2;
+}
+
 static void show(work *w) {
     if (!ls_sweep_screen_is_due(&w->screen)) return;
     ls_sweep_screen_clear(&w->screen);
+    const int columns = ls_sweep_screen_columns(), left = name_columns(w, columns);
     ls_sweep_screen_line(&w->screen, "%d of %d runs complete, %d under way%s", complete_runs(w), w->plan->runs,
         w->running, w->asked ? ": saving" : "");
     for (int i = 0; i < w->slot_count; i++) {
         const slot *s = &w->slots[i];
-        char name[LS_SWEEP_NAME_BYTES], at[128];
+        char name[LS_SWEEP_NAME_BYTES], at[LS_PROGRESS_TEXT_BYTES];
         if (s->run < 0) continue;
-        ls_sweep_progress_text(s->folder, at, sizeof at);
-        ls_sweep_screen_line(&w->screen, "  %s  %s", ls_sweep_run_name(w->plan, s->run, name), at[0] ? at : "starts");
+        ls_sweep_run_name(w->plan, s->run, name);
+        name[ls_text_whole(name, (size_t)left)] = 0;
+        ls_sweep_progress_text(s->folder, columns - left - 3, at);
+        ls_sweep_screen_line(&w->screen, "%-*s  %s", left, name, at[0] ? at : "starts");
     }
 }
 

@@ -200,28 +200,47 @@ char *ls_sweep_last_line(const char *path, const char *begins) {
     return last;
 }
 
-// Returns the number of updates of the whole run, which the first line of metrics.jsonl contains, or NAN.
-static double planned_updates(const char *path) {
+// Fills in how long the run is, from its start event.
+static void read_plan(const char *path, ls_progress *out, double *batch) {
     char *text = NULL;
     size_t bytes;
-    if (ls_failed(ls_read_beginning(path, TAIL_BYTES, &text, &bytes))) return NAN;
+    if (ls_failed(ls_read_beginning(path, TAIL_BYTES, &text, &bytes))) return;
     text[strcspn(text, "\n")] = 0;
     cJSON *start = cJSON_Parse(text);
-    const double planned = number(start, "updates_planned");
+    const double planned = number(start, "updates_planned"), samples = number(start, "train_samples");
+    *batch = number(start, "global_batch");
+    double an_epoch = ceil(samples / *batch); // the last window of an epoch may be left out
+    if (an_epoch > 1 && fmod(planned, an_epoch) != 0) an_epoch = floor(samples / *batch);
+    if (planned > 0 && planned <= LS_JSON_WHOLE_MAX) out->updates_planned = (int64_t)planned;
+    if (planned / an_epoch > 0 && planned / an_epoch <= LS_JSON_WHOLE_MAX)
+        out->epochs = (int64_t)ceil(planned / an_epoch);
     cJSON_Delete(start);
     free(text);
-    return planned;
 }
 
-char *ls_sweep_progress_text(const char *folder, char *dst, size_t bytes) {
+static int64_t whole(const cJSON *event, const char *name) {
+    int64_t value;
+    return ls_json_whole(ls_json_get(event, name), LS_JSON_WHOLE_MAX, &value) ? value : 0;
+}
+
+char *ls_sweep_progress_text(const char *folder, int columns, char dst[LS_PROGRESS_TEXT_BYTES]) {
     char path[LS_TEXT_BYTES];
+    double batch = NAN;
+    ls_progress progress = { .style.width = columns + 1 };
     dst[0] = 0;
     if (ls_failed(ls_path_join(path, sizeof path, folder, "metrics.jsonl"))) return dst;
     char *line = ls_sweep_last_line(path, "{\"event\":\"train\"");
     cJSON *event = line ? cJSON_Parse(line) : NULL;
-    if (event)
-        ls_text_cut(dst, bytes, "update %.0f of %.0f  loss %.4f  %.0f images/s", number(event, "update"),
-            planned_updates(path), number(event, "train_loss"), number(event, "images_per_second"));
+    if (event) {
+        read_plan(path, &progress, &batch);
+        ls_train_progress at = { .update = whole(event, "update"),
+            .epoch = whole(event, "epoch"),
+            .train_loss = number(event, "train_loss"),
+            .train_accuracy = number(event, "train_accuracy"),
+            .images_per_second = number(event, "images_per_second") };
+        at.seconds_left = (double)(progress.updates_planned - at.update) * batch / at.images_per_second;
+        ls_progress_bar(dst, &progress, &at);
+    }
     cJSON_Delete(event);
     free(line);
     return dst;

@@ -3,6 +3,7 @@
 #ifndef LS_SWEEP_RESULTS_H
 #define LS_SWEEP_RESULTS_H
 
+#include "command/progress.h"
 #include "sweep/plan.h"
 
 typedef enum { LS_SWEEP_NEW, LS_SWEEP_BEGUN, LS_SWEEP_COMPLETE } ls_sweep_state;
@@ -34,9 +35,9 @@ LS_CHECKED ls_status ls_sweep_look(const ls_sweep_plan *plan, int run, ls_sweep_
 LS_CHECKED ls_status ls_sweep_check_data(const ls_sweep_plan *plan, const ls_sweep_result *results);
 // Calls ls_sweep_look for all runs and stems, then ls_sweep_check_data. The caller frees *results.
 LS_CHECKED ls_status ls_sweep_look_all(const ls_sweep_plan *plan, ls_sweep_result **results);
-// Writes the progress of a run, "update 130 of 469  loss 1.2314  3201 images/s", into dst; "" if it is not known. Reads
-// it from the end of the run's metrics.jsonl. Returns dst.
-char *ls_sweep_progress_text(const char *folder, char *dst, size_t bytes);
+// Writes the progress of a run into dst as a bar of at most `columns` columns (ls_progress_bar); "" if it is not known.
+// Reads it from the run's metrics.jsonl. Returns dst.
+char *ls_sweep_progress_text(const char *folder, int columns, char dst[LS_PROGRESS_TEXT_BYTES]);
 
 // Returns the last line of a file that begins with `begins`, or NULL. Searches only the last 16 KiB of the file. The
 // caller frees the line.

@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 #include "base/clock.h"
+#include "base/text.h"
 
 static const double EVERY_S = 0.5;
 enum { COLUMNS_UNKNOWN = 80, ROWS_UNKNOWN = 24, COLUMNS_MAX = 500 };
@@ -25,17 +26,29 @@ void ls_sweep_screen_clear(ls_sweep_screen *screen) {
     screen->drawn = 0;
 }
 
-void ls_sweep_screen_line(ls_sweep_screen *screen, const char *format, ...) {
+// Asked each time, because the user may resize the terminal.
+static struct winsize ask_size(void) {
     struct winsize size = { 0 };
+    ioctl(STDERR_FILENO, TIOCGWINSZ, &size);
+    if (!size.ws_row) size.ws_row = ROWS_UNKNOWN;
+    if (!size.ws_col) size.ws_col = COLUMNS_UNKNOWN;
+    return size;
+}
+
+int ls_sweep_screen_columns(void) {
+    return ask_size().ws_col;
+}
+
+void ls_sweep_screen_line(ls_sweep_screen *screen, const char *format, ...) {
     char line[COLUMNS_MAX];
-    ioctl(STDERR_FILENO, TIOCGWINSZ, &size); // asked each time, because the user may resize the terminal
-    const int rows = size.ws_row ? size.ws_row : ROWS_UNKNOWN, columns = size.ws_col ? size.ws_col : COLUMNS_UNKNOWN;
-    if (screen->lines + 1 >= rows) return;
+    const struct winsize size = ask_size();
+    if (screen->lines + 1 >= size.ws_row) return;
     va_list args;
     va_start(args, format);
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
-    dprintf(STDERR_FILENO, "%.*s\n", columns - 1, line);
+    line[ls_text_whole(line, size.ws_col - 1u)] = 0;
+    dprintf(STDERR_FILENO, "%s\n", line);
     screen->lines++;
     screen->drawn = ls_clock_seconds();
 }

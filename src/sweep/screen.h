@@ -13,6 +13,7 @@ typedef struct {
 void ls_sweep_screen_start(ls_sweep_screen *screen, int quiet);
 int ls_sweep_screen_is_due(const ls_sweep_screen *screen); // half a second after the last drawing, or after clear
 void ls_sweep_screen_clear(ls_sweep_screen *screen);       // call before anything else is printed
+int ls_sweep_screen_columns(void);                         // of the terminal
 // Prints one status line, cut to the terminal's width, if a row is left. Call it only if the screen is due.
 void ls_sweep_screen_line(ls_sweep_screen *screen, const char *format, ...) LS_PRINTF(2, 3);
 

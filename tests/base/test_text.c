@@ -247,6 +247,17 @@ static void names_that_look_alike(void **state) {
     assert_string_equal("abcd", ls_text_escape(text, 5, "abcdefgh"));
 }
 
+static void texts_are_cut_between_characters(void **state) {
+    (void)state;
+    assert_int_equal(ls_text_whole("abc", 9), 3);
+    assert_int_equal(ls_text_whole("abc", 2), 2);
+    assert_int_equal(ls_text_whole("", 2), 0);
+    for (size_t most = 0; most < 9; most++) // 1, 2, 3 and 1 bytes
+        assert_int_equal(
+            ls_text_whole("a\xc3\xa4\xe2\x82\xacz", most), ((size_t[]){ 0, 1, 1, 3, 3, 3, 6, 7, 7 })[most]);
+    assert_int_equal(ls_text_whole("\x80\x80", 1), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(distances),
@@ -258,6 +269,7 @@ int main(void) {
         cmocka_unit_test(base64),
         cmocka_unit_test(hashes),
         cmocka_unit_test(names_that_look_alike),
+        cmocka_unit_test(texts_are_cut_between_characters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

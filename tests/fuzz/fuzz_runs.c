@@ -47,7 +47,7 @@ static void compare(ls_side *a, ls_side *b) {
 // The folder stands for that of a sweep and for that of its only run.
 static void look_as_sweep(void) {
     ls_args args = { .command = LS_COMMAND_SWEEP, .config = fuzz_file(CONFIG, config, strlen(config)), .seeds = "3" };
-    char link[512], progress[128];
+    char link[512], progress[LS_PROGRESS_TEXT_BYTES];
     ls_sweep_plan plan;
     ls_sweep_result result;
     cJSON *record;
@@ -58,7 +58,7 @@ static void look_as_sweep(void) {
     if (!fuzz_refused(ls_sweep_look(&plan, 0, &result), LS_USAGE, LS_STORAGE))
         fuzz_expect(strlen(result.weights_hash) <= 16, "hash %s", result.weights_hash);
     if (!fuzz_refused(ls_sweep_folder_read(&plan, &record), LS_USAGE, LS_STORAGE)) cJSON_Delete(record);
-    ls_sweep_progress_text(fuzz_folder(), progress, sizeof progress);
+    ls_sweep_progress_text(fuzz_folder(), 80, progress);
     ls_sweep_plan_free(&plan);
     unlink(link);
 }
