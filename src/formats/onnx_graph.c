@@ -25,6 +25,7 @@ static const struct {
     size_t bytes;
 } types[] = {
     [LS_ONNX_FLOAT] = { ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, 4 },
+    [LS_ONNX_UINT8] = { ONNX__TENSOR_PROTO__DATA_TYPE__UINT8, 1 },
     [LS_ONNX_INT8] = { ONNX__TENSOR_PROTO__DATA_TYPE__INT8, 1 },
     [LS_ONNX_INT32] = { ONNX__TENSOR_PROTO__DATA_TYPE__INT32, 4 },
     [LS_ONNX_INT64] = { ONNX__TENSOR_PROTO__DATA_TYPE__INT64, 8 },

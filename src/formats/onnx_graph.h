@@ -47,7 +47,7 @@ typedef enum {
 #undef X
 } ls_onnx_operator;
 
-typedef enum { LS_ONNX_FLOAT, LS_ONNX_INT8, LS_ONNX_INT32, LS_ONNX_INT64 } ls_onnx_type;
+typedef enum { LS_ONNX_FLOAT, LS_ONNX_UINT8, LS_ONNX_INT8, LS_ONNX_INT32, LS_ONNX_INT64 } ls_onnx_type;
 
 typedef struct ls_onnx_graph ls_onnx_graph;
 
