@@ -47,6 +47,43 @@ static void quantise(builder *b, const ls_step *s, const char *from) {
     b->names[s->output] = dequantise(b, s, "value", integers, scale, zero, -1);
 }
 
+// --- normalisation ---------------------------------------------------------------------------------
+
+// Returns how many pixels get another integer by the nodes, in floats, than by the step's table, in double.
+static int count_others(const builder *b, int channel, float mean, float std) {
+    const ls_step *s = &b->network->steps[0];
+    const ls_network_value *v = &b->network->values[s->output];
+    const float shift = (float)(255.0 * (double)mean), divisor = (float)(255.0 * (double)std);
+    int others = 0;
+    for (int p = 0; p < 256; p++) {
+        const float q = rintf(((float)p - shift) / divisor / (float)v->scale) + (float)v->zero;
+        others += (int)fminf(fmaxf(q, -128), 127) != s->table[channel * 256 + p];
+    }
+    return others;
+}
+
+// With a mean of 0.5 each pixel lies halfway between two integers, and floats round some up and others down. So mean
+// and std are moved by up to 2^-16 of themselves, if that gives more pixels the table's integers.
+static void fit_normalisation(const builder *b, int channel, float *mean, float *std) {
+    const float given_mean = *mean, given_std = *std;
+    int least = count_others(b, channel, given_mean, given_std);
+    for (int i = 0; i < 9 && least > 0; i++) {
+        const float m = given_mean * (1 + ldexpf((float)(i % 3 - 1), -16)),
+                    d = given_std * (1 + ldexpf((float)(i / 3 - 1), -16));
+        const int others = count_others(b, channel, m, d);
+        if (others >= least) continue;
+        least = others;
+        *mean = m;
+        *std = d;
+    }
+}
+
+static void put_normalisation(builder *b) {
+    ls_weights_info own = *b->network->info;
+    for (int c = 0; c < own.graph->input.c; c++) fit_normalisation(b, c, &own.mean[c], &own.std[c]);
+    quantise(b, b->network->steps, ls_onnx_normalisation(b->onnx, &own));
+}
+
 // --- weights ---------------------------------------------------------------------------------------
 
 // Returns the scale of the weights of output channel o, which follows from the factor that the integers have. A factor
@@ -187,7 +224,7 @@ static void put_activated(builder *b, const ls_step *s) {
 static ls_status write_model(const char *path, builder *b, int *operator_set) {
     const ls_network *n = b->network;
     const ls_step *const logits = &n->steps[n->step_count - 1];
-    quantise(b, n->steps, ls_onnx_normalisation(b->onnx, n->info));
+    put_normalisation(b);
     for (const ls_step *s = n->steps + 1; s < logits; s++)
         if (s->kind == LS_STEP_JOIN)
             s = put_concat(b, s);
