@@ -73,8 +73,8 @@ const char *ls_onnx_normalisation(ls_onnx_graph *graph, const ls_weights_info *i
 // A max pooling with a 1x1 window takes every stride-th row and column; padding adds zero channels.
 const char *ls_onnx_shortcut(
     ls_onnx_graph *graph, int stride, int in_channels, int out_channels, const char *input, const char *name);
-// Writes the graph's file. output: the node that gives the logits. *operator_set: the lowest set that has all operators.
-// LS_STORAGE: it cannot be written. LS_USAGE: it would be larger than protobuf allows.
+// Writes the graph's file. output: the node that gives the logits. *operator_set: the lowest set that has all
+// operators. LS_STORAGE: it cannot be written. LS_USAGE: it would be larger than protobuf allows.
 LS_CHECKED ls_status ls_onnx_graph_write(
     const ls_onnx_graph *graph, const char *path, const ls_weights_info *info, const char *output, int *operator_set);
 
