@@ -33,7 +33,7 @@ grep -rnE '^[[:space:]]*#[[:space:]]*include' src --include='*.c' --include='*.h
       wrap("^cjson/|^cJSON", "^src/base/json\\.[ch]$")
       wrap("^xxhash", "^src/base/hash\\.c$")
       wrap("^hwloc", "^src/(system|device/cpu)/")
-      wrap("^(onnx\\.pb-c|protobuf-c)", "^src/formats/onnx\\.c$")
+      wrap("^(onnx\\.pb-c|protobuf-c)", "^src/formats/onnx_graph\\.c$")
       wrap("^(x86intrin|[a-z]mmintrin|arm_[a-z]+)\\.h", "^src/device/cpu/kernels/kernels\\.h$")
       wrap("^cpuid\\.h", "^src/system/cpus\\.c$")
     }

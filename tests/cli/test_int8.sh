@@ -195,6 +195,16 @@ check "report: RAM as the buffers have" "$(sed -n 's/^RAM  *\([0-9]*\) .*/\1/p' 
 check "eval --json: of" "$(grep -o '"of":"int8"' eval.json)" '"of":"int8"'
 "$train" export --quiet run-resnet8/weights.safetensors other.c --int8 --config run-resnet8/config.ini --name net
 check "with --config: the same file" "$(cmp net.c other.c && echo same)" same
+# What is in the ONNX file: tests/formats/test_onnx.c; what onnxruntime computes: tests/real_readers.
+"$train" export run-resnet8 net.onnx --int8 >onnx.txt 2>&1
+if grep -q "without protobuf-c" onnx.txt; then
+    echo "no protobuf-c: no ONNX file"
+else
+    "$train" export run-resnet8 net.c --int8 >export.txt 2>&1
+    check "ONNX: what is told" "$(grep -o 'net.onnx: ONNX with int8 (QDQ), operator set 13' onnx.txt)" "net.onnx: ONNX with int8 (QDQ), operator set 13"
+    check "ONNX: calibrated as the C file" "$(grep -o 'int8: calibrated.*' onnx.txt)" "$(grep -o 'int8: calibrated.*' export.txt)"
+    check "ONNX: less than half as large as in floats" "$("$train" export --quiet run-resnet8 float.onnx && echo $(($(wc -c <net.onnx) * 2 < $(wc -c <float.onnx))))" 1
+fi
 
 # A layer whose weights are all 0.
 printf '[network]\ninput = data\n[c]\nlayer = conv2d\nout_channels = 3\nkernel = 3\nweight_init = 0\n[r]\nlayer = relu\n[f]\nlayer = flatten\n[l]\nlayer = linear\nout_features = 10\n' >zero.ini
@@ -204,7 +214,9 @@ check "a constant layer is named" "$(grep -c "warning: int8: 3 output channels h
 refused "no pictures" 2 "--calibrate 0: a whole number from 4 to 100000 is allowed" "$train" export run-resnet8 net.c --int8 --calibrate 0
 refused "--calibrate alone" 2 "--calibrate 8: only with --int8" "$train" export run-resnet8 net.c --calibrate 8
 refused "eval: --calibrate alone" 2 "--calibrate 8: only with --int8" "$train" eval run-resnet8 --calibrate 8
-refused "--int8 of ONNX" 2 "--int8: only for a C file" "$train" export run-resnet8 x.onnx --int8
+refused "--test of ONNX" 2 "--test: only for a C file" "$train" export run-resnet8 x.onnx --int8 --test
+refused "ONNX without pictures" 2 "run-resnet8/weights.safetensors: --int8 needs training pictures" \
+    "$train" export run-resnet8/weights.safetensors x.onnx --int8
 refused "weights without pictures" 2 "run-resnet8/weights.safetensors: --int8 needs training pictures" \
     "$train" export run-resnet8/weights.safetensors net.c --int8
 refused "three training pictures" 2 "the training set has 3 pictures; calibration needs at least 4" \
@@ -215,6 +227,7 @@ printf '[network]\ninput = data\n[c]\nlayer = conv2d\nout_channels = 10\nkernel 
 "$train" tiny.ini --quiet --run-dir run-group --set model.file=group.ini --set data.dataset=mnist --set data.path=idx --set data.cache=off \
     --set data.train_samples=16 --set data.test_samples=16 --set train.global_batch=16 --set train.epochs=1 >/dev/null 2>&1
 refused "group norm" 2 "layer 'n' (groupnorm) has no integer form: export without --int8" "$train" export run-group net.c --int8
+refused "group norm in ONNX" 2 "layer 'n' (groupnorm) has no integer form: export without --int8" "$train" export run-group x.onnx --int8
 sed 's/layer = groupnorm/layer = layernorm/; /groups = 2/d' group.ini >pixels.ini
 "$train" tiny.ini --quiet --run-dir run-pixels --set model.file=pixels.ini --set data.dataset=mnist --set data.path=idx --set data.cache=off \
     --set data.train_samples=16 --set data.test_samples=16 --set train.global_batch=16 --set train.epochs=1 >/dev/null 2>&1

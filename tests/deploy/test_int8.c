@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 #pragma GCC diagnostic ignored "-Wunused-function" // not every kernel is tested here: tests/cli/test_int8.sh
-#include "deploy/kernels_int8.h"
+#include "deploy/execute_int8.c"                   // with its kernels for this processor, and kernels_int8.h
 
 // SaturatingRoundingDoublingHighMul and RoundingDivideByPOT of gemmlowp, and their use in
 // MultiplyByQuantizedMultiplier of TensorFlow Lite.
@@ -116,12 +116,51 @@ static void sums_and_means(void **state) {
     assert_int_equal(dst[1], 23);
 }
 
+// The convolution for processors with VNNI beside the portable one; without VNNI they are the same function.
+static void same_by_vnni(void **state) {
+    (void)state;
+    static const window windows[] = {
+        { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 1, 1 }, // one number
+        { 7, 5, 3, 7, 5, 9, 3, 3, 1, 1, 1, 1, 1, 1 }, { 9, 8, 64, 5, 4, 33, 3, 3, 2, 2, 1, 1, 1, 1 },
+        { 6, 7, 40, 6, 5, 24, 3, 2, 1, 1, 2, 0, 2, 4 },  // groups, dilation, oblong
+        { 4, 4, 1000, 1, 1, 5, 4, 4, 1, 1, 0, 0, 1, 1 }, // a patch that is too large
+    };
+    static int8_t a[16000], weight[80000], expected[2000], dst[2000];
+    int32_t bias[64], multiplier[64], shift[64];
+    uint64_t seed = 1;
+    for (int i = 0; i < 80000; i++) weight[i] = (int8_t)(random_word(&seed) % 128);
+    for (int i = 0; i < 64; i++) {
+        bias[i] = random_word(&seed) % 20000;
+        multiplier[i] = (random_word(&seed) & 0x3fffffff) | 0x40000000;
+        shift[i] = -5 - i % 4;
+    }
+    for (int zero = -128; zero < 128; zero += 85)
+        for (size_t i = 0; i < sizeof windows / sizeof *windows; i++) {
+            const int8_layer l = { .w = windows[i],
+                .weight = weight,
+                .bias = bias,
+                .multiplier = multiplier,
+                .shift = shift,
+                .a = zero,
+                .out = -3,
+                .low = -128 };
+            const size_t count = (size_t)l.w.out_h * (size_t)l.w.out_w * (size_t)l.w.out_c;
+            for (int k = 0; k < 16000; k++) a[k] = k % 5 ? (int8_t)random_word(&seed) : (int8_t)(k % 2 ? 127 : -128);
+            conv(&l, a, 0, expected);
+            conv_here(&l, a, 0, dst);
+            for (size_t k = 0; k < count; k++)
+                if (dst[k] != expected[k])
+                    fail_msg("window %zu, zero %d, number %zu: %d, expected %d", i, zero, k, dst[k], expected[k]);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rescaling),
         cmocka_unit_test(clamping),
         cmocka_unit_test(convolution),
         cmocka_unit_test(sums_and_means),
+        cmocka_unit_test(same_by_vnni),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

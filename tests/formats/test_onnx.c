@@ -1,7 +1,12 @@
 // Exported networks read back by protobuf: every kind of layer, its operator and attributes,
-// its parameters bit for bit, and a graph in which every value is made once, before it is read.
+// its parameters bit for bit, and a graph in which every value is made once, before it is read. Networks in int8: every
+// kind of step, with its scales, and weights within half a step of the trained ones.
 // What other programs compute with such files: tests/real_readers.
 #include "support/temp.h"
+
+#include <math.h>
+#include "deploy/quantise.h"
+#include "deploy/write_onnx.h"
 #include "formats/onnx.h"
 #include "train/whole_run.h"
 
@@ -68,14 +73,17 @@ static const char network[] = "[network]\ninput = 3x12x10\n"
 // Attributes in the order in which they are written: name, then its one value, or the value of all its `count` ones.
 typedef struct {
     const char *name;
-    int count; // 0: a single integer; -1: a float; -2: the text "tanh"; -3: 0 and the three digits of value
+    int count; // 0: a single integer; -1: a float; -2: the text "tanh"; -3: 0 and the three digits of value; -4: the four
+               // digits of value; -5: its two digits
     double value;
 } attribute;
 
-static const struct {
+typedef struct {
     const char *op, *name, *inputs[5];
     attribute attributes[5];
-} expected[] = {
+} expected_node;
+
+static const expected_node expected[] = {
     { "Sub", "input/shifted", { "input", "input/mean" }, { { 0 } } },
     { "Div", "input/normalised", { "input/shifted", "input/std" }, { { 0 } } },
     { "Conv", "stem", { "input/normalised", "stem.weight", "stem.bias" },
@@ -168,11 +176,26 @@ typedef struct {
     ls_safetensors *file;
     ls_weights_info *facts;
     Onnx__ModelProto *model;
-    int operator_set; // as ls_onnx_write says
+    ls_network *network; // in int8, or NULL
+    int operator_set;    // as ls_onnx_write says
 } exported;
 
+// Calibrates on noise, and writes the network in int8.
+static ls_status write_integers(exported *e) {
+    enum { PICTURES = 8, PIXELS = 3 * 12 * 10 };
+    static uint8_t pixels[PICTURES * PIXELS];
+    static const int32_t labels[PICTURES] = { 0 };
+    uint32_t state = 1;
+    for (int i = 0; i < PICTURES * PIXELS; i++) pixels[i] = (uint8_t)((state = state * 1664525U + 1013904223U) >> 24);
+    const ls_quantise_pictures pictures = { .pixels = pixels, .labels = labels, .count = PICTURES };
+    ls_quantised result;
+    LS_TRY(ls_network_new(e->facts, e->file, 1, &e->network));
+    must(ls_quantise(e->network, &pictures, &result));
+    return ls_write_onnx(onnx_path, e->network, &e->operator_set);
+}
+
 // Initial weights of this network, written, exported, and read back.
-static ls_status export_network(const char *text, const char *shape, exported *e) {
+static ls_status export_as(const char *text, const char *shape, int integer, exported *e) {
     char network_path[] = "/tmp/lockstep_network_XXXXXX", shape_option[64];
     assert_int_equal(run_write_network(network_path, text), 0);
     snprintf(shape_option, sizeof shape_option, "data.shape=%s", shape);
@@ -189,7 +212,7 @@ static ls_status export_network(const char *text, const char *shape, exported *e
     *e = (exported){ 0 };
     must(ls_safetensors_read(weights_path, &e->file));
     must(ls_weights_info_read(weights_path, e->file, &e->facts));
-    LS_TRY(ls_onnx_write(onnx_path, e->facts, e->file, &e->operator_set));
+    LS_TRY(integer ? write_integers(e) : ls_onnx_write(onnx_path, e->facts, e->file, &e->operator_set));
     char *bytes = NULL;
     size_t count = 0;
     must(ls_read_file(onnx_path, &bytes, &count));
@@ -199,7 +222,12 @@ static ls_status export_network(const char *text, const char *shape, exported *e
     return LS_SUCCESS;
 }
 
+static ls_status export_network(const char *text, const char *shape, exported *e) {
+    return export_as(text, shape, 0, e);
+}
+
 static void close_export(exported *e) {
+    ls_network_free(e->network);
     if (e->model) onnx__model_proto__free_unpacked(e->model, NULL);
     ls_weights_info_free(e->facts);
     ls_safetensors_free(e->file);
@@ -211,9 +239,11 @@ static void check_attribute(const char *node, const Onnx__AttributeProto *a, con
     if (wanted->count == -2)
         good = good && a->type == ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING && a->s.len == 4 &&
                memcmp(a->s.data, "tanh", 4) == 0;
-    else if (wanted->count == -3)
-        good = good && a->n_ints == 4 && a->ints[0] == 0 &&
-               (double)(100 * a->ints[1] + 10 * a->ints[2] + a->ints[3]) == wanted->value;
+    else if (wanted->count == -3 || wanted->count == -4)
+        good = good && a->n_ints == 4 && a->ints[0] * (wanted->count == -3) == 0 &&
+               (double)(1000 * a->ints[0] + 100 * a->ints[1] + 10 * a->ints[2] + a->ints[3]) == wanted->value;
+    else if (wanted->count == -5)
+        good = good && a->n_ints == 2 && (double)(10 * a->ints[0] + a->ints[1]) == wanted->value;
     else if (wanted->count < 0)
         good = good && a->type == ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT && a->f == (float)wanted->value;
     else if (wanted->count == 0)
@@ -222,6 +252,23 @@ static void check_attribute(const char *node, const Onnx__AttributeProto *a, con
         good = good && a->type == ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS && a->n_ints == (size_t)wanted->count;
     for (int i = 0; good && i < wanted->count; i++) good = (double)a->ints[i] == wanted->value;
     if (!good) fail_msg("%s: attribute '%s' is not the expected '%s' = %g", node, a->name, name, wanted->value);
+}
+
+static void check_node(const Onnx__NodeProto *node, const expected_node *wanted) {
+    assert_string_equal(node->name, wanted->name);
+    assert_string_equal(node->op_type, wanted->op);
+    assert_int_equal(node->n_output, 1);
+    assert_string_equal(node->output[0], wanted->name);
+    size_t inputs = 0, attributes = 0;
+    for (; inputs < 5 && wanted->inputs[inputs]; inputs++)
+        if (inputs >= node->n_input || strcmp(node->input[inputs], wanted->inputs[inputs]) != 0)
+            fail_msg("%s: input %zu is not '%s'", node->name, inputs, wanted->inputs[inputs]);
+    assert_int_equal(node->n_input, inputs);
+    for (; attributes < 5 && wanted->attributes[attributes].name; attributes++) {
+        assert_true(attributes < node->n_attribute);
+        check_attribute(node->name, node->attribute[attributes], &wanted->attributes[attributes]);
+    }
+    assert_int_equal(node->n_attribute, attributes);
 }
 
 static void every_kind_of_layer(void **state) {
@@ -234,23 +281,7 @@ static void every_kind_of_layer(void **state) {
         if (!seen[k]) fail_msg("this test has no layer of kind %s", ls_layer_kind_name((ls_layer_kind)k));
     const Onnx__GraphProto *graph = e.model->graph;
     assert_int_equal(graph->n_node, sizeof expected / sizeof *expected);
-    for (size_t n = 0; n < graph->n_node; n++) {
-        const Onnx__NodeProto *node = graph->node[n];
-        assert_string_equal(node->op_type, expected[n].op);
-        assert_string_equal(node->name, expected[n].name);
-        assert_int_equal(node->n_output, 1);
-        assert_string_equal(node->output[0], expected[n].name);
-        size_t inputs = 0, attributes = 0;
-        for (; inputs < 5 && expected[n].inputs[inputs]; inputs++)
-            if (inputs >= node->n_input || strcmp(node->input[inputs], expected[n].inputs[inputs]) != 0)
-                fail_msg("%s: input %zu is not '%s'", node->name, inputs, expected[n].inputs[inputs]);
-        assert_int_equal(node->n_input, inputs);
-        for (; attributes < 5 && expected[n].attributes[attributes].name; attributes++) {
-            assert_true(attributes < node->n_attribute);
-            check_attribute(node->name, node->attribute[attributes], &expected[n].attributes[attributes]);
-        }
-        assert_int_equal(node->n_attribute, attributes);
-    }
+    for (size_t n = 0; n < graph->n_node; n++) check_node(graph->node[n], &expected[n]);
     close_export(&e);
 }
 
@@ -303,6 +334,164 @@ static void weights_and_ends(void **state) {
     assert_memory_equal(find_tensor(graph, "input/mean")->raw_data.data, mean, sizeof mean);
     assert_memory_equal(find_tensor(graph, "input/std")->raw_data.data, std, sizeof std);
     assert_memory_equal(find_tensor(graph, "half/factor")->raw_data.data, &half, sizeof half);
+    close_export(&e);
+}
+
+// Every kind of step in int8. Windows that end inside and outside the map: their padding is explicit.
+static const char integers[] = "[network]\ninput = 3x12x10\n"
+                               "[stem]\nlayer = conv2d\nout_channels = 8\nkernel = 3\nstride = 2\npadding = 1\n"
+                               "[relu]\nlayer = relu\n"
+                               "[wide]\nlayer = conv2d\nout_channels = 8\nkernel = 3x2\npadding = 2x1\ndilation = 2\n"
+                               "groups = 2\n"
+                               "[depth]\nlayer = conv2d\nout_channels = 8\nkernel = 3\ngroups = 8\npadding = 1\n"
+                               "bias = false\n"
+                               "[sum]\nlayer = add\ninputs = depth, wide\n"
+                               "[bend]\nlayer = silu\n"
+                               "[max]\nlayer = maxpool2d\nkernel = 3\nstride = 2\npadding = 1\nceil_mode = true\n"
+                               "[mean]\nlayer = avgpool2d\nkernel = 2\nstride = 1\npadding = 1\n"
+                               "[half]\nlayer = scale\nfactor = 0.5\n"
+                               "[all]\nlayer = globalavgpool\n"
+                               "[gate]\nlayer = relu6\n"
+                               "[gated]\nlayer = multiply\ninputs = half, gate\n"
+                               "[part]\nlayer = shortcut\nout_channels = 11\n"
+                               "[joined]\nlayer = concat\ninputs = part, part\n"
+                               "[flat]\nlayer = flatten\n[drop]\nlayer = dropout\n"
+                               "[out]\nlayer = linear\nout_features = 4\n";
+
+// The nodes without those that quantise and dequantise. Layers that join the layer before give their names.
+static const expected_node expected_integers[] = {
+    { "Sub", "input/shifted", { "input", "input/mean" }, { { 0 } } },
+    { "Div", "input/normalised", { "input/shifted", "input/std" }, { { 0 } } },
+    { "Conv", "relu/linear", { "input/value", "relu/weight", "relu/bias" },
+        { { "kernel_shape", 2, 3 }, { "strides", 2, 2 }, { "pads", -4, 1100 }, { "dilations", 2, 1 },
+            { "group", 0, 1 } } },
+    { "Relu", "relu", { "relu/linear" }, { { 0 } } },
+    { "Conv", "wide", { "relu/value", "wide/weight", "wide/bias" },
+        { { "kernel_shape", -5, 32 }, { "strides", 2, 1 }, { "pads", -4, 2121 }, { "dilations", 2, 2 },
+            { "group", 0, 2 } } },
+    { "Conv", "depth", { "wide/value", "depth/weight", "depth/bias" },
+        { { "kernel_shape", 2, 3 }, { "strides", 2, 1 }, { "pads", 4, 1 }, { "dilations", 2, 1 }, { "group", 0, 8 } } },
+    { "Add", "sum", { "depth/value", "wide/value" }, { { 0 } } },
+    { "Sigmoid", "bend/sigmoid", { "sum/value" }, { { 0 } } },
+    { "Mul", "bend", { "sum/value", "bend/sigmoid" }, { { 0 } } },
+    { "MaxPool", "max", { "bend/value" }, { { "kernel_shape", 2, 3 }, { "strides", 2, 2 }, { "pads", -4, 1121 } } },
+    { "AveragePool", "mean", { "max/value" },
+        { { "kernel_shape", 2, 2 }, { "strides", 2, 1 }, { "pads", 4, 1 }, { "count_include_pad", 0, 1 } } },
+    { "Mul", "half", { "mean/value", "half/factor" }, { { 0 } } },
+    { "AveragePool", "all", { "half/value" },
+        { { "kernel_shape", -5, 54 }, { "strides", 2, 1 }, { "pads", 4, 0 }, { "count_include_pad", 0, 1 } } },
+    { "Clip", "gate", { "all/value", "gate/least", "gate/most" }, { { 0 } } },
+    { "Mul", "gated", { "half/value", "gate/value" }, { { 0 } } },
+    { "MaxPool", "part/taken", { "gated/value" }, { { "kernel_shape", 2, 1 }, { "strides", 2, 2 }, { "pads", 4, 0 } } },
+    { "Pad", "part", { "part/taken", "part/pads" }, { { 0 } } },
+    { "Concat", "joined", { "part/value", "part/value" }, { { "axis", 0, 1 } } },
+    { "Conv", "out", { "joined/value", "out/weight", "out/bias" },
+        { { "kernel_shape", -5, 32 }, { "strides", 2, 1 }, { "pads", 4, 0 }, { "dilations", 2, 1 },
+            { "group", 0, 1 } } },
+    { "Flatten", "out/logits", { "out/value" }, { { "axis", 0, 1 } } },
+};
+
+static float float_at(const Onnx__TensorProto *t, size_t index) {
+    float value;
+    assert_int_equal(t->data_type, ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT);
+    assert_true((index + 1) * sizeof value <= t->raw_data.len);
+    memcpy(&value, t->raw_data.data + index * sizeof value, sizeof value);
+    return value;
+}
+
+static const Onnx__TensorProto *find_part(const Onnx__GraphProto *graph, const char *of, const char *part) {
+    char name[200];
+    snprintf(name, sizeof name, "%s/%s", of, part);
+    return find_tensor(graph, name);
+}
+
+// The value that a step computes: quantised from the node before, with the step's scale, and dequantised.
+static void check_quantised(const exported *e, const Onnx__GraphProto *graph, size_t n, int step) {
+    const Onnx__NodeProto *to = graph->node[n], *from = graph->node[n + 1];
+    const char *const name = e->network->steps[step].name;
+    const ls_network_value *v = &e->network->values[e->network->steps[step].output];
+    char names[4][200];
+    static const char *const parts[] = { "uint8", "value", "scale", "zero" };
+    for (int i = 0; i < 4; i++) snprintf(names[i], sizeof names[i], "%s/%s", name, parts[i]);
+    const expected_node quantise = { "QuantizeLinear", names[0], { graph->node[n - 1]->name, names[2], names[3] },
+        { { 0 } } };
+    const expected_node dequantise = { "DequantizeLinear", names[1], { names[0], names[2], names[3] }, { { 0 } } };
+    check_node(to, &quantise);
+    check_node(from, &dequantise);
+    const Onnx__TensorProto *zero = find_tensor(graph, names[3]);
+    assert_int_equal(zero->data_type, ONNX__TENSOR_PROTO__DATA_TYPE__UINT8);
+    assert_int_equal(zero->raw_data.len, 1);
+    assert_int_equal(zero->raw_data.data[0], v->zero + 128);
+    assert_true((double)float_at(find_tensor(graph, names[2]), 0) == v->scale);
+}
+
+// The weights or biases of a step: `integers` times the scales of their channels lie within half a step of the trained
+// ones.
+static void check_rounded(const exported *e, const Onnx__GraphProto *graph, const char *step, const char *part,
+    const char *type, const char *trained) {
+    ls_safetensors_tensor wanted;
+    char name[64];
+    snprintf(name, sizeof name, "%s/%s", part, type);
+    const Onnx__TensorProto *t = find_part(graph, step, name);
+    snprintf(name, sizeof name, "%s/scale", part);
+    const Onnx__TensorProto *scales = find_part(graph, step, name);
+    int64_t count = 1;
+    for (size_t d = 0; d < t->n_dims; d++) count *= t->dims[d];
+    const int is_bias = t->data_type == ONNX__TENSOR_PROTO__DATA_TYPE__INT32;
+    assert_int_equal(t->raw_data.len, count * (is_bias ? 4 : 1));
+    assert_true(is_bias || t->data_type == ONNX__TENSOR_PROTO__DATA_TYPE__INT8);
+    int found = 0;
+    while (ls_safetensors_get(e->file, found, &wanted) && strcmp(wanted.name, trained) != 0) found++;
+    assert_string_equal(wanted.name, trained);
+    for (int64_t i = 0; i < count; i++) {
+        int32_t q = (int8_t)t->raw_data.data[i];
+        float real;
+        if (is_bias) memcpy(&q, t->raw_data.data + 4 * i, 4);
+        memcpy(&real, (const char *)wanted.data + 4 * i, 4);
+        const double scale = (double)float_at(scales, (size_t)(i / (count / t->dims[0]))), back = q * scale;
+        if (!(fabs(back - (double)real) <= 0.5001 * scale))
+            fail_msg("%s: number %d is %g, trained %g, scale %g", trained, (int)i, back, (double)real, scale);
+    }
+}
+
+static void every_step_in_int8(void **state) {
+    (void)state;
+    exported e;
+    must(export_as(integers, "3x12x10", 1, &e));
+    const Onnx__GraphProto *graph = e.model->graph;
+    int seen[LS_STEP_COUNT] = { [LS_STEP_GROUP_NORM] = 1 }, step = 0; // which has no integer form
+    for (int i = 0; i < e.network->step_count; i++) seen[e.network->steps[i].kind] = 1;
+    for (int k = 0; k < LS_STEP_COUNT; k++)
+        if (!seen[k]) fail_msg("this test has no step of kind %d", k);
+    size_t plain = 0;
+    for (size_t n = 0; n < graph->n_node; n++) {
+        const Onnx__NodeProto *node = graph->node[n];
+        if (strcmp(node->op_type, "QuantizeLinear") == 0) {
+            while (e.network->steps[step + 1].output == e.network->steps[step].output) step++; // of a concat
+            check_quantised(&e, graph, n++, step++);
+        } else if (strcmp(node->op_type, "DequantizeLinear") == 0) {
+            assert_int_equal(node->n_input, 3);
+            assert_int_equal(node->n_attribute, 1);
+            check_attribute(node->name, node->attribute[0], &(attribute){ "axis", 0, 0 });
+        } else {
+            assert_true(plain < sizeof expected_integers / sizeof *expected_integers);
+            check_node(node, &expected_integers[plain++]);
+        }
+    }
+    assert_int_equal(plain, sizeof expected_integers / sizeof *expected_integers);
+    assert_int_equal(step, e.network->step_count - 1);
+    assert_int_equal(e.operator_set, 13);
+    check_value(graph->output[0], "out/logits", 2, (const int[]){ 0, 4 });
+    check_rounded(&e, graph, "relu", "weight", "int8", "stem.weight");
+    check_rounded(&e, graph, "wide", "weight", "int8", "wide.weight");
+    check_rounded(&e, graph, "depth", "weight", "int8", "depth.weight");
+    check_rounded(&e, graph, "out", "weight", "int8", "out.weight");
+    check_rounded(&e, graph, "relu", "bias", "int32", "stem.bias");
+    for (size_t o = 0; o < 8; o++) {
+        const float product =
+            float_at(find_part(graph, "relu", "weight/scale"), o) * float_at(find_part(graph, "input", "scale"), 0);
+        assert_true(fabsf(float_at(find_part(graph, "relu", "bias/scale"), o) / product - 1) < 1e-6F);
+    }
     close_export(&e);
 }
 
@@ -375,6 +564,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_of_layer),
         cmocka_unit_test(weights_and_ends),
+        cmocka_unit_test(every_step_in_int8),
         cmocka_unit_test(logits_are_vectors),
         cmocka_unit_test(lowest_versions),
         cmocka_unit_test(refusals),

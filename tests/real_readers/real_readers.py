@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
 """Do other programs read our files and compute the same? Weights by Python's safetensors into PyTorch, exported models by ONNX's
-checker and onnxruntime; logits are compared with those of `train predict --logits`.
+checker and onnxruntime; logits are compared with those of `train predict --logits`, of int8 models with those of the int8 C file.
 
-    python3 tests/real_readers/real_readers.py build/release/bin/train [lenet resnet9 resnet20 airbench94 every-layer]
+    python3 tests/real_readers/real_readers.py build/release/bin/train [lenet resnet9 resnet20 airbench94 every-layer every-integer]
 
 Needs numpy, and of the --readers torch (with safetensors), onnx and onnxruntime what is there; what is missing is reported as
 skipped (exit 77). A network is trained for some updates on synthetic pictures, so that weights and running statistics are no initial values.
 """
 import argparse
+import ctypes
 import importlib.util
 import json
 import os
+import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -21,6 +24,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 LIMIT = 1e-5  # of a logit, as a share of the largest one, or of 1
 PICTURES = 19
 LOWEST_SET = 11  # that is written
+LIMIT_INT8 = 4  # steps of the logits' scale, because rounding differs (deploy/write_onnx.h)
 
 EVERY_LAYER = """
 [network]
@@ -179,12 +183,16 @@ inputs = last, last
 layer = linear
 out_features = 10
 """
-NETWORKS = {  # shape; file
+# The same without layers that have no integer form, and with a depthwise convolution.
+EVERY_INTEGER = re.sub(r"\[(groups|instances)\]\n(.+ = .+\n)+", "", EVERY_LAYER).replace(
+    "layer = layernorm", "layer = conv2d\nout_channels = 24\nkernel = 3\npadding = 1\ngroups = 24")
+NETWORKS = {  # shape; file, or text
     "lenet": ("1x28x28", "configs/models/lenet.ini"),
     "resnet9": ("3x32x32", "configs/models/resnet9.ini"),
     "resnet20": ("3x32x32", "configs/models/resnet20.ini"),
     "airbench94": ("3x32x32", "configs/models/airbench94.ini"),
-    "every-layer": ("3x21x18", None),
+    "every-layer": ("3x21x18", EVERY_LAYER),
+    "every-integer": ("3x21x18", EVERY_INTEGER),
 }
 
 READERS = {"torch": ("torch", "safetensors"), "onnx": ("onnx",), "onnxruntime": ("onnxruntime",)}  # modules
@@ -229,10 +237,10 @@ class Case:
         shape, network = NETWORKS[name]
         self.name, self.train = name, train
         self.weights = os.path.join(folder, "run", "weights.safetensors")
-        if network is None:
-            network = os.path.join(folder, "network.ini")
+        if "\n" in network:
+            text, network = network, os.path.join(folder, "network.ini")
             with open(network, "w") as file:
-                file.write(EVERY_LAYER)
+                file.write(text)
         config = os.path.join(folder, "config.ini")
         with open(config, "w") as file:
             file.write(f"[data]\ndataset = synthetic\nshape = {shape}\nclasses = 10\ntrain_samples = 320\ntest_samples = 16\n"
@@ -275,14 +283,14 @@ class Case:
             logits = model((torch.from_numpy(self.pixels).float() / 255 - mean) / std).numpy()
         return self.compare(f"safetensors {safetensors.__version__} and PyTorch {torch.__version__}", logits)
 
-    def export(self):
+    def export(self, *options):
         path = self.weights.replace(".safetensors", ".onnx")
-        run(self.train, "export", "--quiet", self.weights, path)
+        run(self.train, "export", "--quiet", os.path.dirname(self.weights), path, *options)
         return path
 
-    def by_checker(self):
+    def by_checker(self, *options):
         import onnx
-        model = onnx.load(self.export())
+        model = onnx.load(self.export(*options))
         onnx.checker.check_model(model, full_check=True)  # infers shapes, too
         opset, lower = model.opset_import[0].version, []
         for model.opset_import[0].version in range(LOWEST_SET, opset):
@@ -295,7 +303,7 @@ class Case:
         classes = {prop.key: prop.value for prop in model.metadata_props}["classes"]
         good = json.loads(classes) == [str(i) for i in range(10)] and model.graph.input[0].name == "input"
         good &= not lower and model.ir_version == onnx.helper.find_min_ir_version_for(list(model.opset_import))
-        print(f"{'ok' if good else 'FAILED'}  {self.name}, ONNX {onnx.__version__}: checked, {len(model.graph.node)} nodes, "
+        print(f"{'ok' if good else 'FAILED'}  {self.name}{''.join(options)}, ONNX {onnx.__version__}: checked, {len(model.graph.node)} nodes, "
               f"operator set {opset}, IR {model.ir_version}; lower sets that would do: {lower or 'none'}")
         return good
 
@@ -309,6 +317,36 @@ class Case:
             good &= self.compare(f"onnxruntime {onnxruntime.__version__} in batches of {batch}", logits)
         return good
 
+    def logits_in_c(self):
+        """The logits of the int8 C file, which are those of `train eval --int8`, and their scale."""
+        source, library = self.weights.replace(".safetensors", ".c"), self.weights.replace(".safetensors", ".so")
+        run(self.train, "export", "--quiet", os.path.dirname(self.weights), source, "--int8", "--name", "net")
+        run("gcc", "-O2", "-shared", "-fPIC", source, "-o", library, "-lm")
+        predict, logits = ctypes.CDLL(library).net_predict, np.zeros_like(self.logits)
+        for pixels, to in zip(np.ascontiguousarray(self.pixels), logits):
+            predict(pixels.ctypes.data_as(ctypes.c_void_p), to.ctypes.data_as(ctypes.c_void_p))
+        return logits, np.diff(np.unique(logits)).min()
+
+    def by_onnxruntime_int8(self):
+        import onnxruntime
+        wanted, scale = self.logits_in_c()
+        good = True
+        for level in ("ORT_DISABLE_ALL", "ORT_ENABLE_ALL"):
+            options = onnxruntime.SessionOptions()
+            options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
+            session = onnxruntime.InferenceSession(self.export("--int8"), options, providers=["CPUExecutionProvider"])
+            logits, = session.run(None, {"input": self.pixels.astype(np.float32)})
+            steps = np.abs(logits - wanted).max() / scale
+            first, second = np.sort(wanted)[:, [-1, -2]].T
+            differs = logits.argmax(1) != wanted.argmax(1)
+            clear = first - second > 2.5 * scale  # rounding may swap classes that are nearly equal
+            fits = bool(steps <= LIMIT_INT8 and not (differs & clear).any())
+            good &= fits
+            print(f"{'ok' if fits else 'FAILED'}  {self.name} --int8, onnxruntime {onnxruntime.__version__}, {level}: logits differ by "
+                  f"{steps:.1f} of {(wanted.max() - wanted.min()) / scale:.0f} steps at most; the classes of {PICTURES} pictures: "
+                  f"{int(differs.sum())} differ")
+        return good
+
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -317,17 +355,26 @@ def main():
     parser.add_argument("--readers", nargs="+", choices=READERS, default=list(READERS), help="those that must be there")
     options = parser.parse_args()
     there = {reader: has(*READERS[reader]) for reader in options.readers}
+    compiles = shutil.which("gcc") is not None
+    if not compiles:
+        print("skipped: no gcc, so no int8 logits to compare with")
     good = True
     for name in options.networks or NETWORKS:
         with tempfile.TemporaryDirectory() as folder:
             case = Case(os.path.abspath(options.train), name, folder)
-            if there.get("torch") and name != "every-layer":
+            if there.get("torch") and not name.startswith("every-"):
                 good &= case.by_pytorch()
             if there.get("onnx"):
                 good &= case.by_checker()
             if there.get("onnxruntime"):
                 good &= case.by_onnxruntime()
-    return 1 if not good else 0 if all(there.values()) else 77
+            if name == "every-layer":  # has no integer form
+                continue
+            if there.get("onnx"):
+                good &= case.by_checker("--int8")
+            if there.get("onnxruntime") and compiles:
+                good &= case.by_onnxruntime_int8()
+    return 1 if not good else 0 if compiles and all(there.values()) else 77
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ read_by() {
         [ $rc != 0 ] || rc=77
         return
     }
-    "$python" "$(dirname "$0")/real_readers.py" "$train" lenet every-layer --readers onnx onnxruntime || rc=1
+    "$python" "$(dirname "$0")/real_readers.py" "$train" lenet every-layer every-integer --readers onnx onnxruntime || rc=1
 }
 
 read_by old 'onnxruntime==1.17.*' 'onnx==1.15.*' 'numpy<2'
