@@ -47,12 +47,14 @@ enum { NORMALISATION_TENSORS = 2 }; // the tensors of the parameters follow them
     X(InstanceNormalization, 6) \
     X(LayerNormalization, 17) \
     X(LeakyRelu, 6) \
+    X(MatMul, 9) \
     X(MaxPool, 1) \
     X(Mul, 7) \
     X(Pad, 11) \
     X(Relu, 6) \
     X(Reshape, 5) \
     X(Sigmoid, 6) \
+    X(Slice, 10) \
     X(Softplus, 1) \
     X(Sub, 7) \
     X(Tanh, 6) \
@@ -113,6 +115,8 @@ typedef struct {
     int node_count;
     tensor *tensors;
     int tensor_count;
+    float **means; // matrices of adaptive averages
+    int mean_count;
     Onnx__NodeProto **node_list;
     Onnx__TensorProto **tensor_list;
     float *ones, *zeros; // one for each channel of the layer that has the most
@@ -430,8 +434,34 @@ static void put_maxpool2d(builder *b, const ls_layer *layer) {
     if (p->ceil_mode) add_int(n, "ceil_mode", 1);
 }
 
+// Adds the matrix that takes `in` numbers to the means of `out` adaptive windows: (out, in), or transposed. Returns its
+// name.
+static const char *add_means(builder *b, const ls_layer *layer, const char *what, int in, int out, int transposed) {
+    char name[NAME_BYTES];
+    float *means = b->means[b->mean_count++] = ls_new((int64_t)in * out, sizeof *means, "means of %s", layer->name);
+    for (int i = 0; i < out; i++) {
+        const int first = i * in / out, end = ((i + 1) * in + out - 1) / out;
+        for (int k = first; k < end; k++) means[transposed ? k * out + i : i * in + k] = 1 / (float)(end - first);
+    }
+    const int dims[] = { transposed ? in : out, transposed ? out : in };
+    return add_tensor(b, inner_name(name, layer->name, what), 2, dims, means)->name;
+}
+
+// ONNX has no adaptive average: a matrix takes the means of columns, and another one those of rows.
+static void put_adaptive(builder *b, const ls_layer *layer) {
+    char name[NAME_BYTES];
+    node *n = add_node(b, OP_MatMul, inner_name(name, layer->name, "columns"), input_of(b, layer));
+    add_input(n, add_means(b, layer, "by_column", layer->in.w, layer->out.w, 1));
+    const char *rows = add_means(b, layer, "by_row", layer->in.h, layer->out.h, 0);
+    add_input(add_node(b, OP_MatMul, layer->name, rows), n->name);
+}
+
 static void put_avgpool2d(builder *b, const ls_layer *layer) {
     const ls_layer_pool *p = &layer->attr.avgpool2d;
+    if (p->stride.h == 0) {
+        put_adaptive(b, layer);
+        return;
+    }
     node *n = add_plain(b, layer, OP_AveragePool);
     add_window(n, p->kernel, p->stride, p->padding);
     add_int(n, "count_include_pad", 1);
@@ -478,9 +508,26 @@ static void put_concat(builder *b, const ls_layer *layer) {
         snprintf(reader, sizeof reader, "%.*s/%d", LS_NAME_BYTES - 8, layer->name, i);
         inputs[i] = value_of(b, layer->inputs[i], layer->flat, reader);
     }
-    node *n = add_node(b, OP_Concat, layer->name, inputs[0]);
+    const int shuffles = layer->attr.concat.interleave;
+    char name[4][NAME_BYTES];
+    node *n = add_node(b, OP_Concat, shuffles ? inner_name(name[0], layer->name, "joined") : layer->name, inputs[0]);
     for (int i = 1; i < layer->input_count; i++) add_input(n, inputs[i]);
     add_int(n, "axis", 1);
+    if (!shuffles) return;
+    const char *from = add_reshape(
+        b, inner_name(name[1], layer->name, "groups"), n->name, 4, (const int64_t[]){ 0, 2, layer->in.c, -1 });
+    from = add_transpose(b, inner_name(name[2], layer->name, "turns"), from, (const int64_t[]){ 0, 2, 1, 3 })->name;
+    const ls_chw out = layer->out;
+    add_reshape(b, layer->name, from, layer->flat ? 2 : 4, (const int64_t[]){ 0, out.c, out.h, out.w });
+}
+
+static void put_slice(builder *b, const ls_layer *layer) {
+    const ls_layer_slice *s = &layer->attr.slice;
+    char name[3][NAME_BYTES];
+    node *n = add_plain(b, layer, OP_Slice);
+    add_input(n, add_list(b, inner_name(name[0], layer->name, "from"), 1, (const int64_t[]){ s->from }));
+    add_input(n, add_list(b, inner_name(name[1], layer->name, "end"), 1, (const int64_t[]){ s->from + s->channels }));
+    add_input(n, add_list(b, inner_name(name[2], layer->name, "axis"), 1, (const int64_t[]){ 1 }));
 }
 
 // Writes a shortcut: a max pooling with a 1x1 window takes every stride-th row and column; padding adds zero channels.
@@ -659,6 +706,7 @@ static void new_builder(const ls_weights_info *info, builder *b) {
     b->node_list = ls_new(nodes, sizeof *b->node_list, "ONNX graph of %s", g->path);
     b->tensors = ls_new(tensors, sizeof *b->tensors, "ONNX graph of %s", g->path);
     b->tensor_list = ls_new(tensors, sizeof *b->tensor_list, "ONNX graph of %s", g->path);
+    b->means = ls_new(2 * layers, sizeof *b->means, "ONNX graph of %s", g->path);
     b->ones = ls_new(channels, sizeof *b->ones, "ONNX graph of %s", g->path);
     b->zeros = ls_new(channels, sizeof *b->zeros, "ONNX graph of %s", g->path);
     for (size_t c = 0; c < channels; c++) b->ones[c] = 1;
@@ -681,6 +729,8 @@ ls_status ls_onnx_write(
     free(b.node_list);
     free(b.tensors);
     free(b.tensor_list);
+    for (int i = 0; i < b.mean_count; i++) free(b.means[i]);
+    free(b.means);
     free(b.ones);
     free(b.zeros);
     free(b.classes);

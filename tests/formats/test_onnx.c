@@ -60,6 +60,10 @@ static const char network[] = "[network]\ninput = 3x12x10\n"
                               "[pixels2]\nlayer = layernorm\naffine = false\n"
                               "[factors]\nlayer = layerscale\n"
                               "[dense]\nlayer = conv2d\nout_channels = 19\nkernel = 1\nmatrix = true\nbias = false\n"
+                              "[left]\nlayer = slice\nchannels = 9\n"
+                              "[right]\nlayer = slice\ninputs = dense\nfrom = 10\nchannels = 9\n"
+                              "[turns]\nlayer = concat\ninputs = left, right\ninterleave = true\n"
+                              "[adapted]\nlayer = avgpool2d\noutput = 5x2\n"
                               "[pooled]\nlayer = globalavgpool\n"
                               "[vectors]\nlayer = concat\ninputs = squash, pooled\n"
                               "[product]\nlayer = multiply\ninputs = vectors, vectors\n"
@@ -143,7 +147,15 @@ static const struct {
     { "Mul", "factors", { "pixels2", "factors/factors" }, { { 0 } } },
     { "Conv", "dense", { "factors", "dense.weight" },
         { { "kernel_shape", 2, 1 }, { "strides", 2, 1 }, { "pads", 4, 0 }, { "dilations", 2, 1 }, { "group", 0, 1 } } },
-    { "GlobalAveragePool", "pooled", { "dense" }, { { 0 } } },
+    { "Slice", "left", { "dense", "left/from", "left/end", "left/axis" }, { { 0 } } },
+    { "Slice", "right", { "dense", "right/from", "right/end", "right/axis" }, { { 0 } } },
+    { "Concat", "turns/joined", { "left", "right" }, { { "axis", 0, 1 } } },
+    { "Reshape", "turns/groups", { "turns/joined", "turns/groups/shape" }, { { 0 } } },
+    { "Transpose", "turns/turns", { "turns/groups" }, { { "perm", -3, 213 } } },
+    { "Reshape", "turns", { "turns/turns", "turns/shape" }, { { 0 } } },
+    { "MatMul", "adapted/columns", { "turns", "adapted/by_column" }, { { 0 } } },
+    { "MatMul", "adapted", { "adapted/by_row", "adapted/columns" }, { { 0 } } },
+    { "GlobalAveragePool", "pooled", { "adapted" }, { { 0 } } },
     { "Flatten", "vectors/1/flat", { "pooled" }, { { "axis", 0, 1 } } },
     { "Concat", "vectors", { "squash", "vectors/1/flat" }, { { "axis", 0, 1 } } },
     { "Mul", "product", { "vectors", "vectors" }, { { 0 } } },

@@ -164,9 +164,25 @@ matrix = true
 layer = shortcut
 out_channels = 24
 stride = 2
+[left]
+layer = slice
+inputs = narrow
+channels = 12
+[right]
+layer = slice
+inputs = narrow
+from = 12
+channels = 12
+[turns]
+layer = concat
+inputs = left, right
+interleave = true
 [dense]
 layer = concat
-inputs = narrow, wide
+inputs = turns, wide
+[adapted]
+layer = avgpool2d
+output = 3x2
 [squeezed]
 layer = globalmaxpool
 [last]
