@@ -44,7 +44,7 @@ CLASSES, PICTURES, BATCH, MEAN, STD = 10, 2, 8, 0.5, 0.25
 CIFAR = ("wrn-16-4", "wrn-28-10")
 SIDES = {"wrn-16-4": 32, "wrn-28-10": 32, "vgg11_bn": 224}  # of pictures, instead of --side
 NETWORKS = ("resnet18", "resnet34", "resnet50", "wide_resnet50_2", "vgg11_bn", "squeezenet1_1", "densenet121", "mobilenet_v2",
-            "mobilenet_v3_small", "mobilenet_v3_large", "efficientnet_b0", "convnext_tiny") + CIFAR
+            "mobilenet_v3_small", "mobilenet_v3_large", "efficientnet_b0", "convnext_tiny", "shufflenet_v2_x1_0") + CIFAR
 
 
 class WideBlock(nn.Module):
