@@ -40,7 +40,8 @@ geometry geometry_of(const ls_pool_attr *a, int channels, ls_nchw items) {
         1 / static_cast<float>(a->kernel_h * a->kernel_w), nullptr };
 }
 
-// An average has no index. Its type says whether the average is adaptive, so that the others' kernels have no word of it.
+// An average has no index. The type of an index says whether it is adaptive, so the other kernels need no register for
+// that.
 template <typename I, bool MAX> __device__ constexpr bool is_adaptive() {
     return !MAX && sizeof(I) == 2;
 }
