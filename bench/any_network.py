@@ -155,6 +155,11 @@ class Plan:
         h, w = ((side + 2 * padding - k) // s + 1 for side, k, s in zip((h, w), kernel, stride))
         return self.layer(kind, x, (c, h, w), kernel=kernel, **keys)
 
+    def adaptive(self, x):
+        c, h, w = self.shapes[x]
+        size = (self.draw.whole((h + 1) // 2, h), self.draw.whole((w + 1) // 2, w))
+        return self.layer("avgpool2d", x, (c, *size), output=pair(size))
+
     def flat(self, x):
         return math.prod(self.shapes[x])
 
@@ -242,7 +247,7 @@ class Plan:
     def dense(self, x, out, stride):
         """DenseNet's, with the pooling of its transitions"""
         if stride > 1:
-            x = self.pool(x, stride, stride)
+            x = self.adaptive(x) if self.draw.chance(0.3) else self.pool(x, stride, stride)
         for _ in range(self.draw.whole(1, 3)):
             new = self.unit(x, max(2, out // 2))
             c, h, w = self.shapes[x]
@@ -257,6 +262,14 @@ class Plan:
                  lambda: self.unit(x, part, kernel=(3, 5)), lambda: self.unit(self.pool(x, 3, 1, 1), part, kernel=1)]
         ways = [way() for way in kinds[self.draw.whole(0, 2):]]
         return self.layer("concat", ways, (part * len(ways), *self.shapes[x][1:]))
+
+    def shuffled(self, x, out, stride):
+        """ShuffleNet V2's: half of the channels pass, and the halves take turns"""
+        if stride > 1 or self.shapes[x][0] != out or out < 2:
+            x = self.unit(x, max(2, out), kernel=1, stride=stride)
+        half, h, w = self.shapes[x][0] // 2, *self.shapes[x][1:]
+        ways = [self.layer("slice", x, (half, h, w), **({"from": at} if at else {}), channels=half) for at in (0, half)]
+        return self.layer("concat", [ways[0], self.unit(ways[1], half)], (2 * half, h, w), interleave="true")
 
     # the whole
 
@@ -312,7 +325,8 @@ class Given:
         self.input = tuple(map(int, network.shape.split("x")))
 
 
-BLOCKS = ("plain", "rectangular", "dilated", "grouped", "separable", "residual", "bottleneck", "inverted", "convnext", "dense", "inception")
+BLOCKS = ("plain", "rectangular", "dilated", "grouped", "separable", "residual", "bottleneck", "inverted", "convnext", "dense", "inception",
+          "shuffled")
 
 
 def generate(seed, size):

@@ -268,7 +268,9 @@ class Network(nn.Module):
             "globalmaxpool": lambda x: x.amax((2, 3), keepdim=True),
             "add": torch.add,
             "multiply": lambda x, y: Network.as_map(x, y) * Network.as_map(y, x),
-            "concat": lambda *x: torch.cat(x if len({v.dim() for v in x}) == 1 else [v.flatten(1) for v in x], 1),
+            "concat": lambda *x: torch.stack(x, 2).flatten(1, 2) if keys.get("interleave") == "true" else
+                      torch.cat(x if len({v.dim() for v in x}) == 1 else [v.flatten(1) for v in x], 1),
+            "slice": lambda x: x[:, int(keys.get("from", 0)):][:, :int(keys["channels"])],
             "flatten": lambda x: x.flatten(1),
             "scale": lambda x: x * factor,
         }[kind]

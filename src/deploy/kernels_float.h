@@ -121,23 +121,27 @@ static void max_pool(const float_layer *l, const float *a, const float *b, float
 }
 
 //: mean_pool
-// Padding counts as zeros. The sum of each row is added, which loses less to rounding.
+// Padding counts as zeros. The sum of each row is added, which loses less to rounding. stride_h 0: adaptive windows.
 static void mean_pool(const float_layer *l, const float *a, const float *b, float *dst) {
     const window *w = &l->w;
     (void)b;
-    for (int at = 0; at < w->out_h * w->out_w; at++)
+    for (int at = 0; at < w->out_h * w->out_w; at++) {
+        const int p = at / w->out_w, q = at % w->out_w, adapts = w->stride_h == 0;
+        const int top = adapts ? p * w->in_h / w->out_h : p * w->stride_h - w->pad_h;
+        const int left = adapts ? q * w->in_w / w->out_w : q * w->stride_w - w->pad_w;
+        const int rows = adapts ? ((p + 1) * w->in_h + w->out_h - 1) / w->out_h - top : w->kernel_h;
+        const int columns = adapts ? ((q + 1) * w->in_w + w->out_w - 1) / w->out_w - left : w->kernel_w;
         for (int c = 0; c < w->out_c; c++) {
             float sum = 0;
-            for (int r = 0; r < w->kernel_h; r++) {
+            for (int y = top; y < top + rows; y++) {
                 float row = 0;
-                for (int s = 0; s < w->kernel_w; s++) {
-                    const int from = position(w, at, r * w->kernel_w + s);
-                    if (from >= 0) row += a[from * w->out_c + c];
-                }
+                for (int x = left; x < left + columns && y >= 0 && y < w->in_h; x++)
+                    if (x >= 0 && x < w->in_w) row += a[(y * w->in_w + x) * w->out_c + c];
                 sum += row;
             }
-            dst[at * w->out_c + c] = activate(l, sum / (float)(w->kernel_h * w->kernel_w));
+            dst[at * w->out_c + c] = activate(l, sum / (float)(rows * columns));
         }
+    }
 }
 
 //: add
@@ -161,11 +165,14 @@ static void map_values(const float_layer *l, const float *a, const float *b, flo
 }
 
 //: join
-// Copies a map into channels `first` on of a wider map.
+// Copies channels: channel c to channel first + c * groups, if that exists.
 static void join(const float_layer *l, const float *a, const float *b, float *dst) {
     (void)b;
     for (int i = 0; i < l->w.out_h * l->w.out_w; i++)
-        for (int c = 0; c < l->w.in_c; c++) dst[i * l->w.out_c + l->first + c] = a[i * l->w.in_c + c];
+        for (int c = 0; c < l->w.in_c; c++) {
+            const int to = l->first + c * l->w.groups;
+            if (to >= 0 && to < l->w.out_c) dst[i * l->w.out_c + to] = a[i * l->w.in_c + c];
+        }
 }
 
 //: shortcut

@@ -145,11 +145,14 @@ static void map_values(const int8_layer *l, const int8_t *a, const int8_t *b, in
 }
 
 //: join
-// Copies a map into channels `first` on of a wider map, through a table.
+// Copies channels through a table: channel c to channel first + c * groups, if that exists.
 static void join(const int8_layer *l, const int8_t *a, const int8_t *b, int8_t *dst) {
     (void)b;
     for (int i = 0; i < l->w.out_h * l->w.out_w; i++)
-        for (int c = 0; c < l->w.in_c; c++) dst[i * l->w.out_c + l->first + c] = l->weight[a[i * l->w.in_c + c] + 128];
+        for (int c = 0; c < l->w.in_c; c++) {
+            const int to = l->first + c * l->w.groups;
+            if (to >= 0 && to < l->w.out_c) dst[i * l->w.out_c + to] = l->weight[a[i * l->w.in_c + c] + 128];
+        }
 }
 
 //: shortcut

@@ -27,7 +27,7 @@ typedef struct {
     const float *weight, *bias;
     float factor;          // map_values: multiplies; group_norm: is added to the variance
     float parameter;       // of the activation
-    int activation, first; // first: join: the first channel in the output
+    int activation, first; // first: join: the output's channel of channel 0
 } float_layer;
 
 //: int8_layer

@@ -265,10 +265,15 @@ static void lower_concat(builder *b, int index) {
         s->inputs[0] = value_of(b, layer->inputs[i]);
         s->input_count = 1;
         s->floats.first = first;
+        if (layer->attr.concat.interleave) s->floats.w.groups = 2;
         output = s->output;
-        first += in.c;
+        first += layer->attr.concat.interleave ? 1 : in.c;
     }
     b->value_of[index] = output;
+}
+
+static void lower_slice(builder *b, int index) {
+    add_step(b, LS_STEP_JOIN, index)->floats.first = -b->graph->layers[index].attr.slice.from;
 }
 
 static void lower_shortcut(builder *b, int index) {
@@ -354,6 +359,12 @@ static ls_status check_layers(const ls_graph *g, int integer) {
             return ls_fail(LS_USAGE,
                 "%s:%d: layer '%s' (%s) has no integer form: export without --int8, or train with batchnorm2d", g->path,
                 layer->line, layer->name, ls_layer_kind_name(layer->kind));
+        if (integer && layer->kind == LS_LAYER_AVGPOOL2D && layer->attr.avgpool2d.stride.h == 0)
+            return ls_fail(LS_USAGE,
+                "%s:%d: layer '%s' (avgpool2d) has no integer form, because its output does not divide its input: "
+                "export "
+                "without --int8, or train with an output that does",
+                g->path, layer->line, layer->name);
         int64_t weights = 0;
         for (int p = 0; p < layer->param_count; p++)
             weights += ls_param_count(&g->params[layer->first_param + p].shape);

@@ -75,7 +75,7 @@ typedef struct {
 } ls_network;
 
 // Makes the steps. info and weights are borrowed; the weights only for the call. LS_STORAGE: a weight is missing, or is
-// not finite. LS_USAGE names the layer: with `integer`, a layer without an integer form (groupnorm, layernorm); or a
+// not finite. LS_USAGE names the layer: with `integer`, a layer without an integer form; or a
 // size of the network does not fit into 32 bits.
 LS_CHECKED ls_status ls_network_new(
     const ls_weights_info *info, const ls_safetensors *weights, int integer, ls_network **out);

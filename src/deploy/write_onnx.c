@@ -198,13 +198,20 @@ static void (*const put_step[LS_STEP_COUNT])(builder *b, const ls_step *s, const
     [LS_STEP_SHORTCUT] = put_shortcut, // ls_network_new has refused a group norm
 };
 
-// Adds the inputs of a concat, which are steps with one output. Returns the last of these steps.
-static const ls_step *put_concat(builder *b, const ls_step *s) {
-    const int output = s->output;
-    ls_onnx_node(b->onnx, LS_ONNX_Concat, input_of(b, s, 0), "%s", s->name);
+// Adds a slice, or the inputs of a concat, which are steps with one output. Returns the last of these steps.
+static const ls_step *put_join(builder *b, const ls_step *s) {
+    const int output = s->output, shuffles = s->floats.w.groups == 2;
+    const window *w = &s->floats.w;
+    if (w->out_c < w->in_c) {
+        quantise(b, s, ls_onnx_slice(b->onnx, -s->floats.first, w->out_c, input_of(b, s, 0), s->name));
+        return s;
+    }
+    const char *joined =
+        ls_onnx_node(b->onnx, LS_ONNX_Concat, input_of(b, s, 0), shuffles ? "%s/joined" : "%s", s->name);
     for (; s[1].output == output; s++) ls_onnx_input(b->onnx, input_of(b, s + 1, 0));
     ls_onnx_int(b->onnx, "axis", 1);
-    quantise(b, s, s->name);
+    const ls_chw out = { w->out_c, w->out_h, w->out_w };
+    quantise(b, s, shuffles ? ls_onnx_interleave(b->onnx, out, 4, joined, s->name) : joined);
     return s;
 }
 
@@ -227,7 +234,7 @@ static ls_status write_model(const char *path, builder *b, int *operator_set) {
     put_normalisation(b);
     for (const ls_step *s = n->steps + 1; s < logits; s++)
         if (s->kind == LS_STEP_JOIN)
-            s = put_concat(b, s);
+            s = put_join(b, s);
         else
             put_activated(b, s);
     const char *output = ls_onnx_node(b->onnx, LS_ONNX_Flatten, input_of(b, logits, 0), "%s/logits", logits[-1].name);

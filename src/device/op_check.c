@@ -82,8 +82,13 @@ static void check_pool(const ls_op_desc *desc) {
     const int is_max = a->kind == LS_POOL_MAX;
     REQUIRE(src, is_shape(a->src));
     REQUIRE(dst, is_shape(a->dst) && a->dst.n == a->src.n && a->dst.c == a->src.c);
-    REQUIRE(dst, (is_max ? slides_up : slides)(a->src.h, a->dst.h, a->kernel_h, a->stride_h, a->pad_h));
-    REQUIRE(dst, (is_max ? slides_up : slides)(a->src.w, a->dst.w, a->kernel_w, a->stride_w, a->pad_w));
+    if (a->kind == LS_POOL_AVERAGE && a->stride_h == 0 && a->stride_w == 0) {
+        REQUIRE_OF("window", a->kernel_h == (a->src.h + a->dst.h - 1) / a->dst.h && a->pad_h == 0);
+        REQUIRE_OF("window", a->kernel_w == (a->src.w + a->dst.w - 1) / a->dst.w && a->pad_w == 0);
+    } else {
+        REQUIRE(dst, (is_max ? slides_up : slides)(a->src.h, a->dst.h, a->kernel_h, a->stride_h, a->pad_h));
+        REQUIRE(dst, (is_max ? slides_up : slides)(a->src.w, a->dst.w, a->kernel_w, a->stride_w, a->pad_w));
+    }
     REQUIRE_OF("padding", 2 * a->pad_h <= a->kernel_h && 2 * a->pad_w <= a->kernel_w);
     REQUIRE_OF("window", (int64_t)a->kernel_h * a->kernel_w <= LS_POOL_WINDOW_MAX);
     REQUIRE_OF("index", desc->op != LS_OP_POOL_BACKWARD || !is_max ||
@@ -109,9 +114,11 @@ static void check_gate(const ls_op_desc *desc) {
 static void check_channels(const ls_op_desc *desc) {
     const ls_channels_attr *a = &desc->attr.channels;
     const ls_nchw copied = ls_channels_copied(a), whole = a->spread ? a->dst : a->src;
-    REQUIRE(src, is_shape(a->src) && a->count >= 1 && a->from >= 0 && a->from <= a->src.c - a->count);
-    REQUIRE(dst, is_shape(a->dst) && a->to >= 0 && a->to <= a->dst.c - a->count && a->dst.n == a->src.n);
+    const int read = a->alternate ? 2 * a->count - 1 : a->count, written = a->interleave ? 2 * a->count : a->count;
+    REQUIRE(src, is_shape(a->src) && a->count >= 1 && a->from >= 0 && a->from <= a->src.c - read);
+    REQUIRE(dst, is_shape(a->dst) && a->to >= 0 && a->to <= a->dst.c - written && a->dst.n == a->src.n);
     REQUIRE_OF("stride", a->stride >= 1 && (!a->keep || !a->spread));
+    REQUIRE_OF("interleave", !a->interleave || (!a->alternate && !a->two_sources));
     REQUIRE(dst, copied.h == (whole.h - 1) / a->stride + 1 && copied.w == (whole.w - 1) / a->stride + 1);
 }
 

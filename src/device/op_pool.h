@@ -6,6 +6,8 @@
 //             True)
 //   backward  grad_src (overwrites): max gives each gradient of dst to the winner; average spreads it evenly over the
 //             window
+//   adaptive  average with stride_h = stride_w = 0 (PyTorch's AdaptiveAvgPool2d): row i of dst is the mean of the rows
+//             floor(i*H/P) to ceil((i+1)*H/P) - 1 of src, columns likewise; kernel_h = ceil(H/P), and no padding
 // A global pool is a pool whose kernel is as large as the map. Elements outside the map never win. 2*pad_h <= kernel_h
 // and 2*pad_w <= kernel_w, so every window has an element inside the map. On ref a NaN wins, as in PyTorch; other
 // devices need not do that.

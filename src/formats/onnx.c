@@ -76,19 +76,11 @@ static void put_relu(builder *b, const ls_layer *layer) {
     }
 #include "config/activations.def"
 
-// Adds a node that reshapes `input`; returns its name. shape: 0 keeps the dimension; -1 is computed from the others.
-static const char *add_reshape(
-    builder *b, const char *name, const char *part, const char *input, int rank, const int64_t *shape) {
-    const char *shaped = ls_onnx_node(b->onnx, LS_ONNX_Reshape, input, "%s%s", name, part);
-    ls_onnx_input(b->onnx, ls_onnx_tensor(b->onnx, LS_ONNX_INT64, 1, &rank, shape, "%s/shape", shaped));
-    return shaped;
-}
-
 // Adds a node that computes `input` op the layer's parameter number `at`, reshaped to (C,1,1). Returns its name.
 static const char *add_by_channel(
     builder *b, const ls_layer *layer, int at, ls_onnx_operator op, const char *part, const char *input) {
     const char *param = b->graph->params[layer->first_param + at].name;
-    param = add_reshape(b, param, "/channels", param, 3, (const int64_t[]){ -1, 1, 1 });
+    param = ls_onnx_reshape(b->onnx, param, 3, (const int64_t[]){ -1, 1, 1 }, "%s/channels", param);
     const char *name = ls_onnx_node(b->onnx, op, input, "%s%s", layer->name, part);
     ls_onnx_input(b->onnx, param);
     return name;
@@ -107,13 +99,14 @@ static void add_equal(builder *b, const ls_layer *layer, int count, float number
 static void put_groupnorm(builder *b, const ls_layer *layer) {
     const ls_layer_group_norm *l = &layer->attr.groupnorm;
     const ls_chw in = layer->in;
-    const char *grouped =
-        add_reshape(b, layer->name, "/groups", input_of(b, layer), 3, (const int64_t[]){ 0, l->groups, -1 });
+    const char *grouped = ls_onnx_reshape(
+        b->onnx, input_of(b, layer), 3, (const int64_t[]){ 0, l->groups, -1 }, "%s/groups", layer->name);
     const char *map = ls_onnx_node(b->onnx, LS_ONNX_InstanceNormalization, grouped, "%s/normalised", layer->name);
     ls_onnx_float(b->onnx, "epsilon", (float)l->eps);
     add_equal(b, layer, l->groups, 1, "ones");
     add_equal(b, layer, l->groups, 0, "zeros");
-    map = add_reshape(b, layer->name, l->affine ? "/map" : "", map, 4, (const int64_t[]){ 0, in.c, in.h, in.w });
+    map = ls_onnx_reshape(
+        b->onnx, map, 4, (const int64_t[]){ 0, in.c, in.h, in.w }, l->affine ? "%s/map" : "%s", layer->name);
     if (!l->affine) return;
     map = add_by_channel(b, layer, 0, LS_ONNX_Mul, "/scaled", map);
     add_by_channel(b, layer, 1, LS_ONNX_Add, "", map);
@@ -161,8 +154,35 @@ static void put_maxpool2d(builder *b, const ls_layer *layer) {
     if (p->ceil_mode) ls_onnx_int(b->onnx, "ceil_mode", 1);
 }
 
+// Adds the matrix that takes `in` numbers to the means of `out` adaptive windows: (out, in), or transposed. Returns its
+// name.
+static const char *add_means(builder *b, const ls_layer *layer, const char *what, int in, int out, int transposed) {
+    float *means = ls_new((int64_t)in * out, sizeof *means, "means of %s", layer->name);
+    for (int i = 0; i < out; i++) {
+        const int first = i * in / out, end = ((i + 1) * in + out - 1) / out;
+        for (int k = first; k < end; k++) means[transposed ? k * out + i : i * in + k] = 1 / (float)(end - first);
+    }
+    const int dims[] = { transposed ? in : out, transposed ? out : in };
+    const char *name = ls_onnx_tensor(b->onnx, LS_ONNX_FLOAT, 2, dims, means, "%s/%s", layer->name, what);
+    free(means);
+    return name;
+}
+
+// ONNX has no adaptive average: a matrix takes the means of columns, and another one those of rows.
+static void put_adaptive(builder *b, const ls_layer *layer) {
+    const char *columns = ls_onnx_node(b->onnx, LS_ONNX_MatMul, input_of(b, layer), "%s/columns", layer->name);
+    ls_onnx_input(b->onnx, add_means(b, layer, "by_column", layer->in.w, layer->out.w, 1));
+    const char *rows = add_means(b, layer, "by_row", layer->in.h, layer->out.h, 0);
+    ls_onnx_node(b->onnx, LS_ONNX_MatMul, rows, "%s", layer->name);
+    ls_onnx_input(b->onnx, columns);
+}
+
 static void put_avgpool2d(builder *b, const ls_layer *layer) {
     const ls_layer_pool *p = &layer->attr.avgpool2d;
+    if (p->stride.h == 0) {
+        put_adaptive(b, layer);
+        return;
+    }
     add_plain(b, layer, LS_ONNX_AveragePool);
     ls_onnx_window(b->onnx, p->kernel, p->stride, p->padding, p->padding);
     ls_onnx_int(b->onnx, "count_include_pad", 1);
@@ -197,8 +217,8 @@ static void put_add(builder *b, const ls_layer *layer) {
 static const char *factor_of(builder *b, const ls_layer *layer, int input) {
     const int from = layer->inputs[input], gates = !ls_chw_equal(ls_graph_out(b->graph, from), layer->out);
     if (!gates || !ls_graph_is_flat(b->graph, from)) return value_of(b, from, layer->flat, layer->name);
-    return add_reshape(
-        b, layer->name, "/gate", value_of(b, from, 0, layer->name), 4, (const int64_t[]){ 0, layer->out.c, 1, 1 });
+    return ls_onnx_reshape(b->onnx, value_of(b, from, 0, layer->name), 4, (const int64_t[]){ 0, layer->out.c, 1, 1 },
+        "%s/gate", layer->name);
 }
 
 static void put_multiply(builder *b, const ls_layer *layer) {
@@ -213,9 +233,16 @@ static void put_concat(builder *b, const ls_layer *layer) {
         snprintf(reader, sizeof reader, "%s/%d", layer->name, i);
         inputs[i] = value_of(b, layer->inputs[i], layer->flat, reader);
     }
-    ls_onnx_node(b->onnx, LS_ONNX_Concat, inputs[0], "%s", layer->name);
+    const int shuffles = layer->attr.concat.interleave;
+    const char *joined = ls_onnx_node(b->onnx, LS_ONNX_Concat, inputs[0], shuffles ? "%s/joined" : "%s", layer->name);
     for (int i = 1; i < layer->input_count; i++) ls_onnx_input(b->onnx, inputs[i]);
     ls_onnx_int(b->onnx, "axis", 1);
+    if (shuffles) ls_onnx_interleave(b->onnx, layer->out, layer->flat ? 2 : 4, joined, layer->name);
+}
+
+static void put_slice(builder *b, const ls_layer *layer) {
+    const ls_layer_slice *s = &layer->attr.slice;
+    ls_onnx_slice(b->onnx, s->from, s->channels, input_of(b, layer), layer->name);
 }
 
 static void put_shortcut(builder *b, const ls_layer *layer) {

@@ -157,6 +157,39 @@ const char *ls_onnx_number(ls_onnx_graph *g, float value, const char *of, const 
     return ls_onnx_tensor(g, LS_ONNX_FLOAT, 0, NULL, &value, "%s/%s", of, part);
 }
 
+// Adds a list of integers to the newest node's inputs.
+static void add_list(ls_onnx_graph *g, int count, const int64_t *values, const char *part) {
+    const char *name = newest(g)->name;
+    ls_onnx_input(g, ls_onnx_tensor(g, LS_ONNX_INT64, 1, &count, values, "%s/%s", name, part));
+}
+
+const char *ls_onnx_reshape(
+    ls_onnx_graph *g, const char *input, int rank, const int64_t *shape, const char *name, ...) {
+    char text[2 * LS_NAME_BYTES];
+    va_list arguments;
+    va_start(arguments, name);
+    vsnprintf(text, sizeof text, name, arguments);
+    va_end(arguments);
+    const char *shaped = ls_onnx_node(g, LS_ONNX_Reshape, input, "%s", text);
+    add_list(g, rank, shape, "shape");
+    return shaped;
+}
+
+const char *ls_onnx_slice(ls_onnx_graph *g, int from, int channels, const char *input, const char *name) {
+    const char *sliced = ls_onnx_node(g, LS_ONNX_Slice, input, "%s", name);
+    add_list(g, 1, (const int64_t[]){ from }, "from");
+    add_list(g, 1, (const int64_t[]){ from + channels }, "end");
+    add_list(g, 1, (const int64_t[]){ 1 }, "axis");
+    return sliced;
+}
+
+const char *ls_onnx_interleave(ls_onnx_graph *g, ls_chw out, int rank, const char *input, const char *name) {
+    const char *halves = ls_onnx_reshape(g, input, 4, (const int64_t[]){ 0, 2, out.c / 2, -1 }, "%s/halves", name);
+    const char *turns = ls_onnx_node(g, LS_ONNX_Transpose, halves, "%s/turns", name);
+    ls_onnx_ints(g, "perm", 4, (const int64_t[]){ 0, 2, 1, 3 });
+    return ls_onnx_reshape(g, turns, rank, (const int64_t[]){ 0, out.c, out.h, out.w }, "%s", name);
+}
+
 // --- activations and normalisation ---------------------------------------------------------------
 
 typedef struct {
@@ -286,8 +319,7 @@ const char *ls_onnx_shortcut(
     ls_onnx_window(g, (ls_pair){ 1, 1 }, (ls_pair){ stride, stride }, (ls_pair){ 0, 0 }, (ls_pair){ 0, 0 });
     if (!after) return taken;
     const char *padded = ls_onnx_node(g, LS_ONNX_Pad, taken, "%s", name);
-    const int64_t pads[] = { 0, before, 0, 0, 0, after, 0, 0 };
-    ls_onnx_input(g, ls_onnx_tensor(g, LS_ONNX_INT64, 1, (const int[]){ 8 }, pads, "%s/pads", name));
+    add_list(g, 8, (const int64_t[]){ 0, before, 0, 0, 0, after, 0, 0 }, "pads");
     return padded;
 }
 

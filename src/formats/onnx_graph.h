@@ -30,6 +30,7 @@
     X(InstanceNormalization, 6) \
     X(LayerNormalization, 17) \
     X(LeakyRelu, 6) \
+    X(MatMul, 9) \
     X(MaxPool, 1) \
     X(Mul, 7) \
     X(Pad, 11) \
@@ -37,6 +38,7 @@
     X(Relu, 6) \
     X(Reshape, 5) \
     X(Sigmoid, 6) \
+    X(Slice, 10) \
     X(Softplus, 1) \
     X(Sub, 7) \
     X(Tanh, 6) \
@@ -66,6 +68,10 @@ void ls_onnx_int(ls_onnx_graph *graph, const char *attribute, int64_t value);
 void ls_onnx_float(ls_onnx_graph *graph, const char *attribute, float value);
 void ls_onnx_ints(ls_onnx_graph *graph, const char *attribute, int count, const int64_t *values);
 void ls_onnx_window(ls_onnx_graph *graph, ls_pair kernel, ls_pair stride, ls_pair pad_before, ls_pair pad_after);
+// Adds a node that reshapes the input. shape: 0 keeps the dimension; -1 is computed from the others. Returns its name.
+const char *ls_onnx_reshape(
+    ls_onnx_graph *graph, const char *input, int rank, const int64_t *shape, const char *name, ...) LS_PRINTF(5, 6);
+const char *ls_onnx_slice(ls_onnx_graph *graph, int from, int channels, const char *input, const char *name);
 // Add several nodes. Return the name of the last one, which for an activation is `name`.
 const char *ls_onnx_activation(
     ls_onnx_graph *graph, ls_activation kind, double parameter, const char *input, const char *name);
@@ -73,6 +79,8 @@ const char *ls_onnx_normalisation(ls_onnx_graph *graph, const ls_weights_info *i
 // A max pooling with a 1x1 window takes every stride-th row and column; padding adds zero channels.
 const char *ls_onnx_shortcut(
     ls_onnx_graph *graph, int stride, int in_channels, int out_channels, const char *input, const char *name);
+// The first and the second half of the channels take turns. out: shape of the result; rank: 2 for vectors, 4 for maps.
+const char *ls_onnx_interleave(ls_onnx_graph *graph, ls_chw out, int rank, const char *input, const char *name);
 // Writes the graph's file. output: the node that gives the logits. *operator_set: the lowest set that has all
 // operators. LS_STORAGE: it cannot be written. LS_USAGE: it would be larger than protobuf allows.
 LS_CHECKED ls_status ls_onnx_graph_write(

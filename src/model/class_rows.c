@@ -29,6 +29,7 @@ static const passing passings[LS_LAYER_COUNT] = {
     [LS_LAYER_ADD] = PASSES,
     [LS_LAYER_MULTIPLY] = PASSES,
     [LS_LAYER_CONCAT] = MIXES,
+    [LS_LAYER_SLICE] = MIXES,
     [LS_LAYER_SHORTCUT] = MIXES,
     [LS_LAYER_FLATTEN] = PASSES,
     [LS_LAYER_SCALE] = PASSES,

@@ -77,14 +77,21 @@ typedef struct {
     double eps, momentum; // momentum: share of the new value in the running estimate, as in PyTorch
 } ls_layer_norm;
 typedef struct {
-    ls_pair kernel, stride, padding; // stride: without this key in the file, equal to the kernel
-    int ceil_mode;                   // maxpool2d: the last window may reach beyond the padding
-    ls_pair output;                  // avgpool2d: the size from which the windows follow; 0, 0: they are in the file
-    int from_output;                 // they have been set
+    // stride: without this key in the file, equal to the kernel; 0, 0: an adaptive average (device/op_pool.h)
+    ls_pair kernel, stride, padding;
+    int ceil_mode;   // maxpool2d: the last window may reach beyond the padding
+    ls_pair output;  // avgpool2d: the size from which the windows follow; 0, 0: they are in the file
+    int from_output; // they have been set
 } ls_layer_pool;
 typedef struct {
     double p;
 } ls_layer_dropout;
+typedef struct {
+    int interleave;
+} ls_layer_concat;
+typedef struct {
+    int from, channels;
+} ls_layer_slice;
 typedef struct {
     double factor;
 } ls_layer_scale;

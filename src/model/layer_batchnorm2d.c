@@ -22,8 +22,7 @@ static void add_params(ls_graph *graph, int index) {
 
 const ls_layer_type ls_layer_type_batchnorm2d = {
     .name = "batchnorm2d",
-    .what = "Batch normalisation of each channel over samples, rows and columns as torch.nn.BatchNorm2d, with weight "
-            "and bias; evaluation uses the running estimates",
+    .what = "Batch normalisation of each channel over samples, rows and columns as torch.nn.BatchNorm2d",
     .keys = keys,
     .key_count = sizeof keys / sizeof keys[0],
     .input_count = 1,

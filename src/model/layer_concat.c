@@ -1,6 +1,11 @@
 // layer_concat.c - joins the channels of several maps of the same size, as torch.cat(..., dim=1).
 #include "model/layer.h"
 
+static const ls_layer_key keys[] = {
+    { "interleave", LS_KEY_BOOL, offsetof(ls_layer, attr.concat.interleave), 0, 0, 0, 1,
+        "two inputs take turns: a channel shuffle" },
+};
+
 static ls_status infer(const ls_graph *graph, ls_layer *layer) {
     const ls_chw first = layer->in;
     int64_t channels = 0;
@@ -21,6 +26,11 @@ static ls_status infer(const ls_graph *graph, ls_layer *layer) {
         channels += in.c;
         layer->flat = layer->flat || ls_graph_is_flat(graph, layer->inputs[i]);
     }
+    if (layer->attr.concat.interleave && (layer->input_count != 2 || channels != 2 * (int64_t)first.c)) {
+        return ls_layer_fail(graph, layer,
+            "interleave = true needs two inputs with as many channels, but it has %d with %lld together",
+            layer->input_count, (long long)channels);
+    }
     if (channels > LS_SIZE_MAX) {
         return ls_layer_fail(
             graph, layer, "its inputs have %lld channels together, at most %d", (long long)channels, LS_SIZE_MAX);
@@ -35,6 +45,8 @@ const ls_layer_type ls_layer_type_concat = {
     .what = "Joins the channels of its inputs, as torch.cat(..., dim=1)",
     .shape = "the sum of their channels, H, W",
     .example = "inputs = relu1, conv2\n",
+    .keys = keys,
+    .key_count = sizeof keys / sizeof keys[0],
     .input_count = 2,
     .inputs_max = LS_INPUTS_MAX,
     .domain = LS_TAKES_ANY,

@@ -23,7 +23,7 @@ const ls_layer_type ls_layer_type_dropout = {
 
 const ls_layer_type ls_layer_type_dropout2d = {
     .name = "dropout2d",
-    .what = "As dropout, but a channel of a sample is 0 as a whole. As torch.nn.Dropout2d",
+    .what = "As dropout, but a channel of a sample is 0 as a whole, as torch.nn.Dropout2d",
     .example = "p = 0.2\n",
     .keys = of_channels,
     .key_count = 1,
@@ -33,8 +33,7 @@ const ls_layer_type ls_layer_type_dropout2d = {
 
 const ls_layer_type ls_layer_type_droppath = {
     .name = "droppath",
-    .what = "As dropout, but a sample is 0 as a whole: stochastic depth, at the end of a residual branch. As "
-            "torchvision's StochasticDepth with mode row",
+    .what = "As dropout, but a sample is 0 as a whole: torchvision's StochasticDepth with mode row",
     .example = "p = 0.2\n",
     .keys = of_samples,
     .key_count = 1,

@@ -17,8 +17,7 @@ static ls_status infer(const ls_graph *graph, ls_layer *layer) {
 
 const ls_layer_type ls_layer_type_layernorm = {
     .name = "layernorm",
-    .what = "Normalises the channels of each pixel, as torchvision's LayerNorm2d in ConvNeXt; the same in training and "
-            "evaluation",
+    .what = "Normalises the channels of each pixel, as torchvision's LayerNorm2d in ConvNeXt",
     .shape = "of the same shape",
     .keys = keys,
     .key_count = sizeof keys / sizeof keys[0],

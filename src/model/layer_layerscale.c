@@ -24,9 +24,8 @@ static void add_params(ls_graph *graph, int index) {
 
 const ls_layer_type ls_layer_type_layerscale = {
     .name = "layerscale",
-    .what =
-        "Multiplies each channel by a trained factor, as the layer scale of torchvision's ConvNeXt; weight files have "
-        "the factors under the layer's own name",
+    .what = "Multiplies each channel by a trained factor, as torchvision's ConvNeXt; weight files have it under the "
+            "layer's name",
     .shape = "of the same shape",
     .keys = keys,
     .key_count = sizeof keys / sizeof keys[0],

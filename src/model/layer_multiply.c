@@ -32,7 +32,7 @@ static ls_status infer(const ls_graph *graph, ls_layer *layer) {
 const ls_layer_type ls_layer_type_multiply = {
     .name = "multiply",
     .what = "Product of two tensors of one shape, or of a map (C, H, W) and a number per channel (C, 1, 1), in either "
-            "order: the gate of squeeze-and-excitation",
+            "order",
     .shape = "the map's, of the same shape",
     .example = "inputs = conv2, relu1\n",
     .input_count = 2,

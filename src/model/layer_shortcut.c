@@ -26,9 +26,8 @@ static ls_status infer(const ls_graph *graph, ls_layer *layer) {
 const ls_layer_type ls_layer_type_shortcut = {
     .name = "shortcut",
     .what =
-        "The shortcut without parameters around a residual block that changes the shape (He et al. 2015, option A). "
-        "It takes every stride-th row and column of the input and adds channels of zeros, half of them (rounded "
-        "down) before the input's",
+        "The shortcut without parameters (He et al. 2015, option A): every stride-th row and column, with channels of "
+        "zeros, half of them (rounded down) before the input's",
     .shape = "(out_channels, H', W'), H' = floor((H - 1) / stride) + 1, and W' alike",
     .example = "out_channels = 32\n",
     .keys = keys,

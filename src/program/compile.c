@@ -89,6 +89,7 @@ ls_status ls_builder_give_grad(ls_builder *b, int index, ls_ref grad) {
     if (!value->needs_grad) return LS_SUCCESS;
     if (value->grad_count == LS_GRADS_MAX) LS_TRY(add_grads(b, value, "sum of gradients"));
     value->grads[value->grad_count++] = grad;
+    value->sliced_from = value->sliced_end = 0;
     return LS_SUCCESS;
 }
 

@@ -17,9 +17,10 @@ typedef struct {
     int needs_grad;
     ls_ref grads[LS_GRADS_MAX];
     int grad_count;
-    int wanted;               // the block that is being recomputed must compute this value again
-    int rectified;            // its producer also computes the relu that reads it
-    const ls_node *biased_by; // node whose bias the max pooling after this value adds; NULL: the bias is not moved
+    int sliced_from, sliced_end; // channels that slices have written into the newest gradient; 0, 0: it is another's
+    int wanted;                  // the block that is being recomputed must compute this value again
+    int rectified;               // its producer also computes the relu that reads it
+    const ls_node *biased_by;    // node whose bias the max pooling after this value adds; NULL: the bias is not moved
 } ls_value;
 
 // A node is one layer with the layers that are fused into it.

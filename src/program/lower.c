@@ -494,10 +494,10 @@ _Static_assert((int)LS_MULTIPLY_ARGS == (int)LS_GATE_ARGS && (int)LS_MULTIPLY_A 
                    (int)LS_MULTIPLY_B == (int)LS_GATE_GATE && (int)LS_MULTIPLY_DST == (int)LS_GATE_DST,
     "emit_product has one list for both");
 
-// --- concat and shortcut: copies of channels ------------------------------------------------------
+// --- concat, slice and shortcut: copies of channels -----------------------------------------------
 
 static ls_status emit_copy(ls_builder *b, const ls_node *node, ls_channels_attr attr, const ls_ref src[2], ls_ref dst) {
-    attr.two_sources = src[1].kind != LS_REF_NONE;
+    attr.two_sources = src[1].kind != LS_REF_NONE && !attr.interleave;
     attr.storage = b->store->storage;
     ls_op_desc desc = { .op = LS_OP_COPY_CHANNELS, .layer = node->layer->name, .attr.channels = attr };
     ls_ref refs[LS_COPY_CHANNELS_ARGS] = {
@@ -509,6 +509,13 @@ static ls_status emit_copy(ls_builder *b, const ls_node *node, ls_channels_attr 
 static ls_status concat_forward(ls_builder *b, ls_node *node) {
     const ls_nchw dst = ls_batch_of(input_shape(b, node).n, node->layer->out);
     LS_TRY(new_output(b, node, dst));
+    if (node->layer->attr.concat.interleave) {
+        const ls_value *one = &b->values[node->input[0]], *other = &b->values[node->input[1]];
+        const ls_channels_attr attr = {
+            .src = one->shape, .dst = dst, .count = one->shape.c, .stride = 1, .interleave = 1
+        };
+        return emit_copy(b, node, attr, (ls_ref[2]){ one->ref, other->ref }, b->values[node->output].ref);
+    }
     for (int i = 0, at = 0; i < node->input_count; i++) {
         const ls_value *src = &b->values[node->input[i]];
         const ls_channels_attr attr = {
@@ -522,6 +529,7 @@ static ls_status concat_forward(ls_builder *b, ls_node *node) {
 
 static ls_status concat_backward(ls_builder *b, ls_node *node) {
     const ls_value *output = &b->values[node->output];
+    const int turns = node->layer->attr.concat.interleave;
     ls_ref grads[2] = { output->grads[0], output->grads[1] }, grad_input;
     if (output->grad_count < 2 || !(b->device->api->fusions & LS_FUSES_CONCAT_ADD)) {
         LS_TRY(ls_builder_grad(b, node, &grads[0]));
@@ -529,16 +537,52 @@ static ls_status concat_backward(ls_builder *b, ls_node *node) {
     }
     for (int i = 0, at = 0; i < node->input_count; i++) {
         const ls_value *input = &b->values[node->input[i]];
-        const ls_channels_attr attr = {
-            .src = output->shape, .dst = input->shape, .from = at, .count = input->shape.c, .stride = 1
-        };
-        at += input->shape.c;
+        const ls_channels_attr attr = { .src = output->shape,
+            .dst = input->shape,
+            .from = at,
+            .count = input->shape.c,
+            .stride = 1,
+            .alternate = turns };
+        at += turns ? 1 : input->shape.c;
         if (!input->needs_grad) continue;
         LS_TRY(ls_builder_activation(b, node->layer->name, input->shape, &grad_input));
         LS_TRY(emit_copy(b, node, attr, grads, grad_input));
         LS_TRY(ls_builder_give_grad(b, node->input[i], grad_input));
     }
     return LS_SUCCESS;
+}
+
+static ls_status slice_forward(ls_builder *b, ls_node *node) {
+    const ls_nchw src = input_shape(b, node), dst = ls_batch_of(src.n, node->layer->out);
+    const ls_channels_attr attr = {
+        .src = src, .dst = dst, .from = node->layer->attr.slice.from, .count = dst.c, .stride = 1
+    };
+    LS_TRY(new_output(b, node, dst));
+    return emit_copy(b, node, attr, (ls_ref[2]){ input_ref(b, node) }, b->values[node->output].ref);
+}
+
+// The parts of a map that several slices take have one gradient: each slice writes its channels, the first one zeros
+// into the others.
+static ls_status slice_backward(ls_builder *b, ls_node *node) {
+    ls_value *input = &b->values[node->input[0]];
+    const int from = node->layer->attr.slice.from, end = from + node->layer->out.c;
+    const int joins =
+        input->grad_count && input->sliced_end && (from >= input->sliced_end || end <= input->sliced_from);
+    ls_ref grad, grad_src;
+    LS_TRY(ls_builder_grad(b, node, &grad));
+    if (joins)
+        grad_src = input->grads[input->grad_count - 1];
+    else
+        LS_TRY(new_input_grad(b, node, &grad_src));
+    input->sliced_from = joins && input->sliced_from < from ? input->sliced_from : from;
+    input->sliced_end = joins && input->sliced_end > end ? input->sliced_end : end;
+    const ls_channels_attr attr = { .src = b->values[node->output].shape,
+        .dst = input->shape,
+        .to = from,
+        .count = end - from,
+        .stride = 1,
+        .keep = joins };
+    return emit_copy(b, node, attr, (ls_ref[2]){ grad }, grad_src);
 }
 
 static ls_channels_attr shortcut_attr(const ls_builder *b, const ls_node *node) {
@@ -687,6 +731,7 @@ const ls_lowering ls_lowerings[LS_LAYER_COUNT] = {
     [LS_LAYER_ADD] = { add_forward, add_backward, 0 },
     [LS_LAYER_MULTIPLY] = { multiply_forward, multiply_backward, LS_READS_INPUTS },
     [LS_LAYER_CONCAT] = { concat_forward, concat_backward, 0 },
+    [LS_LAYER_SLICE] = { slice_forward, slice_backward, 0 },
     [LS_LAYER_SHORTCUT] = { shortcut_forward, shortcut_backward, 0 },
     [LS_LAYER_FLATTEN] = { 0 }, // becomes no operator (compile.c)
     [LS_LAYER_SCALE] = { scale_forward, scale_backward, 0 },

@@ -193,6 +193,28 @@ layer = concat
 inputs = part, taken
 [clipped]
 layer = relu
+[left]
+layer = slice
+channels = 12
+[right]
+layer = slice
+inputs = clipped
+from = 7
+channels = 12
+[turns]
+layer = concat
+inputs = left, right
+interleave = true
+[rest]
+layer = slice
+from = 5
+channels = 19
+[adapted]
+layer = avgpool2d
+output = 5x2
+[back]
+layer = avgpool2d
+output = 3x4
 [grouped2]
 layer = groupnorm
 groups = 19

@@ -171,12 +171,24 @@ layer = concat
 inputs = part, max
 [clipped]
 layer = relu
+[left]
+layer = slice
+channels = 13
+[right]
+layer = slice
+inputs = clipped
+from = 13
+channels = 13
+[turns]
+layer = concat
+inputs = left, right
+interleave = true
 [half]
 layer = scale
 factor = 0.5
 [square]
 layer = multiply
-inputs = half, clipped
+inputs = half, turns
 [flat]
 layer = flatten
 [drop]
@@ -232,4 +244,9 @@ sed 's/layer = groupnorm/layer = layernorm/; /groups = 2/d' group.ini >pixels.in
 "$train" tiny.ini --quiet --run-dir run-pixels --set model.file=pixels.ini --set data.dataset=mnist --set data.path=idx --set data.cache=off \
     --set data.train_samples=16 --set data.test_samples=16 --set train.global_batch=16 --set train.epochs=1 >/dev/null 2>&1
 refused "layer norm" 2 "layer 'n' (layernorm) has no integer form: export without --int8" "$train" export run-pixels net.c --int8
+sed 's/layer = groupnorm/layer = avgpool2d/; s/groups = 2/output = 4/' group.ini >adaptive.ini
+"$train" tiny.ini --quiet --run-dir run-adaptive --set model.file=adaptive.ini --set data.dataset=mnist --set data.path=idx --set data.cache=off \
+    --set data.train_samples=16 --set data.test_samples=16 --set train.global_batch=16 --set train.epochs=1 >/dev/null 2>&1
+refused "adaptive average" 2 "layer 'n' (avgpool2d) has no integer form, because its output does not divide its input" \
+    "$train" export run-adaptive net.c --int8
 finish

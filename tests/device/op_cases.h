@@ -620,7 +620,7 @@ static const struct {
     const char *name;
     ls_pool_kind kind;
     ls_nchw src;
-    int kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w;
+    int kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w; // stride 0: adaptive, to kernel_h x kernel_w
 } pool_rows[] = {
     { "lenet pool1", LS_POOL_MAX, { 4, 32, 28, 28 }, 2, 2, 2, 2, 0, 0 },
     { "lenet pool2", LS_POOL_MAX, { 4, 64, 14, 14 }, 2, 2, 2, 2, 0, 0 },
@@ -653,6 +653,11 @@ static const struct {
     { "ceil, 2x2", LS_POOL_MAX, { 2, 17, 5, 7 }, 2, 2, 2, 2, 0, 0 },
     { "ceil, 3x3, stride 2", LS_POOL_MAX, { 2, 10, 8, 6 }, 3, 3, 2, 2, 0, 0 },
     { "ceil, padded", LS_POOL_MAX, { 2, 3, 6, 9 }, 3, 3, 3, 3, 1, 1 },
+    { "adaptive, 7x5 to 3x2", LS_POOL_AVERAGE, { 2, 17, 7, 5 }, 3, 2, 0, 0, 0, 0 },
+    { "adaptive, columns divide", LS_POOL_AVERAGE, { 3, 3, 5, 8 }, 2, 4, 0, 0, 0, 0 },
+    { "adaptive, enlarged", LS_POOL_AVERAGE, { 2, 10, 2, 3 }, 7, 7, 0, 0, 0, 0 },
+    { "adaptive, a pixel", LS_POOL_AVERAGE, { 2, 4, 1, 1 }, 2, 3, 0, 0, 0, 0 },
+    { "adaptive, large windows", LS_POOL_AVERAGE, { 2, 33, 25, 23 }, 3, 5, 0, 0, 0, 0 },
 };
 
 static inline void pool_case(const char *name, ls_pool_attr a, case_visit *visit, void *context) {
@@ -683,6 +688,7 @@ static inline void pool_case(const char *name, ls_pool_attr a, case_visit *visit
         // few different values: equal ones are frequent, and the first of them must win
         for (size_t i = 0; i < count; i++) c->pool_src[i] = floorf(4 * case_random(c)) / 4;
     }
+    if (!a.stride_h) window = (a.dst.h / a.src.h + 2) * (a.dst.w / a.src.w + 2); // windows over an element, at most
     case_activation(c, LS_POOL_BACKWARD_GRAD_SRC, USE_OUT, a.src, sum_tolerance(window));
     visit_and_free(visit, context, c);
 }
@@ -699,8 +705,14 @@ static inline void pool_cases(ls_dtype storage, case_visit *visit, void *context
             .pad_h = pool_rows[i].pad_h,
             .pad_w = pool_rows[i].pad_w,
             .storage = storage };
-        a.dst = (ls_nchw){ a.src.n, a.src.c, (a.src.h + 2 * a.pad_h - a.kernel_h) / a.stride_h + 1 + more,
-            (a.src.w + 2 * a.pad_w - a.kernel_w) / a.stride_w + 1 + more };
+        a.dst = (ls_nchw){ a.src.n, a.src.c, a.kernel_h, a.kernel_w };
+        if (a.stride_h) {
+            a.dst.h = (a.src.h + 2 * a.pad_h - a.kernel_h) / a.stride_h + 1 + more;
+            a.dst.w = (a.src.w + 2 * a.pad_w - a.kernel_w) / a.stride_w + 1 + more;
+        } else {
+            a.kernel_h = (a.src.h + a.dst.h - 1) / a.dst.h;
+            a.kernel_w = (a.src.w + a.dst.w - 1) / a.dst.w;
+        }
         for (a.training = 0; a.training < 2; a.training++) {
             for (a.relu = 0; a.relu <= (a.kind == LS_POOL_MAX); a.relu++) {
                 for (a.has_bias = 0; a.has_bias <= (a.kind == LS_POOL_MAX); a.has_bias++)
@@ -800,7 +812,50 @@ static inline void channels_case(
     visit_and_free(visit, context, c);
 }
 
+static const struct {
+    const char *name;
+    ls_nchw part;                  // each of two sources; the other has `channels`
+    int channels, from, to, count; // from: of a source; to: of the other
+} shuffle_rows[] = {
+    { "shufflenet", { 2, 58, 4, 4 }, 116, 0, 0, 58 },
+    { "shuffle of blocks", { 2, 32, 3, 5 }, 64, 0, 0, 32 },
+    { "shuffle of few", { 3, 2, 5, 3 }, 4, 0, 0, 2 },
+    { "shuffle of few to many", { 2, 3, 4, 3 }, 37, 0, 0, 3 },
+    { "shuffle of a part", { 1, 40, 3, 2 }, 75, 3, 5, 33 },
+    { "shuffle of one", { 1, 1, 1, 1 }, 2, 0, 0, 1 },
+};
+
+// alternate: 0: both sources in turns; 1, 2: one of them back
+static inline void shuffle_case(
+    size_t i, int alternate, int option, ls_dtype storage, case_visit *visit, void *context) {
+    ls_nchw part = shuffle_rows[i].part, whole = part;
+    whole.c = shuffle_rows[i].channels;
+    op_case *c = case_new(LS_OP_COPY_CHANNELS, storage, shuffle_rows[i].name,
+        (const char *[]){ "interleave", "alternate", "alternate, second" }[alternate]);
+    const int to = shuffle_rows[i].to + (alternate == 2), adds = option && alternate;
+    c->desc.attr.channels = (ls_channels_attr){ .src = alternate ? whole : part,
+        .dst = alternate ? part : whole,
+        .from = alternate ? to : shuffle_rows[i].from,
+        .to = alternate ? shuffle_rows[i].from : to,
+        .count = shuffle_rows[i].count,
+        .stride = 1,
+        .keep = option && !alternate,
+        .interleave = !alternate,
+        .alternate = alternate > 0,
+        .two_sources = adds,
+        .storage = storage };
+    if (option) strncat(c->name, adds ? ", two sources" : ", others kept", sizeof c->name - strlen(c->name) - 1);
+    case_activation(c, LS_COPY_CHANNELS_SRC, USE_IN, c->desc.attr.channels.src, 0);
+    if (adds || !alternate) case_activation(c, LS_COPY_CHANNELS_SRC2, USE_IN, c->desc.attr.channels.src, 0);
+    case_activation(c, LS_COPY_CHANNELS_DST, option && !alternate ? USE_UPDATE : USE_OUT, c->desc.attr.channels.dst, 0)
+        ->relative = 0;
+    visit_and_free(visit, context, c);
+}
+
 static inline void channels_cases(ls_dtype storage, case_visit *visit, void *context) {
+    for (size_t i = 0; i < sizeof shuffle_rows / sizeof *shuffle_rows; i++)
+        for (int alternate = 0; alternate < 3; alternate++)
+            for (int option = 0; option < 2; option++) shuffle_case(i, alternate, option, storage, visit, context);
     for (size_t i = 0; i < sizeof channels_rows / sizeof *channels_rows; i++) {
         for (int two_sources = 0; two_sources < 2; two_sources++) {
             channels_case(i, 0, 0, two_sources, storage, visit, context);

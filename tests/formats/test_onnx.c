@@ -65,6 +65,10 @@ static const char network[] = "[network]\ninput = 3x12x10\n"
                               "[pixels2]\nlayer = layernorm\naffine = false\n"
                               "[factors]\nlayer = layerscale\n"
                               "[dense]\nlayer = conv2d\nout_channels = 19\nkernel = 1\nmatrix = true\nbias = false\n"
+                              "[left]\nlayer = slice\nchannels = 9\n"
+                              "[right]\nlayer = slice\ninputs = dense\nfrom = 10\nchannels = 9\n"
+                              "[turns]\nlayer = concat\ninputs = left, right\ninterleave = true\n"
+                              "[adapted]\nlayer = avgpool2d\noutput = 5x2\n"
                               "[pooled]\nlayer = globalavgpool\n"
                               "[vectors]\nlayer = concat\ninputs = squash, pooled\n"
                               "[product]\nlayer = multiply\ninputs = vectors, vectors\n"
@@ -151,7 +155,15 @@ static const expected_node expected[] = {
     { "Mul", "factors", { "pixels2", "factors/factors" }, { { 0 } } },
     { "Conv", "dense", { "factors", "dense.weight" },
         { { "kernel_shape", 2, 1 }, { "strides", 2, 1 }, { "pads", 4, 0 }, { "dilations", 2, 1 }, { "group", 0, 1 } } },
-    { "GlobalAveragePool", "pooled", { "dense" }, { { 0 } } },
+    { "Slice", "left", { "dense", "left/from", "left/end", "left/axis" }, { { 0 } } },
+    { "Slice", "right", { "dense", "right/from", "right/end", "right/axis" }, { { 0 } } },
+    { "Concat", "turns/joined", { "left", "right" }, { { "axis", 0, 1 } } },
+    { "Reshape", "turns/halves", { "turns/joined", "turns/halves/shape" }, { { 0 } } },
+    { "Transpose", "turns/turns", { "turns/halves" }, { { "perm", -3, 213 } } },
+    { "Reshape", "turns", { "turns/turns", "turns/shape" }, { { 0 } } },
+    { "MatMul", "adapted/columns", { "turns", "adapted/by_column" }, { { 0 } } },
+    { "MatMul", "adapted", { "adapted/by_row", "adapted/columns" }, { { 0 } } },
+    { "GlobalAveragePool", "pooled", { "adapted" }, { { 0 } } },
     { "Flatten", "vectors/1/flat", { "pooled" }, { { "axis", 0, 1 } } },
     { "Concat", "vectors", { "squash", "vectors/1/flat" }, { { "axis", 0, 1 } } },
     { "Mul", "product", { "vectors", "vectors" }, { { 0 } } },
@@ -355,6 +367,9 @@ static const char integers[] = "[network]\ninput = 3x12x10\n"
                                "[gated]\nlayer = multiply\ninputs = half, gate\n"
                                "[part]\nlayer = shortcut\nout_channels = 11\n"
                                "[joined]\nlayer = concat\ninputs = part, part\n"
+                               "[left]\nlayer = slice\nchannels = 10\n"
+                               "[right]\nlayer = slice\ninputs = joined\nfrom = 12\nchannels = 10\n"
+                               "[turns]\nlayer = concat\ninputs = left, right\ninterleave = true\n"
                                "[flat]\nlayer = flatten\n[drop]\nlayer = dropout\n"
                                "[out]\nlayer = linear\nout_features = 4\n";
 
@@ -385,7 +400,13 @@ static const expected_node expected_integers[] = {
     { "MaxPool", "part/taken", { "gated/value" }, { { "kernel_shape", 2, 1 }, { "strides", 2, 2 }, { "pads", 4, 0 } } },
     { "Pad", "part", { "part/taken", "part/pads" }, { { 0 } } },
     { "Concat", "joined", { "part/value", "part/value" }, { { "axis", 0, 1 } } },
-    { "Conv", "out", { "joined/value", "out/weight", "out/bias" },
+    { "Slice", "left", { "joined/value", "left/from", "left/end", "left/axis" }, { { 0 } } },
+    { "Slice", "right", { "joined/value", "right/from", "right/end", "right/axis" }, { { 0 } } },
+    { "Concat", "turns/joined", { "left/value", "right/value" }, { { "axis", 0, 1 } } },
+    { "Reshape", "turns/halves", { "turns/joined", "turns/halves/shape" }, { { 0 } } },
+    { "Transpose", "turns/turns", { "turns/halves" }, { { "perm", -3, 213 } } },
+    { "Reshape", "turns", { "turns/turns", "turns/shape" }, { { 0 } } },
+    { "Conv", "out", { "turns/value", "out/weight", "out/bias" },
         { { "kernel_shape", -5, 32 }, { "strides", 2, 1 }, { "pads", 4, 0 }, { "dilations", 2, 1 },
             { "group", 0, 1 } } },
     { "Flatten", "out/logits", { "out/value" }, { { "axis", 0, 1 } } },

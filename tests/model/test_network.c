@@ -97,6 +97,9 @@ static const struct {
     { "layerscale", "6x4x5", "layer=layerscale\nvalue=0.1", { 6, 4, 5 }, 6, 0 },
     { "multiply", "3x4x5", "layer=multiply\ninputs=input, input", { 3, 4, 5 }, 0, 0 },
     { "concat", "3x4x5", "layer=concat\ninputs=input, input, input", { 9, 4, 5 }, 0, 0 },
+    { "shuffle", "3x4x5", "layer=concat\ninputs=input, input\ninterleave=true", { 6, 4, 5 }, 0, 0 },
+    { "slice", "9x4x5", "layer=slice\nfrom=2\nchannels=7", { 7, 4, 5 }, 0, 0 },
+    { "adaptive average", "3x7x5", "layer=avgpool2d\noutput=3x8", { 3, 3, 8 }, 0, 0 },
     { "shortcut", "3x7x5", "layer=shortcut\nout_channels=6", { 6, 4, 3 }, 0, 0 },
     { "shortcut, stride 3, the same channels", "3x7x5", "layer=shortcut\nout_channels=3\nstride=3", { 3, 3, 2 }, 0, 0 },
     { "batchnorm2d", "3x4x5", "layer=batchnorm2d\neps=1e-3\nmomentum=0.2", { 3, 4, 5 }, 6, 0 },
@@ -335,6 +338,14 @@ static const struct {
         { "layer 's' (concat): its inputs must have maps of one size, but 'input' is 3x8x8 and 'a' is 4x6x6" } },
     { "concat, too many channels", "[network]\ninput=40000x1x1\n[s]\nlayer=concat\ninputs=input,input\n" END, 3,
         { "have 80000 channels together, at most 65536" } },
+    { "shuffle of three", IN "[s]\nlayer=concat\ninputs=input,input,input\ninterleave=true\n" END, 3,
+        { "interleave = true needs two inputs with as many channels, but it has 3 with 9 together" } },
+    { "shuffle, channels",
+        IN "[a]\nlayer=concat\ninputs=input,input\n[s]\nlayer=concat\ninputs=input,a\ninterleave=true\n" END, 6,
+        { "interleave = true needs two inputs with as many channels, but it has 2 with 9 together" } },
+    { "slice beyond the channels", IN "[s]\nlayer=slice\nfrom=2\nchannels=2\n" END, 3,
+        { "layer 's' (slice): from = 2 and channels = 2 reach beyond the 3 channels of its input" } },
+    { "slice of a vector", IN "[a]\nlayer=flatten\n[s]\nlayer=slice\nchannels=2\n" END, 5, { "layer 's' (slice)" } },
     { "concat behind flatten",
         IN "[a]\nlayer=flatten\n[s]\nlayer=concat\ninputs=a,a\n[h]\nlayer=linear\nout_features=2\n", 5,
         { "its input 'a' is a flattened map of 3x8x8: concat before flattening" } },
@@ -390,8 +401,6 @@ static const struct {
         { "layer 'a' (maxpool2d)", "input 3x8x2" } },
     { "output and kernel", IN "[a]\nlayer=avgpool2d\nkernel=2\noutput=2\n" END, 3,
         { "layer 'a' (avgpool2d): output = 2 gives the windows, so kernel, stride and padding have no effect" } },
-    { "output that does not divide", IN "[a]\nlayer=avgpool2d\noutput=3x2\n" END, 3,
-        { "output = 3x2 does not divide its input 3x8x8" } },
     { "neither output nor kernel", IN "[a]\nlayer=avgpool2d\n" END, 3, { "it lacks the key 'kernel', or 'output'" } },
     { "pool, padding", IN "[a]\nlayer=avgpool2d\nkernel=3\npadding=2\n" END, 3,
         { "padding = 2 is more than half of kernel = 3: at most 1" } },
@@ -623,6 +632,11 @@ static void resized(void **state) {
     assert_true(ls_chw_equal(small->layers[0].out, (ls_chw){ 1, 2, 2 }));
     assert_int_equal(small->layers[0].attr.avgpool2d.kernel.h, 6);
     assert_int_equal(small->layers[0].attr.avgpool2d.stride.w, 3);
+    ls_graph_free(small);
+    assert_false(ls_failed(ls_graph_resize(graph, 7, 1, &small))); // adaptive windows
+    assert_true(ls_chw_equal(small->layers[0].out, (ls_chw){ 1, 2, 2 }));
+    assert_int_equal(small->layers[0].attr.avgpool2d.kernel.h, 4);
+    assert_int_equal(small->layers[0].attr.avgpool2d.stride.h, 0);
     ls_graph_free(small);
     ls_graph_free(graph);
 

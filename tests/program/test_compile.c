@@ -54,7 +54,8 @@ static const char curved_network[] =
     "[f]\nlayer = flatten\n[l]\nlayer = linear\nout_features = 5\n";
 
 // Squeeze-and-excitation, a dense block, shortcuts and group norms: gates in either place and read twice, a product of two
-// maps and of a map with itself, a concat of three, of one input twice, of vectors.
+// maps and of a map with itself, a concat of three, of one input twice, of vectors, a channel shuffle, slices that
+// overlap and that do not, and an adaptive average.
 static const char branched_network[] =
     "[network]\ninput = 3x8x8\n"
     "[c1]\nlayer = conv2d\nout_channels = 8\nkernel = 3\npadding = 1\n[n1]\nlayer = groupnorm\ngroups = 4\n"
@@ -68,7 +69,11 @@ static const char branched_network[] =
     "[c3]\nlayer = conv2d\nout_channels = 5\nkernel = 3\npadding = 1\n"
     "[d3]\nlayer = concat\ninputs = s2, c3, m4\n[n3]\nlayer = groupnorm\ngroups = 31\naffine = false\n"
     "[n4]\nlayer = layernorm\n[n5]\nlayer = layerscale\nvalue = 0.5\n"
-    "[c4]\nlayer = conv2d\nout_channels = 3\nkernel = 1\n[d4]\nlayer = concat\ninputs = c4, d3, c4\n"
+    "[t1]\nlayer = slice\nchannels = 9\n[t2]\nlayer = slice\ninputs = n5\nfrom = 9\nchannels = 18\n"
+    "[t3]\nlayer = slice\ninputs = n5\nfrom = 20\nchannels = 11\n[t4]\nlayer = slice\ninputs = t2\nchannels = 9\n"
+    "[k1]\nlayer = concat\ninputs = t1, t4\ninterleave = true\n[k2]\nlayer = concat\ninputs = k1, t2, t3\n"
+    "[a1]\nlayer = avgpool2d\noutput = 3x5\n"
+    "[c4]\nlayer = conv2d\nout_channels = 3\nkernel = 1\n[d4]\nlayer = concat\ninputs = c4, a1, c4\n"
     "[h]\nlayer = sigmoid\n[p]\nlayer = globalavgpool\n[d5]\nlayer = concat\ninputs = p, g1\n"
     "[l]\nlayer = linear\nout_features = 5\n";
 
@@ -406,6 +411,20 @@ static void copies_add_a_concatenations_gradients(void **state) {
     fixture_free(&fused);
 }
 
+// The slices of one map write their channels into one gradient: no operator adds gradients.
+static void slices_share_a_gradient(void **state) {
+    (void)state;
+    static const char text[] =
+        "[network]\ninput = 3x8x8\n[c1]\nlayer = conv2d\nout_channels = 20\nkernel = 3\n[s1]\nlayer = slice\n"
+        "channels = 7\n[s2]\nlayer = slice\ninputs = c1\nfrom = 13\nchannels = 7\n[k]\nlayer = concat\n"
+        "inputs = s1, s2\ninterleave = true\n[p]\nlayer = globalavgpool\n[l]\nlayer = linear\nout_features = 5\n";
+    fixture f;
+    fixture_make(&f, &(fixture_setup){ .device = "ref", .network = text, .batch = 4, .training = 1 });
+    assert_int_equal(count_ops(f.program, LS_OP_ADD), 0);
+    assert_int_equal(count_ops(f.program, LS_OP_COPY_CHANNELS), 2 + 1 + 2 + 2); // slices, shuffle, and their gradients
+    fixture_free(&f);
+}
+
 // On ref, compiled with the fusions and without: the same loss and gradients, within rounding.
 static void compare_fusions(const fixture_setup *setup, const char *what) {
     fixture alone, fused;
@@ -645,6 +664,7 @@ int main(void) {
         cmocka_unit_test(pooling_fused_is_pooling_alone),
         cmocka_unit_test(pooling_of_2x2_has_the_bits_of_pooling_alone),
         cmocka_unit_test(copies_add_a_concatenations_gradients),
+        cmocka_unit_test(slices_share_a_gradient),
         cmocka_unit_test(norm_takes_in_the_add_behind_its_relu),
         cmocka_unit_test(adding_last_is_adding_alone),
         cmocka_unit_test(the_loss_takes_in_a_scale),

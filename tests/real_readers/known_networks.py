@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Do the shipped networks take torchvision's weights, and compute the same?
 
-    PYTHON tests/real_readers/known_networks.py TRAIN [NAME...] [--side 64] [--out FILE.md]
+    PYTHON tests/real_readers/known_networks.py TRAIN [NAME...] [--side 64] [--updates 10 --rate 0.001] [--out FILE.md]
     PYTHON tests/real_readers/known_networks.py --record        rows for tests/model/known_networks.def
 
 For each network, torchvision's module gets random weights and running estimates. It is saved as safetensors, with its own names and its
@@ -12,6 +12,9 @@ own num_batches_tracked. Lockstep starts from it through model.init, without rul
 - one update (rate 1, no momentum, no decay, dropout and stochastic depth off) must have the module's loss in double within 1e-5, and its
   gradient within a hundredth of its length, or within five times the distance of the module in fp32. Where 0 and the input of a relu,
   or two maxima of a window, are equal to rounding, any fp32 run may take the other side.
+
+With --updates there are two more columns: the worst difference of a loss of as many updates of one batch from those of the module in
+double, relative to it, and that of the module in fp32. They have no bar.
 
 The names of wrn-* are those of github.com/xternalz/WideResNet-pytorch, whose network is written down here. Needs PyTorch, torchvision,
 safetensors and NumPy; exits 77 without them.
@@ -44,7 +47,7 @@ CLASSES, PICTURES, BATCH, MEAN, STD = 10, 2, 8, 0.5, 0.25
 CIFAR = ("wrn-16-4", "wrn-28-10")
 SIDES = {"wrn-16-4": 32, "wrn-28-10": 32, "vgg11_bn": 224}  # of pictures, instead of --side
 NETWORKS = ("resnet18", "resnet34", "resnet50", "wide_resnet50_2", "vgg11_bn", "squeezenet1_1", "densenet121", "mobilenet_v2",
-            "mobilenet_v3_small", "mobilenet_v3_large", "efficientnet_b0", "convnext_tiny") + CIFAR
+            "mobilenet_v3_small", "mobilenet_v3_large", "efficientnet_b0", "convnext_tiny", "shufflenet_v2_x1_0") + CIFAR
 
 
 class WideBlock(nn.Module):
@@ -183,22 +186,53 @@ def compare_logits(folder, net, side, options):
     return float((ours - theirs).abs().max() / theirs.abs().max())
 
 
+def loss_of(net, dtype, side):
+    """The loss of the first batch"""
+    pixels, labels = golden.batch_of({"batch": BATCH, "seed": 1, "classes": CLASSES}, (3, side, side), 0)
+    images = torch.from_numpy(golden.normalise(pixels, {"mean": MEAN, "std": STD})).to(dtype)
+    return F.cross_entropy(net(images), torch.tensor(labels))
+
+
 def backward(net, dtype, side):
     """The loss of the first batch in training, and its gradient as one vector in double"""
-    net, setup = copy.deepcopy(net).to(dtype).train(), {"batch": BATCH, "seed": 1, "classes": CLASSES}
-    pixels, labels = golden.batch_of(setup, (3, side, side), 0)
-    images = torch.from_numpy(golden.normalise(pixels, {"mean": MEAN, "std": STD})).to(dtype)
-    loss = F.cross_entropy(net(images), torch.tensor(labels))
+    net = copy.deepcopy(net).to(dtype).train()
+    loss = loss_of(net, dtype, side)
     loss.backward()
     return loss.item(), torch.cat([p.grad.double().flatten() for p in net.parameters()])
 
 
+def losses(net, dtype, side, options):
+    net = copy.deepcopy(net).to(dtype).train()
+    optimizer, seen = torch.optim.SGD(net.parameters(), options.rate), []
+    for _ in range(options.updates):
+        optimizer.zero_grad()
+        loss = loss_of(net, dtype, side)
+        loss.backward()
+        optimizer.step()
+        seen.append(loss.item())
+    return seen
+
+
+def update(folder, name, options, *sets):
+    """The run's folder, and the losses of its updates"""
+    run = os.path.join(folder, name)
+    lockstep(options, os.path.join(folder, "config.ini"), "--quiet", "--run-dir", run, *(word for s in sets for word in ("--set", s)))
+    with open(os.path.join(run, "metrics.jsonl")) as file:
+        return run, [e["train_loss"] for e in map(json.loads, file) if e["event"] == "train"]
+
+
+def compare_losses(folder, net, side, options):
+    """The worst relative distances from the losses of the module in double: Lockstep's, and those of the module in fp32"""
+    _, ours = update(folder, "updates", options, f"train.epochs={options.updates}", f"optimizer.lr={options.rate}")
+    exact, single = (losses(net, dtype, side, options) for dtype in (torch.float64, torch.float32))
+    if len(ours) != len(exact):
+        raise RuntimeError(f"{len(ours)} losses of {len(exact)} updates")
+    return tuple(max(abs(a - b) / b for a, b in zip(seen, exact)) for seen in (ours, single))
+
+
 def compare_update(folder, net, side, options):
     """Relative distances from the module in double: Lockstep's loss and gradient, and the gradient of the module in fp32"""
-    run = os.path.join(folder, "update")
-    lockstep(options, os.path.join(folder, "config.ini"), "--quiet", "--run-dir", run)
-    with open(os.path.join(run, "metrics.jsonl")) as file:
-        loss = next(e["train_loss"] for e in map(json.loads, file) if e["event"] == "train")
+    run, (loss,) = update(folder, "update", options)
     saved = load_file(os.path.join(run, "weights.safetensors"))
     ours = torch.cat([(p.detach().double() - saved[n].double()).flatten() for n, p in net.named_parameters()])
     (exact, gradient), (_, single) = (backward(net, dtype, side) for dtype in (torch.float64, torch.float32))
@@ -212,9 +246,10 @@ def check(name, options):
         write_files(folder, name, net, side)
         logits = compare_logits(folder, net, side, options)
         loss, ours, single = compare_update(folder, net, side, options)
+        more = compare_losses(folder, net, side, options) if options.updates else ()
     good = logits < 1e-4 and loss < 1e-5 and ours < max(1e-2, 5 * single)
     row = (f"| {name} | {side} | {len(tensors_of(net))} | {sum(p.numel() for p in net.parameters()):,} | {logits:.1e} | {loss:.1e} | "
-           f"{ours:.1e} | {single:.1e} |")
+           f"{ours:.1e} | {single:.1e} |" + "".join(f" {value:.1e} |" for value in more))
     print(row, "" if good else "FAILED", flush=True)
     return good, row
 
@@ -224,6 +259,8 @@ def main():
     parser.add_argument("train", nargs="?")
     parser.add_argument("names", nargs="*")
     parser.add_argument("--side", type=int, default=64)
+    parser.add_argument("--updates", type=int, default=0)
+    parser.add_argument("--rate", type=float, default=0.001)
     parser.add_argument("--record", action="store_true")
     parser.add_argument("--out")
     options = parser.parse_args()

@@ -168,9 +168,25 @@ matrix = true
 layer = shortcut
 out_channels = 24
 stride = 2
+[left]
+layer = slice
+inputs = narrow
+channels = 12
+[right]
+layer = slice
+inputs = narrow
+from = 12
+channels = 12
+[turns]
+layer = concat
+inputs = left, right
+interleave = true
 [dense]
 layer = concat
-inputs = narrow, wide
+inputs = turns, wide
+[adapted]
+layer = avgpool2d
+output = 3x2
 [squeezed]
 layer = globalmaxpool
 [last]
@@ -184,7 +200,7 @@ layer = linear
 out_features = 10
 """
 # The same without layers that have no integer form, and with a depthwise convolution.
-EVERY_INTEGER = re.sub(r"\[(groups|instances)\]\n(.+ = .+\n)+", "", EVERY_LAYER).replace(
+EVERY_INTEGER = re.sub(r"\[(groups|instances|adapted)\]\n(.+ = .+\n)+", "", EVERY_LAYER).replace(
     "layer = layernorm", "layer = conv2d\nout_channels = 24\nkernel = 3\npadding = 1\ngroups = 24")
 NETWORKS = {  # shape; file, or text
     "lenet": ("1x28x28", "configs/models/lenet.ini"),

@@ -14,25 +14,27 @@ typedef struct {
 
 typedef struct {
     const channels_plan *plan;
-    const void *sources[2]; // the second, if not NULL, is added to the first
+    const void *sources[2]; // the second, if not NULL, is added to the first, or takes turns with it
     void *dst;
 } channels_run;
 
-// Fills block `db` of dst from the one or two blocks of src that hold its channels.
-static void copy_block(const channels_plan *plan, int db, int add, const void *src, void *dst) {
+// Fills block `db` of dst from the one or two blocks of source number i that hold its channels.
+static void copy_block(const channels_plan *plan, int db, int i, const void *src, void *dst) {
     const ls_channels_attr *a = &plan->base.base.desc.attr.channels;
-    const int width = plan->dst_block, first = db * width;
+    const int width = plan->dst_block;
     ls_kernel_channels copy = plan->copy;
-    copy.add = add;
-    copy.first = a->to > first ? a->to - first : 0;
-    copy.end = a->to + a->count < first + width ? a->to + a->count - first : width;
-    // source channel of lane 0, made positive by adding a whole number of blocks
-    const int source = first - a->to + a->from + plan->src_blocks * width;
-    const int block = source / width - plan->src_blocks;
-    copy.shift = source % width;
-    const void *low = block >= 0 ? ls_cpu_at(src, (size_t)block * plan->src_plane, plan->storage) : NULL;
-    const int has_high = copy.shift && block + 1 < plan->src_blocks;
-    const void *high = has_high ? ls_cpu_at(src, (size_t)(block + 1) * plan->src_plane, plan->storage) : NULL;
+    copy.add = i && !a->interleave;
+    copy.keep = a->keep || a->interleave;
+    int block = -1, last = 0; // of the source; channels ascend
+    for (int lane = 0; lane < width; lane++) {
+        const int from = ls_channels_source(a, i, db * width + lane);
+        if (from >= 0 && block < 0) block = from / width;
+        if (from >= 0) last = from / width;
+        copy.lane[lane] = from < 0 ? -1 : from - block * width;
+    }
+    if (block < 0) return;
+    const void *low = ls_cpu_at(src, (size_t)block * plan->src_plane, plan->storage);
+    const void *high = last > block ? ls_cpu_at(src, (size_t)last * plan->src_plane, plan->storage) : NULL;
     plan->kernels->copy_channels(&copy, low, high, dst);
 }
 
@@ -49,14 +51,13 @@ static void copy_channel(const channels_plan *plan, int lane, int add, const voi
         }
 }
 
-static void copy_by_channels(const channels_plan *plan, int db, int add, const void *src, void *dst) {
+static void copy_by_channels(const channels_plan *plan, int db, int i, const void *src, void *dst) {
     const ls_channels_attr *a = &plan->base.base.desc.attr.channels;
     for (int lane = 0; lane < plan->dst_block; lane++) {
-        const int c = db * plan->dst_block + lane - a->to;
-        if (c < 0 || c >= a->count) continue;
-        const int from = a->from + c;
+        const int from = ls_channels_source(a, i, db * plan->dst_block + lane);
+        if (from < 0) continue;
         const size_t at = (size_t)(from / plan->src_block) * plan->src_plane + (size_t)(from % plan->src_block);
-        copy_channel(plan, lane, add, ls_cpu_at(src, at, plan->storage), dst);
+        copy_channel(plan, lane, i && !a->interleave, ls_cpu_at(src, at, plan->storage), dst);
     }
 }
 
@@ -67,9 +68,12 @@ static void channels_task(void *context, int task, int thread) { // task: a bloc
     const ls_channels_attr *a = &plan->base.base.desc.attr.channels;
     const int n = task / plan->dst_blocks, db = task % plan->dst_blocks;
     void *dst = ls_cpu_at(run->dst, (size_t)n * plan->dst_sample + (size_t)db * plan->dst_plane, plan->storage);
-    const int touched = db * plan->dst_block < a->to + a->count && (db + 1) * plan->dst_block > a->to;
-    const int same = plan->src_block == plan->dst_block;
-    if (!a->keep && (!touched || a->spread || !same)) memset(dst, 0, plan->dst_plane * ls_dtype_bytes(plan->storage));
+    const int end = a->to + (a->count << a->interleave);
+    const int touched = db * plan->dst_block < end && (db + 1) * plan->dst_block > a->to;
+    // every second channel of two source blocks fills a block if both begin alike
+    const int same = plan->src_block == plan->dst_block && (!a->alternate || (a->from < 2 && a->to == 0));
+    if (!a->keep && (!touched || a->spread || a->interleave || !same))
+        memset(dst, 0, plan->dst_plane * ls_dtype_bytes(plan->storage));
     if (!touched) return;
     for (int i = 0; i < 2 && run->sources[i]; i++)
         (same ? copy_block : copy_by_channels)(
@@ -83,7 +87,8 @@ static void channels_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buf
     channels_run run = { .plan = own,
         .sources = { ls_buffer_host(args[LS_COPY_CHANNELS_SRC]) },
         .dst = ls_buffer_host(args[LS_COPY_CHANNELS_DST]) };
-    if (plan->desc.attr.channels.two_sources) run.sources[1] = ls_buffer_host(args[LS_COPY_CHANNELS_SRC2]);
+    if (plan->desc.attr.channels.two_sources || plan->desc.attr.channels.interleave)
+        run.sources[1] = ls_buffer_host(args[LS_COPY_CHANNELS_SRC2]);
     ls_pool_run(own->base.cpu->pool, channels_task, &run, plan->desc.attr.channels.dst.n * own->dst_blocks);
 }
 
@@ -99,8 +104,7 @@ ls_status ls_cpu_channels_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **ou
         .src_step = src_step,
         .src_row = src_step * (size_t)a->src.w,
         .dst_step = dst_step,
-        .dst_row = dst_step * (size_t)a->dst.w,
-        .keep = a->keep };
+        .dst_row = dst_step * (size_t)a->dst.w };
     plan->src_block = ls_cpu_block(cpu, a->src.c);
     plan->dst_block = ls_cpu_block(cpu, a->dst.c);
     plan->src_blocks = ls_cpu_blocks(cpu, a->src.c);

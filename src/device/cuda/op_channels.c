@@ -6,7 +6,8 @@ static void run_copy(const ls_plan *plan, const ls_buffer *args, ls_buffer works
     (void)workspace;
     const ls_channels_attr *a = &plan->desc.attr.channels;
     ls_cuda_copy_channels(a, ls_cuda_channels(a->src.c), ls_cuda_channels(a->dst.c),
-        ls_cuda_at(args[LS_COPY_CHANNELS_SRC]), ls_cuda_at(args[LS_COPY_CHANNELS_DST]), queue->stream);
+        ls_cuda_at(args[LS_COPY_CHANNELS_SRC]), a->interleave ? ls_cuda_at(args[LS_COPY_CHANNELS_SRC2]) : NULL,
+        ls_cuda_at(args[LS_COPY_CHANNELS_DST]), queue->stream);
     ls_cuda_enqueued(plan, queue);
 }
 

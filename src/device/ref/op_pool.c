@@ -27,10 +27,24 @@ static int load_index(const pool_job *job, int64_t at) {
     return index == (wide_index(job->attr) ? LS_POOL_NONE_U16 : LS_POOL_NONE_U8) ? -1 : index;
 }
 
-// Index in the source plane of element t of the window of output i (of its plane). -1: in the padding.
-static int64_t window_element(const ls_pool_attr *a, int64_t i, int t) {
-    int y = (int)(i / a->dst.w) * a->stride_h - a->pad_h + t / a->kernel_w;
-    int x = (int)(i % a->dst.w) * a->stride_w - a->pad_w + t % a->kernel_w;
+typedef struct {
+    int y, x, h, w; // first row and column, rows and columns, with those in the padding
+} window;
+
+// The window of output i (of its plane).
+static window window_of(const ls_pool_attr *a, int64_t i) {
+    const int p = (int)(i / a->dst.w), q = (int)(i % a->dst.w);
+    if (a->stride_h)
+        return (window){ p * a->stride_h - a->pad_h, q * a->stride_w - a->pad_w, a->kernel_h, a->kernel_w };
+    window w = { p * a->src.h / a->dst.h, q * a->src.w / a->dst.w, 0, 0 };
+    w.h = ((p + 1) * a->src.h + a->dst.h - 1) / a->dst.h - w.y;
+    w.w = ((q + 1) * a->src.w + a->dst.w - 1) / a->dst.w - w.x;
+    return w;
+}
+
+// Index in the source plane of element t of a window. -1: in the padding.
+static int64_t window_element(const ls_pool_attr *a, window w, int t) {
+    const int y = w.y + t / w.w, x = w.x + t % w.w;
     return y < 0 || y >= a->src.h || x < 0 || x >= a->src.w ? -1 : (int64_t)y * a->src.w + x;
 }
 
@@ -38,13 +52,13 @@ static void forward_plane(void *context, int task, int thread) { // task: one (n
     (void)thread;
     const pool_job *job = context;
     const ls_pool_attr *a = job->attr;
-    int window = a->kernel_h * a->kernel_w;
     int64_t src_at = task * (int64_t)a->src.h * a->src.w, plane = (int64_t)a->dst.h * a->dst.w;
     for (int64_t i = 0; i < plane; i++) {
         double sum = 0, best = 0;
         int winner = -1;
-        for (int t = 0; t < window; t++) {
-            int64_t at = window_element(a, i, t);
+        const window w = window_of(a, i);
+        for (int t = 0; t < w.h * w.w; t++) {
+            int64_t at = window_element(a, w, t);
             if (at < 0) continue;
             double value = (double)ls_load_float(job->src, a->storage, src_at + at);
             sum += value;
@@ -57,7 +71,7 @@ static void forward_plane(void *context, int task, int thread) { // task: one (n
             best = 0;
             winner = -1;
         }
-        double result = a->kind == LS_POOL_MAX ? best : sum / window;
+        double result = a->kind == LS_POOL_MAX ? best : sum / (w.h * w.w);
         ls_store_float(job->out, a->storage, task * plane + i, (float)result);
         if (job->index) store_index(job, task * plane + i, winner);
     }
@@ -82,20 +96,20 @@ static void backward_plane(void *context, int task, int thread) { // task: one (
     (void)thread;
     const pool_job *job = context;
     const ls_pool_attr *a = job->attr;
-    int window = a->kernel_h * a->kernel_w;
     int64_t src_plane = (int64_t)a->src.h * a->src.w, plane = (int64_t)a->dst.h * a->dst.w;
     double *sum = job->sum + task * src_plane;
     for (int64_t i = 0; i < src_plane; i++) sum[i] = 0;
     for (int64_t i = 0; i < plane; i++) {
         double grad = (double)ls_load_float(job->grad_dst, a->storage, task * plane + i);
+        const window w = window_of(a, i);
         if (a->kind == LS_POOL_MAX) {
             int winner = load_index(job, task * plane + i);
-            if (winner >= 0) sum[window_element(a, i, winner)] += grad;
+            if (winner >= 0) sum[window_element(a, w, winner)] += grad;
             continue;
         }
-        for (int t = 0; t < window; t++) {
-            int64_t at = window_element(a, i, t);
-            if (at >= 0) sum[at] += grad / window;
+        for (int t = 0; t < w.h * w.w; t++) {
+            int64_t at = window_element(a, w, t);
+            if (at >= 0) sum[at] += grad / (w.h * w.w);
         }
     }
     for (int64_t i = 0; i < src_plane; i++) ls_store_float(job->out, a->storage, task * src_plane + i, (float)sum[i]);

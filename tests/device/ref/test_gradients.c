@@ -242,7 +242,8 @@ static void visit_pools(void *context, op_case *c) {
         set_forward(all, c);
         return;
     }
-    int window = a->kernel_h * a->kernel_w, is_max = a->kind == LS_POOL_MAX, exact = is_max || !(window & (window - 1));
+    int window = a->kernel_h * a->kernel_w, is_max = a->kind == LS_POOL_MAX,
+        exact = is_max || (a->stride_h && !(window & (window - 1)));
     gradient_test t = { .forward = all->forward,
         .backward = c,
         .dst = LS_POOL_FORWARD_DST,
@@ -414,9 +415,43 @@ static double product_with(const op_case *c, op_case *other) { // of c's dst wit
     return sum;
 }
 
+// Every second channel of two interleaved sources is one of them again.
+static void check_shuffle(transposition *all, op_case *c) {
+    const ls_channels_attr *a = &c->desc.attr.channels;
+    if (a->interleave) {
+        if (all->forward) case_free(all->forward);
+        all->forward = keep(c);
+        return;
+    }
+    double *made[LS_OP_ARGS_MAX] = { 0 }, *back[LS_OP_ARGS_MAX] = { 0 };
+    size_t counts[LS_OP_ARGS_MAX] = { 0 };
+    assert_int_equal(case_run(ref, all->forward, made, counts).code, LS_OK);
+    const int second = (a->from - all->forward->desc.attr.channels.to) % 2;
+    op_arg *src = &c->args[LS_COPY_CHANNELS_SRC],
+           *was = &all->forward->args[second ? LS_COPY_CHANNELS_SRC2 : LS_COPY_CHANNELS_SRC];
+    for (size_t i = 0; i < src->count; i++) ((float *)src->host)[i] = (float)made[LS_COPY_CHANNELS_DST][i];
+    assert_int_equal(case_run(ref, c, back, counts).code, LS_OK);
+    const size_t plane = (size_t)a->dst.h * (size_t)a->dst.w, channels = (size_t)a->dst.c;
+    for (size_t i = 0; i < counts[LS_COPY_CHANNELS_DST]; i++) {
+        const int at = (int)(i / plane % channels) - a->to, copied = at >= 0 && at < a->count;
+        const double expected = copied ? (double)((const float *)was->host)[i] : 0;
+        if (back[LS_COPY_CHANNELS_DST][i] != expected)
+            fail_msg("%s: element %zu is %g, the source's %g", c->name, i, back[LS_COPY_CHANNELS_DST][i], expected);
+    }
+    free(made[LS_COPY_CHANNELS_DST]);
+    free(back[LS_COPY_CHANNELS_DST]);
+    all->checked++;
+}
+
 static void visit_copies(void *context, op_case *c) {
     transposition *all = context;
     quantise_all(c);
+    if (!c->desc.attr.channels.keep && !c->desc.attr.channels.two_sources &&
+        (c->desc.attr.channels.interleave || c->desc.attr.channels.alternate)) {
+        check_shuffle(all, c);
+        return;
+    }
+    if (c->desc.attr.channels.interleave || c->desc.attr.channels.alternate) return;
     if (c->desc.attr.channels.keep || c->desc.attr.channels.two_sources) return;
     if (!c->desc.attr.channels.spread) {
         if (all->forward) case_free(all->forward);

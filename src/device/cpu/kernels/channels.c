@@ -2,9 +2,15 @@
 // both.
 #include "device/cpu/kernels/kernels.h"
 
-// Loads a vector that starts in one block and ends in the next.
+static inline vi lanes_of(const ls_kernel_channels *k) {
+    vi from;
+    memcpy(&from, k->lane, sizeof from);
+    return from;
+}
+
+// Loads a vector whose lanes lie in one block and in the next.
 static inline vf straddling(const stored *low, const stored *high, size_t at, vi from) {
-    vf v = low ? load(low + at) : (vf){ 0 };
+    vf v = load(low + at);
 #if LS_VL > 1
     v = take_lanes(v, from);
     if (high) v = pick(from >= LS_VL, take_lanes(load(high + at), from), v);
@@ -16,7 +22,7 @@ static inline vf straddling(const stored *low, const stored *high, size_t at, vi
 
 static inline __attribute__((always_inline)) void copy(const ls_kernel_channels *k, const stored *low,
     const stored *high, stored *dst, const int straddles, const int part) {
-    const vi own = (lanes() >= k->first) & (lanes() < k->end), from = lanes() + k->shift;
+    const vi from = lanes_of(k), own = from >= 0;
     for (int p = 0; p < k->p; p++) {
         for (int q = 0; q < k->q; q++) {
             const size_t at = ((size_t)p * k->src_row + (size_t)q * k->src_step) * LS_VL;
@@ -32,10 +38,14 @@ static inline __attribute__((always_inline)) void copy(const ls_kernel_channels 
 // Most blocks are whole and unshifted. The last two arguments are compile-time constants, so each case gets code of its
 // own.
 void LS_KERNEL(copy_channels)(const ls_kernel_channels *k, const void *low, const void *high, void *dst) {
-    const int part = k->first > 0 || k->end < LS_VL;
-    if (k->shift && part)
+    int part = 0, moves = 0;
+    for (int i = 0; i < LS_VL; i++) {
+        part |= k->lane[i] < 0;
+        moves |= k->lane[i] >= 0 && k->lane[i] != i;
+    }
+    if (moves && part)
         copy(k, low, high, dst, 1, 1);
-    else if (k->shift)
+    else if (moves)
         copy(k, low, high, dst, 1, 0);
     else if (part)
         copy(k, low, NULL, dst, 0, 1);

@@ -60,19 +60,19 @@ typedef struct {
 } ls_kernel_pixel_norm;
 
 typedef struct {
-    int h, w, p, q, kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w;
+    int h, w, p, q, kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w; // stride 0: adaptive
     int relu;
     int wide_index; // uint16 instead of uint8
     int stream;     // write around the cache (2x2 windows only)
 } ls_kernel_pool;
 
 // Copies channels from one or two neighbouring blocks of a tensor into one block of another tensor: p x q pixels. Rows
-// and steps count pixels. Lane i of dst takes lane shift + i of the two source blocks, counted across both. Lanes
-// first..end-1 are written, or with `add` added to; the other lanes become 0, or with `keep` stay.
+// and steps count pixels. Lane i of dst takes lane number lane[i] of the two source blocks, counted across both, or is
+// added to it with `add`. Where lane[i] is -1, it becomes 0, or with `keep` stays.
 typedef struct {
     int p, q;
     size_t src_row, src_step, dst_row, dst_step;
-    int shift, first, end, keep, add;
+    int lane[16], keep, add;
 } ls_kernel_channels;
 
 // Dropout of the first `channels` channels of a block, [pixels][LS_VL]; the other channels become 0. Pixel i of channel
@@ -194,7 +194,7 @@ typedef struct {
     void (*group_norm_grad)(const void *src, const void *grad_dst, const float *constants, void *grad_src, int pixels);
     void (*pixel_norm)(const ls_kernel_pixel_norm *norm);
     void (*pixel_norm_grad)(const ls_kernel_pixel_norm *norm);
-    // channels.c. low, high: the two source blocks; NULL if none of a block's lanes is written
+    // channels.c. low, high: the two source blocks; high: NULL if none of its lanes is written
     void (*copy_channels)(const ls_kernel_channels *copy, const void *low, const void *high, void *dst);
     void (*gate)(const void *src, const void *gate, void *dst, int pixels);
     void (*gate_backward)(const void *src, const void *grad_dst, void *grad_gate, int pixels);

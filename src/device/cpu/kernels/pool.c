@@ -27,6 +27,14 @@ static inline window window_at(const ls_kernel_pool *pool, int p, int q) {
     return w;
 }
 
+// The window of an adaptive average: all of it lies inside the map.
+static inline window adaptive_at(const ls_kernel_pool *pool, int p, int q) {
+    window w = { .y = p * pool->h / pool->p, .x = q * pool->w / pool->q };
+    w.r1 = ((p + 1) * pool->h + pool->p - 1) / pool->p - w.y;
+    w.s1 = ((q + 1) * pool->w + pool->q - 1) / pool->q - w.x;
+    return w;
+}
+
 static int none(const ls_kernel_pool *pool) {
     return pool->wide_index ? 65535 : 255;
 }
@@ -231,7 +239,7 @@ void LS_KERNEL(pool_average_forward)(const ls_kernel_pool *pool, int planes, con
     for (int i = 0; i < planes; i++, plane += in) {
         for (int p = 0; p < pool->p; p++) {
             for (int q = 0; q < pool->q; q++, to += LS_VL) {
-                window w = window_at(pool, p, q);
+                const window w = pool->stride_h ? window_at(pool, p, q) : adaptive_at(pool, p, q);
                 const stored *x = plane + ((ptrdiff_t)w.y * pool->w + w.x) * LS_VL;
                 vf sum = { 0 };
                 for (int r = w.r0; r < w.r1; r++) {
@@ -239,19 +247,45 @@ void LS_KERNEL(pool_average_forward)(const ls_kernel_pool *pool, int planes, con
                     for (int s = w.s0; s < w.s1; s++) row += load(x + ((ptrdiff_t)r * pool->w + s) * LS_VL);
                     sum += row;
                 }
-                store(to, sum * share);
+                store(to, sum * (pool->stride_h ? share : 1.0f / (float)(w.r1 * w.s1)));
             }
+        }
+    }
+}
+
+// Gives each pixel of the gradient of an adaptive average the shares of the windows that contain it. A window of rows
+// i*h/p to ((i+1)*h + p-1)/p slides by h with a kernel of h + p-1, if a row of the map counts as p.
+static void adaptive_grad(const ls_kernel_pool *pool, const stored *grad_dst, stored *grad_src) {
+    reach rows = { 0 };
+    for (int y = 0; y < pool->h; y++) {
+        rows = reach_next(rows, (y + 1) * pool->p - 1, pool->h + pool->p - 1, pool->h, 0, pool->p);
+        reach columns = { 0 };
+        for (int x = 0; x < pool->w; x++, grad_src += LS_VL) {
+            columns = reach_next(columns, (x + 1) * pool->q - 1, pool->w + pool->q - 1, pool->w, 0, pool->q);
+            vf sum = { 0 };
+            for (int p = rows.first; p < rows.end; p++)
+                for (int q = columns.first; q < columns.end; q++) {
+                    const window w = adaptive_at(pool, p, q);
+                    const float share = 1.0f / (float)(w.r1 * w.s1);
+                    sum += load(grad_dst + ((size_t)p * (size_t)pool->q + (size_t)q) * LS_VL) * share;
+                }
+            store(grad_src, sum);
         }
     }
 }
 
 // Each pixel adds up the shares of the windows that contain it, and is written once.
 void LS_KERNEL(pool_average_backward)(const ls_kernel_pool *pool, int planes, const void *grad_dst, void *grad_src) {
-    const size_t out = (size_t)pool->p * (size_t)pool->q * LS_VL;
+    const size_t in = (size_t)pool->h * (size_t)pool->w * LS_VL, out = (size_t)pool->p * (size_t)pool->q * LS_VL;
     const float share = 1.0f / (float)(pool->kernel_h * pool->kernel_w);
     const stored *from = grad_dst;
     stored *to = grad_src;
     for (int i = 0; i < planes; i++, from += out) {
+        if (!pool->stride_h) {
+            adaptive_grad(pool, from, to);
+            to += in;
+            continue;
+        }
         reach rows = { 0 };
         for (int y = 0; y < pool->h; y++) {
             rows = reach_next(rows, y, pool->kernel_h, pool->stride_h, pool->pad_h, pool->p);

@@ -4,7 +4,7 @@
 // Estimates for 16-bit storage on an H200 (sm_90): 4.8 TB/s and 132 multiprocessors. Each needs 24 KiB of
 // loads in flight. Blocks of 256 threads; "blocks" are blocks on a multiprocessor.
 //                   bytes/element   registers   blocks   in flight   least time for a map of 64 MiB
-//   copy_channels   4               24          8        32 KiB      28 us; src is read by single elements, from the L1
+//   copy_channels   4               34          7        28 KiB      28 us; src is read by single elements, from the L1
 //   gate            4               23          8        32 KiB      28 us
 //   gate_backward   4               31          8        64 KiB      28 us
 // With fewer than 256 channels gate_backward has one block for each sample. With 128 channels that means 8 KiB in
@@ -17,8 +17,8 @@ namespace {
 struct copy_geometry {
     uint32_t items; // packs of dst
     int src_h, src_w, src_channels, dst_channels;
-    int from, to, count, stride, spread, keep;
-    ls_divider by_packs, by_w, by_h; // of dst
+    int from, to, end, stride, spread, keep, interleave, alternate; // to, end: channels of dst
+    ls_divider by_packs, by_w, by_h;                                // of dst
 };
 
 // Offset of the src pixel that is copied to this dst pixel; -1: none.
@@ -30,20 +30,23 @@ __device__ inline int64_t source_of(const copy_geometry &g, uint32_t pixel) {
     return ((static_cast<int64_t>(n) * g.src_h + from_y) * g.src_w + from_x) * g.src_channels;
 }
 
-template <typename T> __global__ void __launch_bounds__(LS_BLOCK) copy_channels(copy_geometry g, const T *src, T *dst) {
+template <typename T>
+__global__ void __launch_bounds__(LS_BLOCK) copy_channels(copy_geometry g, const T *src, const T *src2, T *dst) {
     uint32_t i = blockIdx.x * LS_BLOCK + threadIdx.x;
     if (i >= g.items) return;
     uint32_t pixel = ls_divide(i, g.by_packs);
     int channel = static_cast<int>(i - pixel * g.by_packs.divisor) * ls_pack<T>::size;
-    if (g.keep && (channel + ls_pack<T>::size <= g.to || channel >= g.to + g.count)) return;
+    if (g.keep && (channel + ls_pack<T>::size <= g.to || channel >= g.end)) return;
     T *to = dst + static_cast<int64_t>(pixel) * g.dst_channels + channel;
     int64_t at = source_of(g, pixel);
     ls_pack<T> x = {};
     if (g.keep) x = ls_pack_load(to);
+    const T *even = src + at + g.from, *odd = (g.interleave ? src2 : src) + at + g.from;
+    int end = at < 0 ? 0 : g.end;
     LS_UNROLL
     for (int k = 0; k < x.size; k++) {
         int c = channel + k - g.to;
-        if (at >= 0 && c >= 0 && c < g.count) x.v[k] = ls_float(src[at + g.from + c]);
+        if (c >= 0 && channel + k < end) x.v[k] = ls_float((c & 1 ? odd : even)[(c >> g.interleave) << g.alternate]);
     }
     ls_pack_store(to, x);
 }
@@ -107,14 +110,15 @@ __global__ void __launch_bounds__(LS_BLOCK)
 
 } // namespace
 
-extern "C" void ls_cuda_copy_channels(
-    const ls_channels_attr *attr, int src_channels, int dst_channels, const void *src, void *dst, cudaStream_t stream) {
+extern "C" void ls_cuda_copy_channels(const ls_channels_attr *attr, int src_channels, int dst_channels, const void *src,
+    const void *src2, void *dst, cudaStream_t stream) {
     int packs = dst_channels / (attr->storage == LS_F32 ? 4 : 8);
     copy_geometry g = { static_cast<uint32_t>(static_cast<int64_t>(attr->dst.n) * attr->dst.h * attr->dst.w * packs),
-        attr->src.h, attr->src.w, src_channels, dst_channels, attr->from, attr->to, attr->count, attr->stride,
-        attr->spread, attr->keep, ls_divider_of(packs), ls_divider_of(attr->dst.w), ls_divider_of(attr->dst.h) };
+        attr->src.h, attr->src.w, src_channels, dst_channels, attr->from, attr->to,
+        attr->to + (attr->count << attr->interleave), attr->stride, attr->spread, attr->keep, attr->interleave,
+        attr->alternate, ls_divider_of(packs), ls_divider_of(attr->dst.w), ls_divider_of(attr->dst.h) };
     LS_BY_STORAGE(attr->storage, LS_LAUNCH((copy_channels<T>), ls_blocks(g.items, LS_BLOCK), LS_BLOCK, stream, g,
-                                     static_cast<const T *>(src), static_cast<T *>(dst)));
+                                     static_cast<const T *>(src), static_cast<const T *>(src2), static_cast<T *>(dst)));
 }
 
 extern "C" void ls_cuda_gate(

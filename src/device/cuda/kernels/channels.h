@@ -10,9 +10,9 @@
 extern "C" {
 #endif
 
-// All numbers of channels include padding.
-void ls_cuda_copy_channels(
-    const ls_channels_attr *attr, int src_channels, int dst_channels, const void *src, void *dst, cudaStream_t stream);
+// All numbers of channels include padding. src2: for interleave only.
+void ls_cuda_copy_channels(const ls_channels_attr *attr, int src_channels, int dst_channels, const void *src,
+    const void *src2, void *dst, cudaStream_t stream);
 void ls_cuda_gate(
     const ls_gate_attr *attr, int channels, const void *src, const void *gate, void *dst, cudaStream_t stream);
 void ls_cuda_gate_backward(const ls_gate_attr *attr, int channels, const void *src, const void *grad_dst,

@@ -30,9 +30,20 @@ struct geometry {
 
 geometry geometry_of(const ls_pool_attr *a, int channels, ls_nchw items) {
     int packs = channels / (a->storage == LS_F32 ? 4 : 8);
-    return { ls_windows_of(*a, channels),
+    ls_pool_attr windows = *a;
+    if (a->stride_h == 0) { // an adaptive window slides like this if a row of src counts as dst.h, a column as dst.w
+        windows.stride_h = a->src.h, windows.kernel_h = a->src.h + a->dst.h - 1;
+        windows.stride_w = a->src.w, windows.kernel_w = a->src.w + a->dst.w - 1;
+    }
+    return { ls_windows_of(windows, channels),
         static_cast<uint32_t>(static_cast<int64_t>(items.n) * items.h * items.w * packs), ls_divider_of(packs), a->relu,
         1 / static_cast<float>(a->kernel_h * a->kernel_w), nullptr };
+}
+
+// An average has no index. The type of an index says whether it is adaptive, so the other kernels need no register for
+// that.
+template <typename I, bool MAX> __device__ constexpr bool is_adaptive() {
+    return !MAX && sizeof(I) == 2;
 }
 
 // The window of (n, p, q), clipped to the map. Its elements are numbered as in the whole window.
@@ -41,7 +52,7 @@ struct window {
     int y, x, y_first, x_first, y_end, x_end;
 };
 
-__device__ inline window window_of(const ls_windows &g, ls_pixel at) {
+template <bool ADAPTIVE> __device__ inline window window_of(const ls_windows &g, ls_pixel at) {
     window w;
     w.y = at.y * g.stride_h - g.pad_h;
     w.x = at.x * g.stride_w - g.pad_w;
@@ -49,8 +60,18 @@ __device__ inline window window_of(const ls_windows &g, ls_pixel at) {
     w.x_first = w.x < 0 ? 0 : w.x;
     w.y_end = w.y + g.kernel_h < g.h ? w.y + g.kernel_h : g.h;
     w.x_end = w.x + g.kernel_w < g.w ? w.x + g.kernel_w : g.w;
+    if (ADAPTIVE) {
+        w.y_first = static_cast<int>(ls_divide(static_cast<uint32_t>(w.y), g.by_p));
+        w.x_first = static_cast<int>(ls_divide(static_cast<uint32_t>(w.x), g.by_q));
+        w.y_end = static_cast<int>(ls_divide(static_cast<uint32_t>(w.y + g.kernel_h), g.by_p));
+        w.x_end = static_cast<int>(ls_divide(static_cast<uint32_t>(w.x + g.kernel_w), g.by_q));
+    }
     w.corner = ls_pixel_offset(at.n, 0, 0, g.h, g.w, g.channels);
     return w;
+}
+
+__device__ inline float share_of(const window &w) {
+    return 1 / static_cast<float>((w.y_end - w.y_first) * (w.x_end - w.x_first));
 }
 
 // The best of some elements of a window, or their sum.
@@ -83,13 +104,15 @@ __device__ inline void partial_add(partial<T, MAX> &p, const ls_pack<T> &value, 
 }
 
 template <typename T, typename I, bool MAX>
-__device__ inline void finish(const geometry &g, partial<T, MAX> &p, int channel, int64_t offset, T *dst, I *index) {
+__device__ inline void finish(
+    const geometry &g, const window &w, partial<T, MAX> &p, int channel, int64_t offset, T *dst, I *index) {
     constexpr int size = ls_pack<T>::size;
+    float share = is_adaptive<I, MAX>() ? share_of(w) : g.share;
     LS_UNROLL
     for (int k = 0; k < size; k++) {
         if (MAX && g.bias) p.value.v[k] += g.bias[channel + k];
         if (!MAX) {
-            p.value.v[k] *= g.share;
+            p.value.v[k] *= share;
         } else if (g.relu && !(p.value.v[k] > 0)) {
             p.value.v[k] = 0;
             p.winner[k] = ls_no_winner<I>();
@@ -108,7 +131,7 @@ __global__ void __launch_bounds__(LS_BLOCK) pool_window(geometry g, const T *src
     uint32_t pixel = ls_divide(i, g.by_packs);
     int channel = static_cast<int>(i - pixel * g.by_packs.divisor) * ls_pack<T>::size;
     ls_pixel at = ls_pixel_at(pixel, g.windows.by_q, g.windows.by_p);
-    window w = window_of(g.windows, at);
+    window w = window_of<is_adaptive<I, MAX>()>(g.windows, at);
     src += w.corner + channel;
     partial<T, MAX> p =
         // the first element inside the map
@@ -131,7 +154,7 @@ __global__ void __launch_bounds__(LS_BLOCK) pool_window(geometry g, const T *src
             }
         }
     }
-    finish<T, I, MAX>(g, p, channel, static_cast<int64_t>(pixel) * g.windows.channels + channel, dst, index);
+    finish<T, I, MAX>(g, w, p, channel, static_cast<int64_t>(pixel) * g.windows.channels + channel, dst, index);
 }
 
 // A block handles `lanes` packs (a power of two, at most 32) of one window. Its rows of threads share the window's
@@ -146,7 +169,7 @@ __global__ void __launch_bounds__(LS_BLOCK)
     uint32_t pixel = blockIdx.x / static_cast<uint32_t>(columns);
     int pack = static_cast<int>(blockIdx.x - pixel * static_cast<uint32_t>(columns)) * lanes + lane;
     bool inside = pack * size < g.windows.channels;
-    window w = window_of(g.windows, ls_pixel_at(pixel, g.windows.by_q, g.windows.by_p));
+    window w = window_of<is_adaptive<I, MAX>()>(g.windows, ls_pixel_at(pixel, g.windows.by_q, g.windows.by_p));
     partial<T, MAX> p = partial_start<T, MAX>((w.y_first - w.y) * g.windows.kernel_w + (w.x_first - w.x));
     int width = w.x_end - w.x_first, elements = width * (w.y_end - w.y_first);
     src += w.corner + pack * size;
@@ -178,24 +201,26 @@ __global__ void __launch_bounds__(LS_BLOCK)
         __syncthreads();
     }
     int64_t offset = static_cast<int64_t>(pixel) * g.windows.channels + pack * size;
-    if (row == 0 && inside) finish<T, I, MAX>(g, p, pack * size, offset, dst, index);
+    if (row == 0 && inside) finish<T, I, MAX>(g, w, p, pack * size, offset, dst, index);
 }
 
 // Returns the gradient of one element for average pooling: its share of the gradients of all windows that cover it.
-template <typename T>
+template <typename T, bool ADAPTIVE>
 __device__ inline ls_pack<T> spread(const geometry &g, ls_pixel at, int channel, const T *grad_dst) {
     const ls_windows &w = g.windows;
     ls_pack<T> sum = {};
+    if (ADAPTIVE) at.y = (at.y + 1) * w.p - 1, at.x = (at.x + 1) * w.q - 1;
     ls_window_range r = ls_window_range_of(w, at);
     for (int p = r.p; p < w.p && p * w.stride_h <= r.y; p++) {
         for (int q = r.q; q < w.q && q * w.stride_w <= r.x; q++) {
             ls_pack<T> grad = ls_pack_load(grad_dst + ls_pixel_offset(at.n, p, q, w.p, w.q, w.channels) + channel);
+            float share = ADAPTIVE ? share_of(window_of<true>(w, { at.n, p, q })) : 1;
             LS_UNROLL
-            for (int k = 0; k < sum.size; k++) sum.v[k] += grad.v[k];
+            for (int k = 0; k < sum.size; k++) sum.v[k] += grad.v[k] * share;
         }
     }
     LS_UNROLL
-    for (int k = 0; k < sum.size; k++) sum.v[k] *= g.share;
+    for (int k = 0; k < sum.size; k++) sum.v[k] *= ADAPTIVE ? 1 : g.share;
     return sum;
 }
 
@@ -210,7 +235,7 @@ __global__ void __launch_bounds__(LS_BLOCK) pool_backward(geometry g, const T *g
     if constexpr (MAX) {
         sum = ls_window_gather<T, I, HALVES>(g.windows, at, channel, grad_dst, static_cast<const T *>(nullptr), index);
     } else {
-        sum = spread(g, at, channel, grad_dst);
+        sum = spread<T, is_adaptive<I, MAX>()>(g, at, channel, grad_dst);
     }
     ls_pack_store(grad_src + static_cast<int64_t>(pixel) * g.windows.channels + channel, sum);
 }
@@ -258,7 +283,11 @@ void backward(
 // Runs the statement with I = type of the index and MAX = whether it is max pooling.
 #define BY_INDEX(attr, ...) \
     do { \
-        if ((attr)->kind == LS_POOL_AVERAGE) { \
+        if ((attr)->kind == LS_POOL_AVERAGE && (attr)->stride_h == 0) { \
+            using I = uint16_t; \
+            constexpr bool MAX = false; \
+            __VA_ARGS__; \
+        } else if ((attr)->kind == LS_POOL_AVERAGE) { \
             using I = uint8_t; \
             constexpr bool MAX = false; \
             __VA_ARGS__; \
