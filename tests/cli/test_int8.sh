@@ -238,12 +238,12 @@ refused "a folder of pictures" 2 "--int8: only on a configuration's data" "$trai
 printf '[network]\ninput = data\n[c]\nlayer = conv2d\nout_channels = 10\nkernel = 3\n[n]\nlayer = groupnorm\ngroups = 2\n[p]\nlayer = globalavgpool\n' >group.ini
 "$train" tiny.ini --quiet --run-dir run-group --set model.file=group.ini --set data.dataset=mnist --set data.path=idx --set data.cache=off \
     --set data.train_samples=16 --set data.test_samples=16 --set train.global_batch=16 --set train.epochs=1 >/dev/null 2>&1
-refused "group norm" 2 "layer 'n' (groupnorm) has no integer form: export without --int8" "$train" export run-group net.c --int8
-refused "group norm in ONNX" 2 "layer 'n' (groupnorm) has no integer form: export without --int8" "$train" export run-group x.onnx --int8
+refused "group norm" 2 "layer 'n' (groupnorm) has no integer form: leave out --int8" "$train" export run-group net.c --int8
+refused "group norm in ONNX" 2 "layer 'n' (groupnorm) has no integer form: leave out --int8" "$train" export run-group x.onnx --int8
 sed 's/layer = groupnorm/layer = layernorm/; /groups = 2/d' group.ini >pixels.ini
 "$train" tiny.ini --quiet --run-dir run-pixels --set model.file=pixels.ini --set data.dataset=mnist --set data.path=idx --set data.cache=off \
     --set data.train_samples=16 --set data.test_samples=16 --set train.global_batch=16 --set train.epochs=1 >/dev/null 2>&1
-refused "layer norm" 2 "layer 'n' (layernorm) has no integer form: export without --int8" "$train" export run-pixels net.c --int8
+refused "layer norm" 2 "layer 'n' (layernorm) has no integer form: leave out --int8" "$train" export run-pixels net.c --int8
 sed 's/layer = groupnorm/layer = avgpool2d/; s/groups = 2/output = 4/' group.ini >adaptive.ini
 "$train" tiny.ini --quiet --run-dir run-adaptive --set model.file=adaptive.ini --set data.dataset=mnist --set data.path=idx --set data.cache=off \
     --set data.train_samples=16 --set data.test_samples=16 --set train.global_batch=16 --set train.epochs=1 >/dev/null 2>&1
