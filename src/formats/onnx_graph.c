@@ -62,8 +62,15 @@ ls_onnx_graph *ls_onnx_graph_new(void) {
     return g;
 }
 
+static void free_object(void *unused, void *object) {
+    (void)unused;
+    free(object);
+}
+
 void ls_onnx_graph_free(ls_onnx_graph *g) {
-    onnx__model_proto__free_unpacked(g->model, NULL);
+    // The objects are freed by the program that made them, not by the library, which may have another allocator.
+    ProtobufCAllocator own = { .free = free_object };
+    onnx__model_proto__free_unpacked(g->model, &own);
     free(g);
 }
 

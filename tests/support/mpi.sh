@@ -44,11 +44,11 @@ ranks() {
     local command=(timeout -k 2 $((10 * seconds)) "$MPIRUN" $mpi_root $mpi_quiet --oversubscribe --bind-to none ${MPI_FLAGS-} -np "$n" "$@")
     if [ -n "$mpi_quiet" ]; then
         "${command[@]}" </dev/null
-    else # mpirun's text stands between two lines of dashes
+    else # mpirun's text stands between two lines of dashes; now and then PMIx has a line when a rank ends
         local rc
         {
             "${command[@]}" </dev/null 2>&1 >&3 3>&- |
-                sed -u -e "/^-\{70,\}\$/,/^-\{70,\}\$/{w ${launcher_text:-/dev/null}" -e 'd}' >&2
+                sed -u -e "/^-\{70,\}\$/,/^-\{70,\}\$/{w ${launcher_text:-/dev/null}" -e 'd}' -e '/^\[[^]]*\] PMIX ERROR: /d' >&2
             rc=${PIPESTATUS[0]}
         } 3>&1
         return "$rc"

@@ -83,7 +83,7 @@ fails() {
   # shellcheck disable=SC2086 # several words
   $launch "$bin/train" "$work/run.ini" --quiet --run-dir "$work/$name" "$@" >"$work/$name.log" 2>&1
   check "$name: exit" $? 6
-  check "$name: one line" "$(grep -c . "$work/$name.log")" 1
+  check "$name: one line" "$(grep . "$work/$name.log")" "$(grep -m 1 . "$work/$name.log")"
   line=$(cat "$work/$name.log")
 }
 says() { # WHAT WORDS
