@@ -17,8 +17,9 @@ namespace {
 struct copy_geometry {
     uint32_t items; // packs of dst
     int src_h, src_w, src_channels, dst_channels;
-    int from, to, end, stride, spread, keep, interleave, alternate; // to, end: channels of dst
-    ls_divider by_packs, by_w, by_h;                                // of dst
+    int from, to, end;                          // to, end: channels of dst
+    int stride, spread, keep, interleave, step; // step: distance of channels of src
+    ls_divider by_packs, by_w, by_h;            // of dst
 };
 
 // Offset of the src pixel that is copied to this dst pixel; -1: none.
@@ -46,7 +47,8 @@ __global__ void __launch_bounds__(LS_BLOCK) copy_channels(copy_geometry g, const
     LS_UNROLL
     for (int k = 0; k < x.size; k++) {
         int c = channel + k - g.to;
-        if (c >= 0 && channel + k < end) x.v[k] = ls_float((c & 1 ? odd : even)[(c >> g.interleave) << g.alternate]);
+        const T *from = c & 1 ? odd : even;
+        if (c >= 0 && channel + k < end) x.v[k] = ls_float(from[(c >> g.interleave) * g.step]);
     }
     ls_pack_store(to, x);
 }
@@ -116,7 +118,7 @@ extern "C" void ls_cuda_copy_channels(const ls_channels_attr *attr, int src_chan
     copy_geometry g = { static_cast<uint32_t>(static_cast<int64_t>(attr->dst.n) * attr->dst.h * attr->dst.w * packs),
         attr->src.h, attr->src.w, src_channels, dst_channels, attr->from, attr->to,
         attr->to + (attr->count << attr->interleave), attr->stride, attr->spread, attr->keep, attr->interleave,
-        attr->alternate, ls_divider_of(packs), ls_divider_of(attr->dst.w), ls_divider_of(attr->dst.h) };
+        1 + attr->alternate, ls_divider_of(packs), ls_divider_of(attr->dst.w), ls_divider_of(attr->dst.h) };
     LS_BY_STORAGE(attr->storage, LS_LAUNCH((copy_channels<T>), ls_blocks(g.items, LS_BLOCK), LS_BLOCK, stream, g,
                                      static_cast<const T *>(src), static_cast<const T *>(src2), static_cast<T *>(dst)));
 }
