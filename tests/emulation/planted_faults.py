@@ -65,7 +65,7 @@ FAULTS = [
     Fault("a copy of channels overwrites the others of its first pack", f"{KERNELS}/channels.cu",
           "    if (g.keep) x = ls_pack_load(to);\n", "", (OPERATORS,)),
     Fault("a shuffle of channels swaps the sources", f"{KERNELS}/channels.cu",
-          "(c & 1 ? odd : even)", "(c & 1 ? even : odd)", (OPERATORS,)),
+          "swaps ? odd : even, ", "swaps ? even : odd, ", (OPERATORS,)),
     Fault("the gate's gradient lacks the last row of threads", f"{KERNELS}/channels.cu",
           "pixel < g.plane; pixel += rows) {\n        int64_t here", "pixel < g.plane - 1; pixel += rows) {\n        int64_t here", (OPERATORS,)),
     Fault("the sigmoid of padding is stored", f"{KERNELS}/elementwise.cu",

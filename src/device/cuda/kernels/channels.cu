@@ -4,7 +4,7 @@
 // Estimates for 16-bit storage on an H200 (sm_90): 4.8 TB/s and 132 multiprocessors. Each needs 24 KiB of
 // loads in flight. Blocks of 256 threads; "blocks" are blocks on a multiprocessor.
 //                   bytes/element   registers   blocks   in flight   least time for a map of 64 MiB
-//   copy_channels   4               34          7        28 KiB      28 us; src is read by single elements, from the L1
+//   copy_channels   4               28          8        32 KiB      28 us; src is read by single elements, from the L1
 //   gate            4               23          8        32 KiB      28 us
 //   gate_backward   4               31          8        64 KiB      28 us
 // With fewer than 256 channels gate_backward has one block for each sample. With 128 channels that means 8 KiB in
@@ -43,11 +43,13 @@ __global__ void __launch_bounds__(LS_BLOCK) copy_channels(copy_geometry g, const
     ls_pack<T> x = {};
     if (g.keep) x = ls_pack_load(to);
     const T *even = src + at + g.from, *odd = (g.interleave ? src2 : src) + at + g.from;
+    const bool swaps = (channel - g.to) & 1; // the sources of the pack's even and odd channels
+    const T *first = swaps ? odd : even, *second = swaps ? even : odd;
     int end = at < 0 ? 0 : g.end;
     LS_UNROLL
     for (int k = 0; k < x.size; k++) {
         int c = channel + k - g.to;
-        const T *from = c & 1 ? odd : even;
+        const T *from = k & 1 ? second : first;
         if (c >= 0 && channel + k < end) x.v[k] = ls_float(from[(c >> g.interleave) * g.step]);
     }
     ls_pack_store(to, x);
