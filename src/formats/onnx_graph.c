@@ -172,12 +172,12 @@ static void add_list(ls_onnx_graph *g, int count, const int64_t *values, const c
 
 const char *ls_onnx_reshape(
     ls_onnx_graph *g, const char *input, int rank, const int64_t *shape, const char *name, ...) {
-    char text[2 * LS_NAME_BYTES];
     va_list arguments;
     va_start(arguments, name);
-    vsnprintf(text, sizeof text, name, arguments);
+    char *text = new_name(name, arguments);
     va_end(arguments);
     const char *shaped = ls_onnx_node(g, LS_ONNX_Reshape, input, "%s", text);
+    free(text);
     add_list(g, rank, shape, "shape");
     return shaped;
 }

@@ -226,7 +226,7 @@ static int64_t whole(const cJSON *event, const char *name) {
 char *ls_sweep_progress_text(const char *folder, int columns, char dst[LS_PROGRESS_TEXT_BYTES]) {
     char path[LS_TEXT_BYTES];
     double batch = NAN;
-    ls_progress progress = { .style.width = columns + 1 };
+    ls_progress progress = { .style.width = columns > 0 ? columns + 1 : 1 }; // of which the bar leaves the last free
     dst[0] = 0;
     if (ls_failed(ls_path_join(path, sizeof path, folder, "metrics.jsonl"))) return dst;
     char *line = ls_sweep_last_line(path, "{\"event\":\"train\"");
