@@ -30,9 +30,9 @@ mpi_root=
 checks=0 failures=0
 # Ranks train on the CPU where a test does not ask for the emulated device: device.type = auto would refuse more ranks than GPUs.
 export LOCKSTEP_CUDA_PLUGIN=${LOCKSTEP_CUDA_PLUGIN-/nonexistent}
-# Open MPI is not built with sanitizers: its own locking and leaks (of plugins that are gone by then) would be reported. Leaks of
-# ours are seen in the tests that run without a launcher.
-export TSAN_OPTIONS="ignore_noninstrumented_modules=1${TSAN_OPTIONS:+:$TSAN_OPTIONS}"
+# Open MPI is not built with sanitizers: its own locking, threads and leaks (of plugins that are gone by then) would be reported. Ours
+# are seen in the tests that run without a launcher.
+export TSAN_OPTIONS="ignore_noninstrumented_modules=1:report_thread_leaks=0${TSAN_OPTIONS:+:$TSAN_OPTIONS}"
 export ASAN_OPTIONS="detect_leaks=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}"
 
 ranks() {
