@@ -10,7 +10,8 @@ reported are the median and the range of the rounds' ratios, time to the first u
       [--out bench/results/NAME.json]
   bench/compare_pytorch.py --python newest=/path/to/venv/bin/python @bench/networks/table --rounds 2 --seconds 1.5
 
-@FILE: options out of a file, one a line. bench/networks/table names networks of many kinds, at several sizes of pictures and batches.
+@FILE: options out of a file, one a line. bench/networks/table names networks of many kinds, at several sizes of pictures and batches;
+bench/networks/known names the known networks, at 64 and 224 pixels, beside torchvision's modules.
 
 PyTorch runs as cpu-bench practice has it best: channels_last and contiguous, the allocator told not to return memory, and
 torch.compile where --compile is given. --bf16 runs both in bf16, too (PyTorch by autocast), where the processor multiplies it; that has
@@ -22,6 +23,7 @@ import datetime
 import json
 import os
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
@@ -34,6 +36,7 @@ import open_mpi  # noqa: E402
 PEER = ROOT / "bench/peers/torch_throughput.py"
 SHAPE = {"lenet": "1x28x28", "resnet9": "3x32x32", "resnet20": "3x32x32", "airbench94": "3x32x32",
          "mobilenet": "3x32x32"}
+KNOWN = re.findall(r'^X\("([^"]+)"', (ROOT / "tests/model/known_networks.def").read_text(), re.M)  # the peer has modules of these names
 ALLOCATOR = {  # glibc: keep freed memory, use huge pages
     "MALLOC_MMAP_THRESHOLD_": "4294967296", "MALLOC_TRIM_THRESHOLD_": "8589934592", "MALLOC_TOP_PAD_": "268435456",
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
@@ -65,6 +68,7 @@ def add_arguments(ap):
     ap.add_argument("--cores", type=int, default=len(os.sched_getaffinity(0)))
     ap.add_argument("--rounds", type=int, default=5)
     ap.add_argument("--seconds", type=float, default=4.0, help="timed, per run")
+    ap.add_argument("--least", type=int, default=12, metavar="UPDATES", help="of Lockstep's runs, however long they take")
     ap.add_argument("--out", help="JSON file; a table is written beside it")
 
 
@@ -106,8 +110,13 @@ def lockstep(network, ranks, threads, updates, a, precision="fp32"):
 
 
 def torch(python, network, flags, a):
-    which = ["--model", network.name] if network.name in SHAPE else [
-        "--network", str(network.file), "--shape", network.shape, "--classes", str(network.classes)]
+    shape = ["--shape", network.shape]
+    if network.name in SHAPE:
+        which = ["--model", network.name]
+    elif network.file.stem in KNOWN:
+        which = ["--model", network.file.stem, *shape]
+    else:
+        which = ["--network", str(network.file), *shape, "--classes", str(network.classes)]
     out = run([python, str(PEER), *which, "--batch", str(network.batch), "--threads", str(a.cores), "--repeats", "1",
                "--seconds", str(a.seconds), "--json", *flags], ALLOCATOR)
     r = json.loads(out.strip().splitlines()[-1])
@@ -140,8 +149,8 @@ def spread(values):
 
 def measure(network, a):
     fp32, bf16 = arrangements(a)
-    probe = lockstep(network, 1, a.cores, 12, a)
-    updates = max(12, round(a.seconds * probe["images_per_s"] / network.batch))
+    probe = lockstep(network, 1, a.cores, a.least, a)
+    updates = max(a.least, round(a.seconds * probe["images_per_s"] / network.batch))
     runs, ratios, ratios_bf16 = {name: [] for of in (*fp32, *bf16) for name in of}, [], []
     for n in range(a.rounds):
         for precision, ours in (("fp32", fp32[0]), ("bf16", bf16[0])):

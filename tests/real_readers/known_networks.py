@@ -16,7 +16,7 @@ own num_batches_tracked. Lockstep starts from it through model.init, without rul
 With --updates there are two more columns: the worst difference of a loss of as many updates of one batch from those of the module in
 double, relative to it, and that of the module in fp32. They have no bar.
 
-The names of wrn-* are those of github.com/xternalz/WideResNet-pytorch, whose network is written down here. Needs PyTorch, torchvision,
+wrn-* stand in bench/peers/models.py. Needs PyTorch, torchvision,
 safetensors and NumPy; exits 77 without them.
 """
 import argparse
@@ -40,8 +40,9 @@ except ImportError as missing:
     sys.exit(77)
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path.insert(0, os.path.join(ROOT, "scripts"))
+sys.path[:0] = [os.path.join(ROOT, "scripts"), os.path.join(ROOT, "bench/peers")]
 import make_golden as golden  # noqa: E402
+import models  # noqa: E402
 
 CLASSES, PICTURES, BATCH, MEAN, STD = 10, 2, 8, 0.5, 0.25
 CIFAR = ("wrn-16-4", "wrn-28-10")
@@ -50,39 +51,9 @@ NETWORKS = ("resnet18", "resnet34", "resnet50", "wide_resnet50_2", "vgg11_bn", "
             "mobilenet_v3_small", "mobilenet_v3_large", "efficientnet_b0", "convnext_tiny", "shufflenet_v2_x1_0") + CIFAR
 
 
-class WideBlock(nn.Module):
-    def __init__(self, before, channels, stride):
-        super().__init__()
-        self.bn1, self.conv1 = nn.BatchNorm2d(before), nn.Conv2d(before, channels, 3, stride, 1, bias=False)
-        self.bn2, self.conv2 = nn.BatchNorm2d(channels), nn.Conv2d(channels, channels, 3, 1, 1, bias=False)
-        self.convShortcut = nn.Conv2d(before, channels, 1, stride, bias=False) if before != channels else None
-
-    def forward(self, x):
-        first = F.relu(self.bn1(x))
-        out = self.conv2(F.relu(self.bn2(self.conv1(first))))
-        return out + (self.convShortcut(first) if self.convShortcut else x)
-
-
-class WideResNet(nn.Module):
-    def __init__(self, depth, factor):
-        super().__init__()
-        self.conv1, before = nn.Conv2d(3, 16, 3, 1, 1, bias=False), 16
-        for i in range(3):
-            channels, block = 16 * factor << i, nn.Module()
-            block.layer = nn.Sequential(*(WideBlock(before if k == 0 else channels, channels, 2 if i > 0 and k == 0 else 1)
-                                          for k in range((depth - 4) // 6)))
-            setattr(self, f"block{i + 1}", block)
-            before = channels
-        self.bn1, self.fc = nn.BatchNorm2d(before), nn.Linear(before, CLASSES)
-
-    def forward(self, x):
-        x = self.block3.layer(self.block2.layer(self.block1.layer(self.conv1(x))))
-        return self.fc(F.relu(self.bn1(x)).mean((2, 3)))
-
-
 def build(name):
     torch.manual_seed(1)
-    net = WideResNet(*map(int, name.split("-")[1:])) if name in CIFAR else getattr(torchvision.models, name)(num_classes=CLASSES)
+    net = models.build(name)
     for module in net.modules():
         if isinstance(module, nn.BatchNorm2d):
             nn.init.normal_(module.running_mean, 0, 0.1)
