@@ -68,7 +68,10 @@ static ls_status read_whole(ls_input *input, char **text) {
         return ls_fail(LS_STORAGE, "%s: cannot read: has more than %d bytes", input->path, LS_READ_BYTES_MAX);
     LS_TRY(ls_try_new(text, input->bytes + 1, 1, "%s", input->path));
     ls_status status = ls_input_read(input, 0, *text, input->bytes);
-    if (ls_failed(status)) free(*text);
+    if (ls_failed(status)) {
+        free(*text);
+        *text = NULL;
+    }
     return status;
 }
 

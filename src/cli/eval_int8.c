@@ -67,6 +67,7 @@ static ls_status evaluate(const ls_config *cfg, const ls_network *n, const ls_da
     const int threads = ls_session_threads(cfg, 1), classes = n->info->graph->classes;
     ls_pool *pool = NULL;
     ls_picture_results *results = NULL;
+    *out = NULL;
     LS_TRY(check_classes(set, n->info));
     ls_status status = ls_try_new(&r.pixels, threads, (size_t)ls_chw_count(n->info->graph->input), "pictures");
     LS_THEN(status, ls_try_new(&r.slabs, threads, (size_t)n->slab_elements, "buffers of %d threads", threads));
@@ -78,6 +79,10 @@ static ls_status evaluate(const ls_config *cfg, const ls_network *n, const ls_da
     LS_THEN(status, run_all(&r, pool, results));
     LS_THEN(status, ls_picture_results_evaluate(results, out));
     LS_THEN(status, ls_picture_results_illustrate(set, *out));
+    if (ls_failed(status)) {
+        ls_evaluation_free(*out);
+        *out = NULL;
+    }
     ls_picture_results_free(results);
     if (pool) ls_pool_free(pool);
     void *arrays[] = { r.pixels, r.slabs, r.logits, r.labels, r.status };

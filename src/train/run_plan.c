@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "run/run_parts.h"
 #include "formats/weights_map.h"
+#include "train/shared_updates.h"
 
 enum { PATH_BYTES = 2048 };
 
@@ -66,12 +67,6 @@ static ls_status check_data(const ls_run_plan *plan) {
 
 // --- the whole -----------------------------------------------------------------------------------
 
-static int64_t planned_updates(const ls_run_plan *plan) {
-    int64_t updates = plan->cfg->train_epochs * plan->info.batches.windows;
-    return plan->cfg->train_max_updates && plan->cfg->train_max_updates < updates ? plan->cfg->train_max_updates
-                                                                                  : updates;
-}
-
 static void fill_info(ls_run_plan *plan) {
     ls_train_info *info = &plan->info;
     info->graph = plan->graph;
@@ -86,7 +81,7 @@ ls_status ls_run_plan_complete(ls_run_plan *plan) {
     LS_TRY(ls_run_plan_open_stages(plan));
     fill_info(plan);
     LS_TRY(ls_run_plan_cut_batches(plan));
-    plan->info.updates_planned = planned_updates(plan);
+    plan->info.updates_planned = ls_planned_updates(plan->cfg, &plan->info.batches);
     const ls_status scheduled = ls_schedule_new(plan->cfg, &plan->info.batches, &plan->schedule);
     return plan->evaluates ? LS_SUCCESS : scheduled; // an evaluation does not need the schedule
 }
