@@ -1,6 +1,7 @@
 #include "dist/fingerprint.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,12 +14,26 @@
 // last lines, which count the rows and groups that were left out.
 enum { GROUPS_MAX = 6, COLUMN_GAP = 2, LAST_LINES = 128 };
 
+// Writes the value, or the start of a long one and the hash of all of it.
+static void put_value(char dst[LS_FINGERPRINT_TEXT], const char *value) {
+    enum { START = LS_FINGERPRINT_TEXT - 24 };
+    const size_t bytes = strlen(value);
+    if (bytes < LS_FINGERPRINT_TEXT) {
+        memcpy(dst, value, bytes + 1);
+        return;
+    }
+    ls_text_cut(dst, START, "%s", value);
+    snprintf(dst + strlen(dst), LS_FINGERPRINT_TEXT - strlen(dst), "... %016" PRIx64, ls_hash(value, bytes));
+}
+
 static void add(ls_fingerprint *fingerprint, const char *name, int may_differ, const char *format, va_list args) {
     assert(fingerprint->count < LS_FINGERPRINT_FACTS);
     if (fingerprint->count >= LS_FINGERPRINT_FACTS) return;
     int i = fingerprint->count++;
+    char whole[LS_TEXT_BYTES];
+    vsnprintf(whole, sizeof whole, format, args);
     snprintf(fingerprint->fact[i].name, LS_FINGERPRINT_TEXT, "%s", name);
-    vsnprintf(fingerprint->fact[i].value, LS_FINGERPRINT_TEXT, format, args);
+    put_value(fingerprint->fact[i].value, whole);
     fingerprint->fact[i].may_differ = may_differ;
 }
 

@@ -13,7 +13,7 @@ enum { LS_FINGERPRINT_FACTS = LS_OPTION_COUNT + 64, LS_FINGERPRINT_TEXT = 96 };
 typedef struct {
     int count;
     struct {
-        char name[LS_FINGERPRINT_TEXT], value[LS_FINGERPRINT_TEXT]; // a long value: its hash
+        char name[LS_FINGERPRINT_TEXT], value[LS_FINGERPRINT_TEXT]; // of a long value: its start, and its hash
         int may_differ;
     } fact[LS_FINGERPRINT_FACTS];
 } ls_fingerprint;

@@ -300,6 +300,8 @@ static int run_fingerprint(ls_comm *comm, const char *which) {
     } else if (strcmp(which, "both") == 0) {
         ls_fingerprint_note(&mine, "GPU", "%s", odd ? "A100" : "H100");
         ls_fingerprint_add(&mine, "NCCL", "%s", rank == 2 ? "2.27" : "2.28");
+    } else if (strcmp(which, "long") == 0) {
+        ls_fingerprint_add(&mine, "optimizer.groups", "%0300d", odd);
     } else if (strcmp(which, "many") == 0) {
         for (int i = 0; i < 120; i++) {
             char name[64];
