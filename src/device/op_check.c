@@ -188,7 +188,7 @@ static void check_segment(const ls_op_desc *desc, const ls_step_segment *segment
 
 static void check_optimizer(const ls_op_desc *desc) {
     const ls_optimizer_attr *a = &desc->attr.optimizer;
-    const int divides = desc->op == LS_OP_ADAMW || desc->op == LS_OP_LARS;
+    const int divides = desc->op == LS_OP_ADAMW || desc->op == LS_OP_RMSPROP || desc->op == LS_OP_LARS;
     int64_t covered = 0;
     REQUIRE_OF("elements", a->count >= 1);
     for (int s = 0; s < a->segment_count; s++) {

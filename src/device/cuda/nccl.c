@@ -185,7 +185,7 @@ typedef struct {
     ncclComm_t comm;
     int in_order; // end with all peers; else abort
     double timeout_s;
-    atomic_int done, ended_in_order;
+    atomic_int done; // 1: ended, -1: NCCL failed
 } ending;
 
 static void *end_comm(void *context) {
@@ -196,7 +196,6 @@ static void *end_comm(void *context) {
         e->in_order = rc == ncclSuccess && !late;
     }
     ncclResult_t rc = e->in_order ? nccl.CommDestroy(e->comm) : nccl.CommAbort(e->comm);
-    atomic_store(&e->ended_in_order, e->in_order && (rc == ncclSuccess || rc == ncclInProgress));
     atomic_store(&e->done, rc == ncclSuccess || rc == ncclInProgress ? 1 : -1);
     return NULL;
 }
