@@ -20,22 +20,27 @@ struct ls_live_file {
     char failure_text[LS_STATUS_TEXT_BYTES];
 };
 
+static ls_status check_kind(int fd, const char *path) {
+    struct stat info;
+    if (fstat(fd, &info) != 0) return ls_fail_io("be written", path, "fstat");
+    if (S_ISREG(info.st_mode) || S_ISCHR(info.st_mode)) return LS_SUCCESS;
+    return ls_fail(
+        LS_STORAGE, "%s: cannot be written: is %s, expected a regular file: move it away", path, ls_file_kind(&info));
+}
+
 // Opens the file so that each write goes to its end (O_APPEND), even if another program has cut it. Refuses a pipe,
 // because a slow reader would delay training.
 static ls_status open_stream(const char *path, int how, FILE **out) {
-    int fd = ls_pinned_open(path, O_RDWR | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC | how, 0666);
+    const int fd = ls_pinned_open(path, O_RDWR | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC | how, 0666);
     if (fd < 0) return ls_fail(ls_io_code(errno, LS_STORAGE), "%s: cannot be written: %s", path, strerror(errno));
-    struct stat info;
-    ls_status status = LS_SUCCESS;
-    if (fstat(fd, &info) != 0)
-        status = ls_fail_io("be written", path, "fstat");
-    else if (!S_ISREG(info.st_mode) && !S_ISCHR(info.st_mode))
-        status = ls_fail(LS_STORAGE, "%s: cannot be written: is %s, expected a regular file: move it away", path,
-            ls_file_kind(&info));
-    else if (!(*out = fdopen(fd, "a+")))
-        ls_out_of_memory(0, "writing %s", path);
-    if (ls_failed(status)) close(fd);
-    return status;
+    const ls_status status = check_kind(fd, path);
+    if (ls_failed(status)) {
+        close(fd);
+        return status;
+    }
+    *out = fdopen(fd, "a+");
+    if (!*out) ls_out_of_memory(0, "writing %s", path);
+    return LS_SUCCESS;
 }
 
 ls_status ls_live_file_open(const char *path, int how, const char *what, ls_live_file **out) {
