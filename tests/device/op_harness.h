@@ -367,6 +367,9 @@ static inline double *get_values(op_run *run, const op_case *c, int at, size_t *
         case LS_I64:
             values[i] = (double)((int64_t *)(void *)bytes)[i];
             break;
+        case LS_U8:
+            values[i] = ((const uint8_t *)bytes)[i];
+            break;
         default:
             values[i] = (double)ls_load_float(bytes, arg->type, (int64_t)i);
         }
