@@ -10,6 +10,28 @@
 typedef enum { LS_PAD_ZERO, LS_PAD_REFLECT } ls_pad_mode;
 typedef enum { LS_FLIP_NEVER, LS_FLIP_RANDOM, LS_FLIP_ALTERNATING } ls_flip_mode;
 
+// The changes of TrivialAugment, in torchvision's order. Up to sharpness, all but the first have a sign.
+typedef enum {
+    LS_TRIVIAL_IDENTITY,
+    LS_TRIVIAL_SHEAR_X,
+    LS_TRIVIAL_SHEAR_Y,
+    LS_TRIVIAL_TRANSLATE_X,
+    LS_TRIVIAL_TRANSLATE_Y,
+    LS_TRIVIAL_ROTATE,
+    LS_TRIVIAL_BRIGHTNESS,
+    LS_TRIVIAL_COLOR,
+    LS_TRIVIAL_CONTRAST,
+    LS_TRIVIAL_SHARPNESS,
+    LS_TRIVIAL_POSTERIZE,
+    LS_TRIVIAL_SOLARIZE,
+    LS_TRIVIAL_AUTOCONTRAST,
+    LS_TRIVIAL_EQUALIZE,
+    LS_TRIVIAL_COUNT
+} ls_trivial_kind;
+
+// Strengths go from 0 to LS_TRIVIAL_STRONGEST, up or down. Pictures have 1 or LS_TRIVIAL_CHANNELS_MAX channels.
+enum { LS_TRIVIAL_STRONGEST = 30, LS_TRIVIAL_CHANNELS_MAX = 3 };
+
 #define LS_AUGMENTATION_INT int
 #define LS_AUGMENTATION_BOOL int
 #define LS_AUGMENTATION_CHOICE int

@@ -53,6 +53,8 @@ static ls_status check_augmentation(const ls_config *cfg, ls_chw picture) {
     const ls_augmentation augmentation = ls_config_augmentation(cfg), *a = &augmentation;
 #define LIMIT(key, condition, most, message) \
     if ((condition) && a->key > (most)) return refuse(cfg, LS_OPTION_data_##key, message, picture.h, picture.w, most);
+#define NEED(key, condition, message) \
+    if (a->key && !(condition)) return refuse(cfg, LS_OPTION_data_##key, message, picture.c);
 #include "config/augmentations.def"
     return LS_SUCCESS;
 }

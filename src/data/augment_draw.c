@@ -160,6 +160,16 @@ static void draw_mix(const draw *d, ls_augment_sample *out) {
         out->mix = share_of(share);
 }
 
+// --- TrivialAugment ------------------------------------------------------------------------------
+
+static void draw_change(const draw *d, ls_augment_sample *out) {
+    const ls_philox_block words = words_of(d, LS_PURPOSE_TRIVIAL, 0);
+    out->change = (uint8_t)ls_below(words.v[0], LS_TRIVIAL_COUNT);
+    const int strength = (int)ls_below(words.v[1], LS_TRIVIAL_STRONGEST + 1);
+    const int is_negative = out->change <= LS_TRIVIAL_SHARPNESS && words.v[2] >> 31;
+    out->strength = (uint8_t)(LS_TRIVIAL_STRONGEST + (is_negative ? -strength : strength));
+}
+
 // --- all draws of a sample -----------------------------------------------------------------------
 
 ls_augment_sample ls_augment_draw(
@@ -180,5 +190,6 @@ ls_augment_sample ls_augment_draw(
     if (ls_augment_crops(a)) draw_crop(&d, &drawn);
     if (a->erase > 0) draw_erasing(&d, &drawn);
     if (ls_augment_mixes(a)) draw_mix(&d, &drawn);
+    if (a->trivial_augment) draw_change(&d, &drawn);
     return drawn;
 }

@@ -6,6 +6,7 @@
 #ifndef LS_DEVICE_HOST_H
 #define LS_DEVICE_HOST_H
 
+#include "base/pool.h"
 #include "device/device.h"
 
 ls_status ls_host_slab_new(ls_device *device, ls_memory_kind kind, size_t bytes, const char *what, ls_slab **out);
@@ -31,6 +32,9 @@ void ls_host_activation_export(ls_device *device, ls_nchw shape, ls_dtype storag
 size_t ls_host_param_elements(const ls_device *device, const ls_param_shape *shape);
 void ls_host_param_import(ls_device *device, const ls_param_shape *shape, const float *host, ls_buffer dst);
 void ls_host_param_export(ls_device *device, const ls_param_shape *shape, ls_buffer src, float *host);
+
+// Runs TRIVIAL_AUGMENT (device/op_augment.h). A task is one sample.
+void ls_host_trivial_augment(const ls_plan *plan, const ls_buffer *args, ls_pool *pool);
 
 // The rows of a table (ls_device_api) that are the same for every device that uses host memory.
 #define LS_HOST_MEMORY_ROWS \

@@ -9,6 +9,10 @@
 //                    devices agree bit for bit.
 //         index      int32[N], checked by the code that makes it; absent unless indexed
 //         dst        (N,C,H,W) activation
+//
+// TRIVIAL_AUGMENT goes before AUGMENT, which then reads its output and is not indexed:
+//   dst[n] = the picture of sample n after the change that sample[n] names (config/augmentations.def)
+//   pixels, sample, index  as above; C is 1 or 3. dst: uint8 (N,C,H,W) row-major. storage: fp32, without a meaning
 // Source  torchvision ToTensor, Normalize; for augmentations, their rows
 #ifndef LS_DEVICE_OP_AUGMENT_H
 #define LS_DEVICE_OP_AUGMENT_H
@@ -23,5 +27,12 @@ typedef struct {
 } ls_augment_attr;
 
 enum { LS_AUGMENT_PIXELS, LS_AUGMENT_SAMPLE, LS_AUGMENT_TABLE, LS_AUGMENT_DST, LS_AUGMENT_INDEX, LS_AUGMENT_ARGS };
+enum {
+    LS_TRIVIAL_AUGMENT_PIXELS,
+    LS_TRIVIAL_AUGMENT_SAMPLE,
+    LS_TRIVIAL_AUGMENT_DST,
+    LS_TRIVIAL_AUGMENT_INDEX,
+    LS_TRIVIAL_AUGMENT_ARGS
+};
 
 #endif

@@ -134,7 +134,8 @@ static void check_group_norm(const ls_op_desc *desc) {
 
 static void check_augment(const ls_op_desc *desc) {
     const ls_augment_attr *a = &desc->attr.augment;
-    REQUIRE(shape, is_shape(a->shape));
+    const int is_gray_or_colour = a->shape.c == 1 || a->shape.c == LS_TRIVIAL_CHANNELS_MAX;
+    REQUIRE(shape, is_shape(a->shape) && (desc->op != LS_OP_TRIVIAL_AUGMENT || is_gray_or_colour));
 }
 
 static void check_resize(const ls_op_desc *desc) {

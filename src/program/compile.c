@@ -276,10 +276,26 @@ static void mark_needs_grad(ls_builder *b) {
 
 // --- the whole -----------------------------------------------------------------------------------
 
+// Changes the pictures by TrivialAugment. The changed pictures then take the place of *pixels.
+static ls_status emit_trivial_augment(ls_builder *b, ls_op_desc *augment, ls_ref *pixels, ls_ref *index) {
+    ls_op_desc desc = *augment;
+    ls_ref refs[LS_TRIVIAL_AUGMENT_ARGS] = { [LS_TRIVIAL_AUGMENT_PIXELS] = *pixels,
+        [LS_TRIVIAL_AUGMENT_SAMPLE] = ls_ref_input(LS_INPUT_AUGMENT),
+        [LS_TRIVIAL_AUGMENT_INDEX] = *index };
+    if (!desc.attr.augment.augmentation.trivial_augment) return LS_SUCCESS;
+    desc.op = LS_OP_TRIVIAL_AUGMENT;
+    desc.attr.augment.storage = LS_F32;
+    const size_t bytes = (size_t)ls_nchw_count(desc.attr.augment.shape);
+    LS_TRY(ls_builder_slot(b, "changed pictures", bytes, &refs[LS_TRIVIAL_AUGMENT_DST]));
+    augment->attr.augment.indexed = 0;
+    *pixels = refs[LS_TRIVIAL_AUGMENT_DST];
+    *index = (ls_ref){ 0 };
+    return ls_builder_emit(b, &desc, refs, LS_TRIVIAL_AUGMENT_ARGS);
+}
+
 static ls_status emit_augment(ls_builder *b) {
     ls_value *input = &b->values[0];
     input->shape = ls_batch_of(b->options->micro_batch, b->store->graph->input);
-    LS_TRY(ls_builder_activation(b, "input", input->shape, &input->ref));
     ls_op_desc desc = { .op = LS_OP_AUGMENT,
         .layer = "input",
         .attr.augment = { .shape = input->shape,
@@ -290,9 +306,11 @@ static ls_status emit_augment(ls_builder *b) {
         [LS_AUGMENT_PIXELS] = ls_ref_input(LS_INPUT_PIXELS),
         [LS_AUGMENT_SAMPLE] = ls_ref_input(LS_INPUT_AUGMENT),
         [LS_AUGMENT_TABLE] = ls_ref_input(LS_INPUT_TABLE),
-        [LS_AUGMENT_DST] = input->ref,
         [LS_AUGMENT_INDEX] = b->options->indexed ? ls_ref_input(LS_INPUT_INDEX) : (ls_ref){ 0 },
     };
+    LS_TRY(emit_trivial_augment(b, &desc, &refs[LS_AUGMENT_PIXELS], &refs[LS_AUGMENT_INDEX]));
+    LS_TRY(ls_builder_activation(b, "input", input->shape, &input->ref));
+    refs[LS_AUGMENT_DST] = input->ref;
     return ls_builder_emit(b, &desc, refs, LS_AUGMENT_ARGS);
 }
 

@@ -46,9 +46,12 @@ void ls_instruction_args(const ls_instruction *instruction, const ls_program_inp
 
 size_t ls_instruction_bytes(const ls_instruction *instruction, const ls_buffer *args) {
     const ls_op_desc *desc = &instruction->plan->desc;
-    size_t bytes = desc->op == LS_OP_AUGMENT ? (size_t)ls_nchw_count(desc->attr.augment.shape) : 0;
-    for (int a = 0; a < instruction->arg_count; a++)
-        if (desc->op != LS_OP_AUGMENT || a != LS_AUGMENT_PIXELS) bytes += args[a].bytes;
+    size_t bytes = 0;
+    for (int a = 0; a < instruction->arg_count; a++) {
+        const int is_pixels =
+            instruction->refs[a].kind == LS_REF_INPUT && instruction->refs[a].index == LS_INPUT_PIXELS;
+        bytes += is_pixels ? (size_t)ls_nchw_count(desc->attr.augment.shape) : args[a].bytes;
+    }
     return bytes;
 }
 

@@ -7,7 +7,7 @@
 #include "data/loader.h"
 #include "program/session.h"
 
-enum { GRAY = 128, PARTS = 5 };
+enum { GRAY = 128, PARTS = 6 };
 
 typedef struct {
     const ls_config *cfg;
@@ -20,7 +20,7 @@ typedef struct {
     ls_nchw shape; // shape of a column: all rows, at the resolution of the data set
     uint8_t *pixels;
     float *table, *seen;
-    ls_slab *on_device[PARTS]; // tensors of one column: pixels, samples, table, augmented, resized
+    ls_slab *on_device[PARTS]; // tensors of one column: pixels, samples, table, augmented, resized, changed
 } work;
 
 // --- the sheet -----------------------------------------------------------------------------------
@@ -97,17 +97,35 @@ static ls_status new_activation(work *w, ls_nchw shape, ls_slab **out) {
         w->session.device, LS_MEMORY_DEVICE, api->activation_bytes(w->session.device, shape, LS_F32), "pictures", out);
 }
 
+// Changes the uploaded pictures by TrivialAugment on the device. *result: the memory that holds them.
+static ls_status change(work *w, const ls_augmentation *augmentation, ls_slab **result) {
+    ls_slab **on = w->on_device;
+    *result = on[0];
+    if (!augmentation->trivial_augment) return LS_SUCCESS;
+    LS_TRY(w->session.device->api->slab_new(
+        w->session.device, LS_MEMORY_DEVICE, (size_t)ls_nchw_count(w->shape), "changed pictures", &on[5]));
+    const ls_op_desc desc = {
+        .op = LS_OP_TRIVIAL_AUGMENT, .layer = "input", .attr.augment = { w->shape, LS_F32, *augmentation, 0 }
+    };
+    const ls_buffer args[LS_TRIVIAL_AUGMENT_ARGS] = { [LS_TRIVIAL_AUGMENT_PIXELS] = whole(on[0]),
+        [LS_TRIVIAL_AUGMENT_SAMPLE] = whole(on[1]),
+        [LS_TRIVIAL_AUGMENT_DST] = whole(on[5]) };
+    *result = on[5];
+    return run_operator(w, &desc, args);
+}
+
 static ls_status augment(work *w, const ls_augmentation *augmentation, const ls_augment_sample *drawn) {
     const size_t rows = (size_t)w->shape.n, picture = (size_t)ls_chw_count(w->info->shape);
-    ls_slab **on = w->on_device;
+    ls_slab **on = w->on_device, *pixels;
     LS_TRY(ls_session_upload(&w->session, "pictures", w->pixels, rows * picture, &on[0]));
     LS_TRY(ls_session_upload(&w->session, "augmentation", drawn, rows * sizeof *drawn, &on[1]));
     LS_TRY(ls_session_upload(&w->session, "table", w->table, (size_t)w->shape.c * 256 * sizeof(float), &on[2]));
+    LS_TRY(change(w, augmentation, &pixels));
     LS_TRY(new_activation(w, w->shape, &on[3]));
     const ls_op_desc desc = {
         .op = LS_OP_AUGMENT, .layer = "input", .attr.augment = { w->shape, LS_F32, *augmentation, 0 }
     };
-    const ls_buffer args[LS_AUGMENT_ARGS] = { [LS_AUGMENT_PIXELS] = whole(on[0]),
+    const ls_buffer args[LS_AUGMENT_ARGS] = { [LS_AUGMENT_PIXELS] = whole(pixels),
         [LS_AUGMENT_SAMPLE] = whole(on[1]),
         [LS_AUGMENT_TABLE] = whole(on[2]),
         [LS_AUGMENT_DST] = whole(on[3]) };

@@ -168,6 +168,10 @@ static const refusal rows[] = {
     { "[data]\ndataset = folder\nimage_size = 8x40\n", "data.cutout=9",
         "--set data.cutout=9: pictures of 8 x 40 hold a square of at most 8 pixels; lower it" },
     { "[data]\ncutout = -1\n", NULL, "@:2: data.cutout = -1: expected an integer from 0 to 65535" },
+    { "[data]\ndataset = synthetic\nshape = 2x8x4\n", "data.trivial_augment=true",
+        "--set data.trivial_augment=true: pictures of 2 channels; TrivialAugment changes pictures of 1 channel (gray) "
+        "or "
+        "3 (red, green, blue)" },
     { "[data]\nerase_area = 0.01\n", NULL, "@:2: data.erase_area = 0.01: expected a number from 0.02 to 1" },
     { "[data]\ndataset = folder\nchannels = 2\n", NULL,
         "@:3: data.channels = 2: a picture has 1 channel (gray) or 3 (red, green, blue)" },

@@ -324,6 +324,36 @@ static void jitter_draws_its_own_numbers(void **state) {
     }
 }
 
+// TrivialAugment's change comes from words of its own: a fourteenth of 28000 is 2000 (deviation 43); a strength of 0 comes
+// as often as another one and its negative together.
+static void trivial_augment_draws_its_own_numbers(void **state) {
+    (void)state;
+    enum { SAMPLES = 28000 };
+    const ls_augmentation without = { .pad = 4, .flip = LS_FLIP_RANDOM, .cutout = 3 };
+    ls_augmentation with = without;
+    with.trivial_augment = 1;
+    int changes[LS_TRIVIAL_COUNT] = { 0 }, strengths[2 * LS_TRIVIAL_STRONGEST + 1] = { 0 };
+    for (int64_t i = 0; i < SAMPLES; i++) {
+        const ls_augment_sample plain = draw(&without, (ls_chw){ 3, 32, 32 }, i);
+        ls_augment_sample drawn = draw(&with, (ls_chw){ 3, 32, 32 }, i);
+        uint32_t word[3];
+        for (uint64_t k = 0; k < 3; k++) word[k] = ls_random_word(5, LS_PURPOSE_TRIVIAL, 3, (uint32_t)i, k);
+        const int strength = (int)ls_below(word[1], 31), has_sign = drawn.change >= 1 && drawn.change <= 9;
+        assert_int_equal(drawn.change, ls_below(word[0], 14));
+        if (has_sign || drawn.change > 9)
+            assert_int_equal(drawn.strength - 30, has_sign && word[2] >> 31 ? -strength : strength);
+        changes[drawn.change]++;
+        if (has_sign) strengths[drawn.strength]++;
+        drawn.change = drawn.strength = 0;
+        assert_memory_equal(&drawn, &plain, sizeof plain);
+    }
+    for (int k = 0; k < LS_TRIVIAL_COUNT; k++) assert_in_range(changes[k], 2000 - 300, 2000 + 300);
+    for (int k = 0; k < 61; k++) { // of 18000 with a sign
+        const int expected = k == 30 ? 18000 / 31 : 9000 / 31;
+        assert_in_range(strengths[k], expected - 150, expected + 150);
+    }
+}
+
 // From words of its own, so that it leaves crop and flip as they are without it; up to the largest picture.
 static void cutout_draws_its_own_numbers(void **state) {
     (void)state;
@@ -379,6 +409,7 @@ int main(void) {
         cmocka_unit_test(waiting_time_is_counted),
         cmocka_unit_test(crops_and_flips),
         cmocka_unit_test(alternating_flip_shows_both_sides),
+        cmocka_unit_test(trivial_augment_draws_its_own_numbers),
         cmocka_unit_test(cutout_draws_its_own_numbers),
         cmocka_unit_test(erasing_draws_its_own_numbers),
         cmocka_unit_test(jitter_draws_its_own_numbers),

@@ -1023,6 +1023,7 @@ static inline void each_case(ls_dtype storage, case_visit *visit, void *context)
     channels_cases(storage, visit, context);
     group_norm_cases(storage, visit, context);
     augment_cases(storage, visit, context);
+    trivial_cases(storage, visit, context);
     resize_cases(storage, visit, context);
     loss_cases(storage, visit, context);
     head_cases(storage, visit, context);

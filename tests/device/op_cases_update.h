@@ -111,6 +111,60 @@ static inline void augment_cases(ls_dtype storage, case_visit *visit, void *cont
     }
 }
 
+// --- TrivialAugment ------------------------------------------------------------------------------
+
+static const struct {
+    const char *name;
+    ls_chw shape;
+    int pictures; // indexed: of the whole set
+    int flat;     // pictures of one value
+} trivial_rows[] = {
+    { "cifar", { 3, 32, 32 }, 0, 0 },
+    { "fashion-mnist", { 1, 28, 28 }, 0, 0 },
+    { "odd, indexed", { 3, 17, 22 }, 5, 0 },
+    { "gray, odd, indexed", { 1, 9, 7 }, 3, 0 },
+    { "two rows", { 3, 2, 9 }, 0, 0 },
+    { "one pixel", { 3, 1, 1 }, 0, 0 },
+    { "one value", { 3, 6, 5 }, 0, 1 },
+};
+
+// Every kind of change at the ends, in the middle and next to it; a change without a sign has no negative strength.
+static inline int trivial_samples(ls_augment_sample *drawn) {
+    static const int strengths[] = { -30, -10, -7, 0, 1, 8, 15, 20, 30 };
+    int n = 0;
+    for (int kind = 0; kind < LS_TRIVIAL_COUNT; kind++)
+        for (size_t k = 0; k < sizeof strengths / sizeof *strengths; k++)
+            if (strengths[k] >= 0 || kind <= LS_TRIVIAL_SHARPNESS)
+                drawn[n++] = (ls_augment_sample){ .change = (uint8_t)kind,
+                    .strength = (uint8_t)(LS_TRIVIAL_STRONGEST + strengths[k]) };
+    return n;
+}
+
+static inline void trivial_cases(ls_dtype storage, case_visit *visit, void *context) {
+    ls_augment_sample drawn[LS_TRIVIAL_COUNT * 9];
+    if (storage != LS_F32) return; // the operator has no storage type
+    for (size_t i = 0; i < sizeof trivial_rows / sizeof *trivial_rows; i++) {
+        const ls_nchw s = ls_batch_of(trivial_samples(drawn), trivial_rows[i].shape);
+        const int pictures = trivial_rows[i].pictures ? trivial_rows[i].pictures : s.n;
+        op_case *c = case_new(LS_OP_TRIVIAL_AUGMENT, storage, trivial_rows[i].name, "");
+        c->desc.attr.augment = (ls_augment_attr){ s, LS_F32, { .trivial_augment = 1 }, trivial_rows[i].pictures > 0 };
+        const size_t picture = (size_t)ls_chw_count(trivial_rows[i].shape);
+        op_arg *pixels = case_raw(c, LS_TRIVIAL_AUGMENT_PIXELS, USE_IN, LS_U8, (size_t)pictures * picture, 0);
+        for (size_t k = 0; k < pixels->count; k++) { // from 20 to 220, so that contrast can grow
+            const float value = trivial_rows[i].flat ? 77 : 120 + 100 * case_random(c);
+            ((uint8_t *)pixels->host)[k] = (uint8_t)value;
+        }
+        memcpy(case_raw(c, LS_TRIVIAL_AUGMENT_SAMPLE, USE_IN, LS_U8, (size_t)s.n * sizeof *drawn, 0)->host, drawn,
+            (size_t)s.n * sizeof *drawn);
+        case_raw(c, LS_TRIVIAL_AUGMENT_DST, USE_OUT, LS_U8, (size_t)ls_nchw_count(s), 0);
+        if (trivial_rows[i].pictures) {
+            int32_t *index = case_raw(c, LS_TRIVIAL_AUGMENT_INDEX, USE_IN, LS_I32, (size_t)s.n, 0)->host;
+            for (int n = 0; n < s.n; n++) index[n] = (pictures - 1 + n * 7) % pictures;
+        }
+        visit_and_free(visit, context, c);
+    }
+}
+
 // --- resize --------------------------------------------------------------------------------------
 
 static const struct {

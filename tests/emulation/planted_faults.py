@@ -39,7 +39,7 @@ CPU_DIRECT = "test_device_cpu_conv_direct"
 # By the beginning of a fault's name, part of the names of the operators' cases that are run before all.
 CASES = {"adamw": "adamw", "augment": "augment", "batch norm": "batch norm", "batch norm in one launch": "batch norm", "bias gradient": "linear",
          "convolution": "conv ", "depthwise": "conv ", "dropout": "dropout", "gelu": "gelu", "head": "head", "implicit gemm": "conv ", "linear": "linear", "loss": "loss", "pooling": "pool ",
-         "relu": "relu", "resize": "resize", "sgd": "sgd", "statistics": "gradient statistics", "widen": "gradient from 16 bits"}
+         "relu": "relu", "resize": "resize", "sgd": "sgd", "statistics": "gradient statistics", "trivial augment": "trivial augment", "widen": "gradient from 16 bits"}
 
 
 @dataclasses.dataclass
@@ -219,6 +219,19 @@ FAULTS = [
     Fault("augment: a picture is its own partner", f"{KERNELS}/augment.cu", "partner = s.n - 1 - n", "partner = n", (OPERATORS,)),
     Fault("augment: a partner's rectangle has a column more", f"{KERNELS}/augment.cu",
           "within(x, drawn.mix_x, drawn.mix_w)", "within(x, drawn.mix_x, drawn.mix_w + 1)", (OPERATORS,)),
+    Fault("trivial augment: counts are not cleared", f"{KERNELS}/trivial_augment.cu",
+          "i += LS_BLOCK) counts[i] = 0;", "i += 2 * LS_BLOCK) counts[i] = 0;", (OPERATORS,)),
+    Fault("trivial augment: every second round of pixels is not counted", f"{KERNELS}/trivial_augment.cu",
+          "for (int at = t; at < plane; at += LS_BLOCK)\n            atomicAdd", "for (int at = t; at < plane; at += 2 * LS_BLOCK)\n            atomicAdd",
+          (OPERATORS,)),
+    Fault("trivial augment: all channels use the first one's counts", f"{KERNELS}/trivial_augment.cu", "int of = histograms > 1 ? c : 0",
+          "int of = 0", (OPERATORS,)),
+    Fault("trivial augment: tables are made before the sums", f"{KERNELS}/trivial_augment.cu",
+          "counts + t * LS_TRIVIAL_VALUES);\n    __syncthreads();", "counts + t * LS_TRIVIAL_VALUES);", (OPERATORS,)),
+    Fault("trivial augment: the next sample's picture", f"{KERNELS}/trivial_augment.cu", "a.index ? a.index[n] : n", "a.index ? a.index[n] + 1 : n",
+          (OPERATORS,)),
+    Fault("trivial augment: an additional pixel", f"{KERNELS}/trivial_augment.cu", "threadIdx.x); at < plane;", "threadIdx.x); at <= plane;",
+          (OPERATORS,)),
     Fault("loss: the gradient lacks the partner's label", f"{KERNELS}/loss.cuh",
           "    if (k == row.partner) target += row.of_partner;\n", "", (OPERATORS,)),
     Fault("resize: pixels by their corners", f"{KERNELS}/resize.cu", "(2u * static_cast<unsigned>(at) + 1)", "(2u * static_cast<unsigned>(at))", (OPERATORS,)),

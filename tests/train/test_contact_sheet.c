@@ -90,7 +90,8 @@ static void devices_and_threads_show_the_same(void **state) {
         for (int m = 0; m < 5; m++) {
             const char *options[] = { machines[m][0], machines[m][1], "data.pad=2", "data.pad_mode=reflect",
                 "data.flip=true", "data.cutout=4", "data.brightness=0.3", "data.contrast=0.4", "data.crop_scale=0.1",
-                "data.erase=0.5", "data.mixup=0.8", "data.cutmix=1", "train.resolution=0:9, 4:7, 5:9x6", NULL };
+                "data.erase=0.5", "data.mixup=0.8", "data.cutmix=1", "data.trivial_augment=true",
+                "train.resolution=0:9, 4:7, 5:9x6", NULL };
             if (m == 4 && !getenv("LOCKSTEP_CUDA_PLUGIN") && !cuda_is_real()) continue;
             const ls_config cfg = configured(shapes[i], options);
             ls_contact_sheet sheet = sheet_of(&cfg);

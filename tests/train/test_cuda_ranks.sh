@@ -11,7 +11,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cp tests/support/small_run/*.ini "$work"
 # small_run is read by earlier programs, too
-sed -i 's/^flip = true$/&\ncutout = 3\nbrightness = 0.1\ncontrast = 0.2\ncrop_scale = 0.5\nmixup = 0.4\ncutmix = 1\nerase = 0.5/; s/^micro_batch = 4$/&\nresolution = 0:6x5, 1:8/' "$work/run.ini"
+sed -i 's/^flip = true$/&\ncutout = 3\nbrightness = 0.1\ncontrast = 0.2\ncrop_scale = 0.5\nmixup = 0.4\ncutmix = 1\nerase = 0.5\ntrivial_augment = true/; s/^micro_batch = 4$/&\nresolution = 0:6x5, 1:8/' "$work/run.ini"
 export LOCKSTEP_CUDA_PLUGIN=$plugin
 
 

@@ -10,7 +10,7 @@ trap 'rm -rf "$work"' EXIT
 
 cp tests/support/small_run/*.ini "$work"
 # small_run is read by earlier programs, too
-sed -i 's/^flip = true$/&\ncutout = 3\nbrightness = 0.1\ncontrast = 0.2\ncrop_scale = 0.5\nmixup = 0.4\ncutmix = 1\nerase = 0.5/; s/^micro_batch = 4$/&\nresolution = 0:6x5, 1:8/' "$work/run.ini"
+sed -i 's/^flip = true$/&\ncutout = 3\nbrightness = 0.1\ncontrast = 0.2\ncrop_scale = 0.5\nmixup = 0.4\ncutmix = 1\nerase = 0.5\ntrivial_augment = true/; s/^micro_batch = 4$/&\nresolution = 0:6x5, 1:8/' "$work/run.ini"
 sed -i 's/^\[p\]$/[pixels]\nlayer = layernorm\n[factors]\nlayer = layerscale\nvalue = 0.5\n&/' "$work/net.ini"
 
 # train NAME RANKS OPTIONS...: a run; its weights_hash in hash_NAME, its summary in $work/NAME/summary.json

@@ -1,6 +1,7 @@
 // op_augment.c - turns uint8 pictures into normalised activations. A task is one sample.
 #include <string.h>
 #include "device/cpu/cpu.h"
+#include "device/host.h"
 
 // The two source indices that a pixel of a stretched axis reads, and the weight of the second in 2048ths.
 typedef struct {
@@ -203,12 +204,24 @@ static void augment_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buff
     ls_pool_run(run.plan->base.cpu->pool, augment_task, &run, plan->desc.attr.augment.shape.n);
 }
 
+// --- plans ---------------------------------------------------------------------------------------
+
+static void trivial_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    (void)workspace;
+    (void)queue;
+    ls_host_trivial_augment(plan, args, ((const ls_cpu_plan *)plan)->cpu->pool);
+}
+
 static size_t aligned(size_t bytes) {
     return (bytes + 63) / 64 * 64;
 }
 
 ls_status ls_cpu_augment_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out) {
     const ls_augment_attr *attr = &desc->attr.augment;
+    if (desc->op == LS_OP_TRIVIAL_AUGMENT) {
+        *out = ls_cpu_plan_make(cpu, desc, sizeof(ls_cpu_plan), trivial_plan_run, "own");
+        return LS_SUCCESS;
+    }
     augment_plan *plan = ls_cpu_plan_make(cpu, desc, sizeof *plan, augment_plan_run, "own");
     plan->stretches = ls_augment_crops(&attr->augmentation);
     plan->mixes = ls_augment_mixes(&attr->augmentation);

@@ -1,4 +1,4 @@
-// op_augment.c - augments and normalises a batch of pictures, in one launch.
+// op_augment.c - augments and normalises a batch of pictures, in one launch; so does TrivialAugment before it.
 #include "device/cuda/cuda.h"
 #include "device/cuda/kernels/augment.h"
 
@@ -16,9 +16,22 @@ static void run_augment(const ls_plan *plan, const ls_buffer *args, ls_buffer wo
     ls_cuda_enqueued(plan, queue);
 }
 
+static void run_trivial_augment(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
+    (void)workspace;
+    const ls_augment_attr *a = &plan->desc.attr.augment;
+    ls_cuda_trivial_augment_args k = { .shape = a->shape,
+        .pixels = ls_cuda_at(args[LS_TRIVIAL_AUGMENT_PIXELS]),
+        .samples = ls_cuda_at(args[LS_TRIVIAL_AUGMENT_SAMPLE]),
+        .dst = ls_cuda_at(args[LS_TRIVIAL_AUGMENT_DST]) };
+    if (a->indexed) k.index = ls_cuda_at(args[LS_TRIVIAL_AUGMENT_INDEX]);
+    ls_cuda_trivial_augment(&k, queue->stream);
+    ls_cuda_enqueued(plan, queue);
+}
+
 ls_status ls_cuda_augment_plan(ls_cuda_device *device, const ls_op_desc *desc, ls_plan **out) {
     const ls_augment_attr *a = &desc->attr.augment;
     LS_TRY(ls_cuda_check_packs(desc, a->shape, a->storage));
-    *out = ls_cuda_plan_make(device, desc, sizeof(ls_cuda_plan), run_augment, "own");
+    *out = ls_cuda_plan_make(device, desc, sizeof(ls_cuda_plan),
+        desc->op == LS_OP_TRIVIAL_AUGMENT ? run_trivial_augment : run_augment, "own");
     return LS_SUCCESS;
 }

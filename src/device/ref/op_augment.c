@@ -110,3 +110,9 @@ void ls_ref_augment(const ls_plan *plan, const ls_buffer *args, ls_buffer worksp
     };
     ls_ref_run_tasks(plan, place_sample, &job, job.attr->shape.n);
 }
+
+void ls_ref_trivial_augment(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace_buffer, ls_queue *queue) {
+    (void)workspace_buffer;
+    (void)queue;
+    ls_host_trivial_augment(plan, args, ((const ls_ref_plan *)plan)->pool);
+}

@@ -164,6 +164,7 @@ static void kinds(void **state) {
     (void)state;
     static const ls_op_kind expected[LS_OP_COUNT] = {
         [LS_OP_AUGMENT] = LS_OP_KIND_INPUT,
+        [LS_OP_TRIVIAL_AUGMENT] = LS_OP_KIND_INPUT,
         [LS_OP_RESIZE] = LS_OP_KIND_INPUT,
         [LS_OP_CONV_FORWARD] = LS_OP_KIND_CONVOLUTION,
         [LS_OP_CONV_BACKWARD_DATA] = LS_OP_KIND_CONVOLUTION,

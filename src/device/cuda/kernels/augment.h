@@ -1,4 +1,4 @@
-// augment.h - converts uint8 planes to normalised NHWC.
+// augment.h - changes uint8 planes (trivial_augment.cu), and converts them to normalised NHWC (augment.cu).
 #ifndef LS_DEVICE_CUDA_KERNELS_AUGMENT_H
 #define LS_DEVICE_CUDA_KERNELS_AUGMENT_H
 
@@ -19,6 +19,15 @@ typedef struct {
     void *dst;
 } ls_cuda_augment_args;
 
+typedef struct {
+    ls_nchw shape;
+    const uint8_t *pixels;
+    const ls_augment_sample *samples;
+    const int32_t *index; // NULL unless indexed
+    uint8_t *dst;
+} ls_cuda_trivial_augment_args;
+
+void ls_cuda_trivial_augment(const ls_cuda_trivial_augment_args *args, cudaStream_t stream);
 void ls_cuda_augment(const ls_cuda_augment_args *args, cudaStream_t stream);
 
 #ifdef __cplusplus
