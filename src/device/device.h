@@ -25,6 +25,7 @@
 #include "device/op_augment.h"
 #include "device/op_channels.h"
 #include "device/op_conv.h"
+#include "device/op_distill.h"
 #include "device/op_linear.h"
 #include "device/op_loss.h"
 #include "device/op_elementwise.h"
@@ -35,7 +36,7 @@
 #include "device/op_resize.h"
 #include "device/op_update.h"
 
-enum { LS_DEVICE_ABI = 11, LS_OP_ARGS_MAX = 15 };
+enum { LS_DEVICE_ABI = 12, LS_OP_ARGS_MAX = 15 };
 
 typedef struct ls_device ls_device;
 typedef struct ls_slab ls_slab;
