@@ -4,8 +4,8 @@
 // A stretch lies between two points of the run: its start, its checkpoints, and its end. It is computed from its first
 // point with the options of the parts that the run had there, in a temporary folder. Compared are the tensors and
 // counters of the checkpoint, the hashes of all checkpoints on the way, the events of metrics.jsonl, and at the end of
-// the run its weights and results; also config.ini, the network, the data, and the weights of model.init. The run's
-// folder is only read. LS_NUMERIC: something differs; it is named on standard output.
+// the run its weights and results; also config.ini, the network, the data, and the weights of model.init and
+// distill.weights. The run's folder is only read. LS_NUMERIC: something differs; it is named on standard output.
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -158,42 +158,63 @@ static void take_option(void *context, const char *name, const char *file, const
         file[0] ? file : "empty", manifest[0] ? manifest : "empty");
 }
 
-// Compares the file of model.init with the hash that the run's first part recorded. *same: 0 if it is another one.
-static ls_status check_init(audit *a, int *same) {
+// Compares the weights file of an option with the hash that the run recorded (NULL: none). *same: 0 if it is another
+// file.
+static ls_status check_weights(audit *a, int option, const char *name, const char *then, int *same) {
     const ls_record *r = a->rerun.record;
     char named[2 * LS_TEXT_BYTES], path[2 * LS_TEXT_BYTES], hash[17];
-    const cJSON *parts = ls_json_get(r->side->manifest ? r->side->manifest : r->side->summary, "parts");
-    const char *then = ls_json_get_text(ls_json_get(cJSON_GetArrayItem(parts, 0), "init"), "hash");
     ls_safetensors *file;
     *same = 1;
-    if (!then || !r->side->config->model_init[0]) return LS_SUCCESS;
-    ls_status status = ls_config_path(r->side->config, LS_OPTION_model_init, named, sizeof named);
+    if (!then) return LS_SUCCESS;
+    ls_status status = ls_config_path(r->side->config, option, named, sizeof named);
     LS_THEN(status, ls_weights_locate(named, path, sizeof path));
     LS_THEN(status, ls_safetensors_read(path, &file));
     *same = !ls_failed(status);
     if (!*same) {
-        ls_finding(&a->rerun.findings, "model.init: %s", status.text);
+        ls_finding(&a->rerun.findings, "%s: %s", name, status.text);
         return LS_SUCCESS;
     }
     ls_hash_text(ls_safetensors_digest_of(file).hash, hash);
     ls_safetensors_free(file);
     *same = strcmp(hash, then) == 0;
-    if (!*same)
-        ls_finding(&a->rerun.findings, "model.init: %s has the hash %s, the run began with %s", path, hash, then);
+    if (!*same) ls_finding(&a->rerun.findings, "%s: %s has the hash %s, the run began with %s", name, path, hash, then);
+    return LS_SUCCESS;
+}
+
+// Without the first weights the run's first stretch cannot be computed.
+static ls_status check_init(audit *a) {
+    const ls_record *r = a->rerun.record;
+    const cJSON *parts = ls_json_get(r->side->manifest ? r->side->manifest : r->side->summary, "parts");
+    const char *then = ls_json_get_text(ls_json_get(cJSON_GetArrayItem(parts, 0), "init"), "hash");
+    int same;
+    if (!r->side->config->model_init[0]) return LS_SUCCESS;
+    LS_TRY(check_weights(a, LS_OPTION_model_init, "model.init", then, &same));
+    if (same) return LS_SUCCESS;
+    a->chosen[0] = 0;
+    snprintf(a->why, sizeof a->why, "its first weights, of model.init, are not there");
+    return LS_SUCCESS;
+}
+
+// Without the teacher no stretch can be computed.
+static ls_status check_teacher(audit *a) {
+    const ls_record *r = a->rerun.record;
+    const cJSON *record = r->side->manifest ? r->side->manifest : r->side->summary;
+    int same;
+    LS_TRY(check_weights(a, LS_OPTION_distill_weights, "distill.weights",
+        ls_json_get_text(ls_json_get(record, "teacher"), "hash"), &same));
+    if (same) return LS_SUCCESS;
+    memset(a->chosen, 0, (size_t)r->count);
+    snprintf(a->why, sizeof a->why, "its teacher, of distill.weights, is not there");
     return LS_SUCCESS;
 }
 
 static ls_status check_files(audit *a) {
     ls_findings *f = &a->rerun.findings;
     const ls_record *r = a->rerun.record;
-    int same_init;
     LS_TRY(ls_record_check_config(r, take_option, f));
-    LS_TRY(check_init(a, &same_init));
+    LS_TRY(check_init(a));
+    LS_TRY(check_teacher(a));
     if (r->lines.damaged) ls_finding(f, "metrics.jsonl, line %" PRId64 ": is not an event", r->lines.damaged);
-    if (!same_init) {
-        a->chosen[0] = 0;
-        snprintf(a->why, sizeof a->why, "its first weights, of model.init, are not there");
-    }
     if (f->here) ls_findings_print(f, "files of the run");
     return LS_SUCCESS;
 }

@@ -138,7 +138,7 @@ ls_status ls_command_adopt(const ls_args *args, ls_comm *comm, ls_config *cfg) {
 }
 
 ls_status ls_command_check_output(const ls_config *cfg, const char *option, const char *path) {
-    static const int named[] = { LS_OPTION_model_file, LS_OPTION_model_init };
+    static const int named[] = { LS_OPTION_model_file, LS_OPTION_model_init, LS_OPTION_distill_weights };
     for (size_t i = 0; i < sizeof named / sizeof *named; i++) {
         char file[LS_TEXT_BYTES];
         struct stat info;

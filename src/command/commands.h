@@ -38,7 +38,7 @@ LS_CHECKED ls_status ls_command_adopt(const ls_args *args, ls_comm *comm, ls_con
 // several ranks, this rank prints the message and ends the job.
 LS_CHECKED ls_status ls_command_agree_or_abort(ls_comm *comm, ls_status mine);
 // Like ls_check_output, refuses an output that would replace a file that the command reads. Also refuses to replace the
-// files of model.file and model.init, even if the command does not read them.
+// files of model.file, model.init and distill.weights, even if the command does not read them.
 LS_CHECKED ls_status ls_command_check_output(const ls_config *cfg, const char *option, const char *path);
 
 #endif

@@ -126,6 +126,9 @@ void ls_report_start(const ls_train_info *info, const char *run_folder) {
     if (info->init.path[0])
         ls_info("init      %d of %d tensors of %s: %s", info->init.taken, info->init.all, info->init.path,
             info->init.which);
+    if (info->teacher.path[0])
+        ls_info("teacher   %s, %g of the loss at temperature %g", info->teacher.path, info->cfg->distill_share,
+            info->cfg->distill_temperature);
     report_data(info);
     report_device(info);
     report_batch(info);

@@ -122,6 +122,13 @@ static ls_status check_balance(const ls_config *cfg) {
         "two");
 }
 
+static ls_status check_distill(const ls_config *cfg) {
+    if (!cfg->distill_weights[0] || !cfg->train_class_weights[0]) return LS_SUCCESS;
+    return refuse(cfg, LS_OPTION_distill_weights,
+        "beside train.class_weights, the two parts of the loss would weigh samples differently; use data.balance = "
+        "classes instead of weights");
+}
+
 static ls_status check_batches(const ls_config *cfg) {
     int64_t micro = cfg->train_micro_batch, global = cfg->train_global_batch;
     if (micro > global)
@@ -244,6 +251,7 @@ static ls_status check_paths(const ls_config *cfg) {
     if (!*cfg->model_file) return refuse(cfg, LS_OPTION_model_file, "expected a network file, as models/lenet.ini");
     LS_TRY(ls_config_path(cfg, LS_OPTION_data_path, path, sizeof path));
     LS_TRY(ls_config_path(cfg, LS_OPTION_model_init, path, sizeof path));
+    LS_TRY(ls_config_path(cfg, LS_OPTION_distill_weights, path, sizeof path));
     LS_TRY(ls_config_path(cfg, LS_OPTION_data_cache, path, sizeof path));
     LS_TRY(ls_config_path(cfg, LS_OPTION_model_file, path, sizeof path));
     if (cfg->line[LS_OPTION_model_file] >= 0 || ls_path_exists(path)) return LS_SUCCESS;
@@ -293,6 +301,7 @@ static ls_status check(const ls_config *cfg, int has_data) {
     LS_TRY(check_resolution(cfg));
     LS_TRY(check_patience(cfg));
     LS_TRY(check_balance(cfg));
+    LS_TRY(check_distill(cfg));
     LS_TRY(check_batches(cfg));
     LS_TRY(check_cross_check(cfg));
     LS_TRY(check_sums(cfg));

@@ -47,6 +47,7 @@ char *ls_config_unused(const ls_config *cfg, char *dst, size_t bytes) {
                       schedule == LS_SCHEDULE_EXPONENTIAL ||
                       schedule == LS_SCHEDULE_COSINE_RESTARTS; // schedules that go from 1 to final
     const int renormalises = ls_config_has_effect(cfg, LS_OPTION_optimizer_renormalise_growth);
+    const int teacher = cfg->distill_weights[0] != 0;
     const int fp16 = cfg->train_precision == LS_PRECISION_FP16;
     const int synthetic = cfg->data_dataset == LS_DATASET_SYNTHETIC, folder = cfg->data_dataset == LS_DATASET_FOLDER;
     const int idx = cfg->data_dataset == LS_DATASET_MNIST || cfg->data_dataset == LS_DATASET_FASHION_MNIST;
@@ -93,6 +94,10 @@ char *ls_config_unused(const ls_config *cfg, char *dst, size_t bytes) {
 #include "config/augmentations.def"
         { LS_OPTION_model_init_rules, cfg->model_init[0] != 0, "model.init" },
         { LS_OPTION_model_override, cfg->model_init[0] != 0, "model.init" },
+        { LS_OPTION_distill_weights, !teacher || cfg->distill_share > 0, "distill.share > 0" },
+        { LS_OPTION_distill_temperature, teacher, "distill.weights" },
+        { LS_OPTION_distill_share, teacher, "distill.weights" },
+        { LS_OPTION_train_label_smoothing, !teacher || cfg->distill_share < 1, "distill.share < 1" },
         { LS_OPTION_device_winograd, cpu, "device.type = cpu" },
         { LS_OPTION_device_tf32, gpu, on_gpu },
         { LS_OPTION_device_graphs, gpu, on_gpu },

@@ -25,6 +25,7 @@
 #include "device/op_augment.h"
 #include "device/op_channels.h"
 #include "device/op_conv.h"
+#include "device/op_distill.h"
 #include "device/op_linear.h"
 #include "device/op_loss.h"
 #include "device/op_elementwise.h"

@@ -150,9 +150,18 @@ static void check_loss(const ls_op_desc *desc) {
     REQUIRE(logits, is_shape(a->logits) && a->logits.h == 1 && a->logits.w == 1);
     REQUIRE_OF("smoothing", a->smoothing >= 0 && a->smoothing <= 1);
     REQUIRE_OF("scale", isfinite(a->scale));
+    REQUIRE_OF("teacher's share", a->teacher_share >= 0 && a->teacher_share <= 1);
     if (desc->op != LS_OP_HEAD) return;
+    REQUIRE_OF("teacher's share", a->teacher_share == 0);
     REQUIRE(src, is_shape(a->src) && a->src.n == a->logits.n && ls_head_fits(a->src, a->logits.c));
     REQUIRE_OF("gradient", a->training);
+}
+
+static void check_distill(const ls_op_desc *desc) {
+    const ls_distill_attr *a = &desc->attr.distill;
+    REQUIRE(logits, is_shape(a->logits) && a->logits.h == 1 && a->logits.w == 1);
+    REQUIRE_OF("temperature", a->temperature > 0 && isfinite(a->temperature));
+    REQUIRE_OF("share", a->share >= 0 && a->share <= 1);
 }
 
 static void check_flat(const ls_op_desc *desc) {
@@ -259,6 +268,10 @@ static double loss_work(const ls_op_desc *desc) {
     const double logits = (double)ls_nchw_count(a->logits);
     if (desc->op == LS_OP_LOSS) return logits;
     return logits * (4.0 * a->src.c + OF_A_LOGIT) + 2 * (double)ls_nchw_count(a->src);
+}
+
+static double distill_work(const ls_op_desc *desc) {
+    return (double)ls_nchw_count(desc->attr.distill.logits);
 }
 
 static double flat_work(const ls_op_desc *desc) {

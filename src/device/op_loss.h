@@ -7,6 +7,8 @@
 //     with `weighted`, times weights[k]
 //   loss[n] = -sum_k t[k] * log p[k]      (torch.nn.CrossEntropyLoss(weight, label_smoothing), summed, not averaged)
 //   grad_logits[n,k] = (p[k] * sum_j t[j] - t[k]) * LS_GRADIENT_SCALE (* scale)  for n < micro.count, else 0
+//     With teacher_share, loss and gradient are multiplied by 1 - teacher_share; the teacher's part follows
+//     (op_distill.h). The head has no teacher.
 //     The mean over the window is taken later. Without weights the sum of the targets is 1.
 //     Where loss[n] is not finite, all of grad_logits[n] is NaN, even where the formula gives numbers (log p of the
 //     label is -inf). So no rank applies an update whose loss is not finite.
@@ -47,9 +49,10 @@ typedef struct {
     int weighted;  // targets are multiplied by the weights of their classes
     float mean_of; // argument of LS_GRADIENT_SCALE (op_update.h)
     float scale;   // factor of the logits; 0: none
-    ls_nchw src;   // head: the map that is pooled, (N,C,H,W)
-    int max_pool;  // head: pool with the maximum, else with the mean
-    int has_bias;  // head
+    float teacher_share; // part of the loss that op_distill.h computes; 0: there is no teacher
+    ls_nchw src;         // head: the map that is pooled, (N,C,H,W)
+    int max_pool;        // head: pool with the maximum, else with the mean
+    int has_bias;        // head
 } ls_loss_attr;
 
 // Whether the head operator can compute this map and number of classes. On a GPU, one block computes a sample's map,

@@ -84,6 +84,20 @@ static ls_status refuse_fact(const ls_weights_fit_options *o, fact f) {
         facts[f].name);
 }
 
+static ls_status refuse_teacher(const ls_weights_fit_options *o, fact f) {
+    char where[LS_STATUS_TEXT_BYTES / 4], there[256], here[256];
+    return ls_fail(LS_USAGE,
+        "%s: %s is %s here, but the teacher of distill.weights = %s was trained with %s, and it sees the pictures of "
+        "the "
+        "run: use the teacher's value, or another teacher",
+        ls_config_where(o->cfg, option_of(f, o), where, sizeof where), facts[f].name, put_value(f, o->here, here),
+        o->path, put_value(f, o->file, there));
+}
+
+static int overrides(const ls_weights_fit_options *o, const char *word) {
+    return o->use != LS_WEIGHTS_TEACH && ls_config_overrides(o->cfg, word);
+}
+
 static void put_difference(const ls_weights_fit_options *o, fact f, ls_text_room *room, const char *separator) {
     char there[256], here[256];
     ls_text_put(
@@ -96,9 +110,10 @@ static ls_status compare_facts(const ls_weights_fit_options *o, ls_weights_fit *
     int count = 0;
     for (fact f = 0; f < FACTS; f++) {
         if (!differs(f, o->file, o->here)) continue;
-        const int overrides = ls_config_overrides(o->cfg, facts[f].name);
-        if (starts && overrides) continue;
-        if (!starts && !overrides && facts[f].option >= 0) return refuse_fact(o, f);
+        const int heeds_here = overrides(o, facts[f].name);
+        if (starts && heeds_here) continue;
+        if (o->use == LS_WEIGHTS_TEACH && facts[f].option >= 0) return refuse_teacher(o, f);
+        if (!starts && !heeds_here && facts[f].option >= 0) return refuse_fact(o, f);
         if (count == 0) ls_text_put(&room, "%s was trained with ", o->path);
         put_difference(o, f, &room, count++ ? "; " : "");
     }
@@ -208,6 +223,11 @@ static void put_rows(const ls_weights_fit *fit, const ls_graph *graph, ls_text_r
 }
 
 static ls_status refuse_order(const ls_weights_fit_options *o) {
+    if (o->use == LS_WEIGHTS_TEACH)
+        return ls_fail(LS_DATA,
+            "distill.weights: the classes of %s are those here in another order, and its network does not end with "
+            "layers that have a row for each class; name another teacher",
+            o->path);
     return ls_fail(LS_USAGE,
         "%s: its classes are those here in another order, or others, and %s does not end with layers that have a row "
         "for each class: make the last layers anew by model.init_rules = new NAME.*, or take classes by number by "
@@ -249,10 +269,9 @@ static ls_status use_others(const ls_weights_fit_options *o, const class_match *
             o->path, others);
         return LS_SUCCESS;
     }
-    return ls_fail(LS_DATA,
-        "%s: its %d classes are not the %d here: %s (classes are matched by name; by number with model.override = "
-        "classes)",
-        o->path, o->file->class_count, o->here->class_count, others);
+    return ls_fail(LS_DATA, "%s: its %d classes are not the %d here: %s (classes are matched by name%s)", o->path,
+        o->file->class_count, o->here->class_count, others,
+        o->use == LS_WEIGHTS_TEACH ? "" : "; by number with model.override = classes");
 }
 
 // Handles weights with the same classes in perhaps another order. Takes over m->order if rows must change places.
@@ -299,7 +318,7 @@ static ls_status fit_classes(const ls_weights_fit_options *o, ls_weights_fit *fi
     ls_status status;
     match_classes(o, &match);
     const int others = match.missing_count || match.new_count;
-    if (ls_config_overrides(o->cfg, "classes")) {
+    if (overrides(o, "classes")) {
         status = use_numbers(o, &match, fit);
     } else if (others) {
         status = o->use == LS_WEIGHTS_START ? start_with_others(o, &match, fit, traced) : use_others(o, &match, fit);

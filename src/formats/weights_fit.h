@@ -9,16 +9,19 @@
 //   differ. Classes are matched by name, with a note if their order differs. If there are other classes, the last
 //   layers start anew, with a note; also if the file names no classes and has another number of them.
 //
-// Only a value that was given by hand is refused, because ls_weights_adopt fills in the options that the configuration
-// leaves open. Another JPEG decoder gives a note. Another network gives a note, but not with LS_WEIGHTS_START. A fact
-// that model.override names keeps the configuration's value; with model.override = classes, classes are matched by
-// number. Names that differ only in '/' and '_' are equal, because a folder's name has no '/'.
+//   LS_WEIGHTS_TEACH (distill.weights): another picture size, mean, std or resize is refused, and so are other classes.
+//   Classes are matched by name, with a note if their order differs. model.override does not count.
+//
+// In the first two, only a value that was given by hand is refused: ls_weights_adopt fills in the options that the
+// configuration leaves open. Another JPEG decoder gives a note. Another network gives a note, but not with
+// LS_WEIGHTS_START. A fact that model.override names keeps the configuration's value; with model.override = classes,
+// classes are matched by number. Names that differ only in '/' and '_' are equal, because a folder's name has no '/'.
 #ifndef LS_FORMATS_WEIGHTS_FIT_H
 #define LS_FORMATS_WEIGHTS_FIT_H
 
 #include "formats/weights_metadata.h"
 
-typedef enum { LS_WEIGHTS_START, LS_WEIGHTS_EVALUATE, LS_WEIGHTS_PREDICT } ls_weights_use;
+typedef enum { LS_WEIGHTS_START, LS_WEIGHTS_EVALUATE, LS_WEIGHTS_PREDICT, LS_WEIGHTS_TEACH } ls_weights_use;
 
 // The input of ls_weights_fit_new. All pointers are borrowed for the call.
 typedef struct {

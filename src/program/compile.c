@@ -21,7 +21,7 @@ ls_ref ls_builder_param(const ls_builder *b, const ls_node *node, ls_param_role 
     for (int p = node->layer->first_param; p < node->layer->first_param + node->layer->param_count; p++) {
         if (b->graph->params[p].role != role) continue;
         const int has_grad = ls_role_is_statistic(role) ? ls_param_store_changes(b->store, p) : wants_grad(b, p);
-        if (copy < LS_PARAM_GRAD || has_grad) return (ls_ref){ .kind = LS_REF_PARAM, .index = p, .copy = copy };
+        if (copy < LS_PARAM_GRAD || has_grad) return (ls_ref){ .kind = b->params, .index = p, .copy = copy };
     }
     return (ls_ref){ 0 };
 }
@@ -332,6 +332,26 @@ static ls_status emit_resize(ls_builder *b) {
     return ls_builder_emit(b, &desc, refs, LS_RESIZE_ARGS);
 }
 
+static ls_status emit_forward(ls_builder *b) {
+    for (int n = 0; n < b->node_count; n++) {
+        ls_node *node = &b->nodes[n];
+        LS_TRY(ls_lowerings[node->layer->kind].forward(b, node));
+    }
+    return LS_SUCCESS;
+}
+
+// Emits the teacher's forward pass on the augmented pictures.
+static ls_status emit_teacher(ls_builder *b) {
+    ls_builder *t = b->teacher;
+    if (!t) return LS_SUCCESS;
+    t->values[0] = b->values[0];
+    t->emitted = b->emitted;
+    t->measuring = b->measuring;
+    LS_TRY(emit_forward(t));
+    b->emitted = t->emitted;
+    return LS_SUCCESS;
+}
+
 void ls_builder_completes(ls_builder *b, const ls_node *node) {
     b->completed += trained_params(b, node->layer);
     if (!b->measuring) b->program->instructions[b->program->count - 1].completes = b->completed;
@@ -378,11 +398,9 @@ static ls_status emit_all(ls_builder *b) {
     b->completed = 0;
     for (int v = 0; v < b->value_count; v++) b->values[v].grad_count = 0;
     LS_TRY(emit_augment(b));
+    LS_TRY(emit_teacher(b));
     LS_TRY(emit_resize(b));
-    for (int n = 0; n < b->node_count; n++) {
-        ls_node *node = &b->nodes[n];
-        LS_TRY(ls_lowerings[node->layer->kind].forward(b, node));
-    }
+    LS_TRY(emit_forward(b));
     LS_TRY(ls_builder_emit_loss(b));
     return b->options->training ? emit_backward(b) : LS_SUCCESS;
 }
@@ -406,6 +424,7 @@ ls_status ls_builder_emit_unplaced(ls_builder *b, size_t *bytes) {
 
 static ls_status build(ls_builder *b, int with_plans) {
     make_nodes(b);
+    if (b->teacher) make_nodes(b->teacher);
     b->measuring = 1;
     LS_TRY(ls_builder_emit_program(b));
     if (ls_builder_find_head(b)) LS_TRY(ls_builder_emit_program(b));
@@ -416,32 +435,48 @@ static ls_status build(ls_builder *b, int with_plans) {
     return ls_builder_emit_program(b);
 }
 
+// Makes the tables of a builder that adds to the program.
+static void begin_builder(ls_builder *b, const ls_graph *graph, ls_program *program) {
+    const int layers = graph->layer_count;
+    b->graph = graph;
+    b->device = b->store->device;
+    b->program = program;
+    b->values = ls_new(layers + 1, sizeof *b->values, "%s", graph->path);
+    b->value_of = ls_new(layers, sizeof *b->value_of, "%s", graph->path);
+    b->readers = ls_new(layers, sizeof *b->readers, "%s", graph->path);
+    b->absorbed_by = ls_new(layers, sizeof *b->absorbed_by, "%s", graph->path);
+    b->nodes = ls_new(layers, sizeof *b->nodes, "%s", graph->path);
+    b->block_end = ls_new(layers, sizeof *b->block_end, "%s", graph->path);
+}
+
+static void end_builder(ls_builder *b) {
+    free(b->values);
+    free(b->value_of);
+    free(b->readers);
+    free(b->absorbed_by);
+    free(b->nodes);
+    free(b->block_end);
+}
+
 static ls_status compile(
     const ls_param_store *store, const ls_compile_options *options, int with_plans, ls_program **out) {
-    const int layers = store->graph->layer_count;
-    const char *path = store->graph->path;
-    ls_builder b = { .store = store,
-        .graph = options->graph ? options->graph : store->graph,
-        .options = options,
-        .device = store->device };
-    b.program = ls_new(1, sizeof *b.program, "%s", path);
-    b.values = ls_new(layers + 1, sizeof *b.values, "%s", path);
-    b.value_of = ls_new(layers, sizeof *b.value_of, "%s", path);
-    b.readers = ls_new(layers, sizeof *b.readers, "%s", path);
-    b.absorbed_by = ls_new(layers, sizeof *b.absorbed_by, "%s", path);
-    b.nodes = ls_new(layers, sizeof *b.nodes, "%s", path);
-    b.block_end = ls_new(layers, sizeof *b.block_end, "%s", path);
-    b.program->device = store->device;
-    b.program->store = store;
-    b.program->storage = store->storage;
+    const ls_compile_options forward = { .micro_batch = options->micro_batch };
+    ls_builder t = { .store = options->teacher, .options = &forward, .params = LS_REF_TEACHER };
+    ls_builder b = { .store = store, .options = options, .params = LS_REF_PARAM };
+    ls_program *program = ls_new(1, sizeof *program, "%s", store->graph->path);
+    program->device = store->device;
+    program->store = store;
+    program->storage = store->storage;
+    begin_builder(&b, options->graph ? options->graph : store->graph, program);
+    if (options->training && options->teacher) {
+        program->teacher = options->teacher;
+        begin_builder(&t, options->teacher->graph, program);
+        b.teacher = &t;
+    }
     ls_status status = build(&b, with_plans);
-    free(b.values);
-    free(b.value_of);
-    free(b.readers);
-    free(b.absorbed_by);
-    free(b.nodes);
-    free(b.block_end);
-    return LS_GIVE_OR_FREE(status, b.program, out, ls_program_free);
+    end_builder(&b);
+    end_builder(&t);
+    return LS_GIVE_OR_FREE(status, program, out, ls_program_free);
 }
 
 float ls_gradient_mean_of(const ls_config *cfg) {
@@ -457,6 +492,8 @@ ls_compile_options ls_compile_options_of(const ls_config *cfg, int micro_batch) 
         .weighted = cfg->train_class_weights[0] != 0,
         .mean_of = ls_gradient_mean_of(cfg),
         .seed = (uint64_t)cfg->run_seed,
+        .teacher_share = (float)cfg->distill_share,
+        .temperature = (float)cfg->distill_temperature,
         .augmentation = ls_config_augmentation(cfg),
         .recompute = cfg->train_recompute == LS_RECOMPUTE_BLOCKS,
     };

@@ -14,6 +14,9 @@
 //   LS_FUSES_SCALE, in training: if the last layer is a scale, the loss multiplies by its factor.
 //   LS_FUSES_HEAD, in training: the loss operator also computes the linear layer at the end of the network and the
 //   global pooling before it.
+// A program with a teacher joins neither scale nor head to the loss, because the teacher's part reads the logits and
+// adds to their gradient. The teacher's forward pass comes first, as in evaluation and at the data's resolution. It is
+// in the same list, so its activations share the slab, and whatever runs or shows a program includes it.
 // A value that is read twice gets two gradients. The backward operator of its producer adds them if the producer is
 // batch norm (with LS_FUSES_CONCAT_ADD also if it is a concat). Otherwise an add operator does.
 #ifndef LS_PROGRAM_COMPILE_H
@@ -39,6 +42,10 @@ typedef struct {
     int indexed;   // the pixels are the whole data set, and LS_INPUT_INDEX lists the batch's samples
     int recompute; // training: the backward pass computes activations inside blocks a second time (recompute.c)
     int sync_norm; // training: batch norm sums its statistics over all ranks
+    // training: the store of another network, whose logits for the same pictures give a part of the loss
+    // (device/op_distill.h). It has the device, storage and input of the program's store. NULL: no teacher.
+    const ls_param_store *teacher;
+    float teacher_share, temperature; // share: the part of the loss
 } ls_compile_options;
 
 // Returns mean_of for LS_GRADIENT_SCALE (device/op_update.h): the samples of a global batch if train.precision is fp16

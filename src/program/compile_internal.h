@@ -39,7 +39,7 @@ struct ls_node {
     ls_ref sums;
 };
 
-typedef struct {
+typedef struct ls_builder {
     const ls_param_store *store;
     const ls_graph *graph;
     const ls_compile_options *options;
@@ -54,13 +54,15 @@ typedef struct {
     int node_count;
     // The linear layer that the loss computes, and the pooling before it; NULL: the loss computes no such layer.
     const ls_node *head, *head_pool;
-    int *block_end;  // by block of recomputation: one more than the index of its last node
-    int block_count; // 1: no recomputation
-    int emitted;     // number of instructions emitted so far
-    int measuring;   // no plans are made and no instructions are kept; only the buffer planner is filled
-    int again;       // recomputation: the forward pass of a block is being emitted a second time
-    int again_at;    // recomputation: index where the search for the next plan to reuse starts
-    int completed;   // number of trained parameters whose gradients are complete after the instructions so far
+    int *block_end;             // by block of recomputation: one more than the index of its last node
+    int block_count;            // 1: no recomputation
+    int emitted;                // number of instructions emitted so far
+    int measuring;              // no plans are made and no instructions are kept; only the buffer planner is filled
+    int again;                  // recomputation: the forward pass of a block is being emitted a second time
+    int again_at;               // recomputation: index where the search for the next plan to reuse starts
+    struct ls_builder *teacher; // builder of the teacher's part of the program; NULL: there is no teacher
+    ls_ref_kind params;         // kind of references to parameters: LS_REF_PARAM or LS_REF_TEACHER
+    int completed; // number of trained parameters whose gradients are complete after the instructions so far
 } ls_builder;
 
 // Books a new buffer that lives from the next instruction on.

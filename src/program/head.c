@@ -11,7 +11,7 @@ static int last_layer(const ls_builder *b) {
 
 int ls_builder_joins_loss(const ls_builder *b, int l) {
     const ls_layer *layer = &b->graph->layers[l];
-    return b->options->training && b->device->api->fusions & LS_FUSES_SCALE && l == last_layer(b) &&
+    return b->options->training && b->device->api->fusions & LS_FUSES_SCALE && l == last_layer(b) && !b->teacher &&
            layer->kind == LS_LAYER_SCALE && layer->attr.scale.factor != 0;
 }
 
@@ -39,7 +39,7 @@ static int pools_whole_map(const ls_builder *b, const ls_node *node) {
 // lies in the last block, or the pooling ends the block before it and its output is kept.
 int ls_builder_find_head(ls_builder *b) {
     const int logits = b->value_of[last_layer(b)];
-    if (!b->options->training || !(b->device->api->fusions & LS_FUSES_HEAD)) return 0;
+    if (!b->options->training || !(b->device->api->fusions & LS_FUSES_HEAD) || b->teacher) return 0;
     const ls_node *linear = maker_of(b, logits, NULL);
     if (linear != &b->nodes[b->node_count - 1] || linear->layer->kind != LS_LAYER_LINEAR ||
         !b->values[linear->input[0]].needs_grad)
@@ -66,6 +66,7 @@ static ls_op_desc loss_desc(const ls_builder *b) {
             .mixed = ls_augment_mixes(&o->augmentation),
             .weighted = o->training && o->weighted,
             .mean_of = o->training ? o->mean_of : 0,
+            .teacher_share = b->teacher ? o->teacher_share : 0,
             .scale = ls_builder_joins_loss(b, last) ? (float)b->graph->layers[last].attr.scale.factor : 0 } };
 }
 
@@ -84,6 +85,29 @@ static ls_status join_head(ls_builder *b, ls_op_desc *desc, ls_ref *refs) {
     refs[LS_HEAD_BIAS] = ls_builder_param(b, linear, LS_ROLE_BIAS, LS_PARAM_WORKING);
     if (pool) refs[LS_HEAD_POOLED] = b->values[pool->output].ref;
     return ls_builder_activation(b, linear->layer->name, src->shape, &refs[LS_HEAD_GRAD_SRC]);
+}
+
+// Emits the teacher's part of the loss. It adds to the gradient of the logits, which the loss has written.
+static ls_status emit_distill(ls_builder *b, const ls_value *logits, ls_ref grad) {
+    const ls_builder *t = b->teacher;
+    const ls_compile_options *o = b->options;
+    if (!t) return LS_SUCCESS;
+    const ls_op_desc desc = { .op = LS_OP_DISTILL,
+        .layer = "loss",
+        .attr.distill = { .logits = logits->shape,
+            .temperature = o->temperature,
+            .share = o->teacher_share,
+            .storage = b->store->storage,
+            .mean_of = o->mean_of } };
+    const ls_ref refs[LS_DISTILL_ARGS] = {
+        [LS_DISTILL_LOGITS] = logits->ref,
+        [LS_DISTILL_TEACHER] = t->values[t->value_of[last_layer(t)]].ref,
+        [LS_DISTILL_MICRO] = ls_ref_input(LS_INPUT_MICRO),
+        [LS_DISTILL_STATE] = ls_ref_input(LS_INPUT_STATE),
+        [LS_DISTILL_RESULT] = ls_ref_input(LS_INPUT_RESULT),
+        [LS_DISTILL_GRAD_LOGITS] = grad,
+    };
+    return ls_builder_emit(b, &desc, refs, LS_DISTILL_ARGS);
 }
 
 ls_status ls_builder_emit_loss(ls_builder *b) {
@@ -106,6 +130,7 @@ ls_status ls_builder_emit_loss(ls_builder *b) {
     if (b->head) LS_TRY(join_head(b, &desc, refs));
     LS_TRY(ls_builder_emit(b, &desc, refs, ls_op_args(desc.op)));
     if (!b->options->training) return LS_SUCCESS;
+    LS_TRY(emit_distill(b, logits, *grad));
     if (b->head)
         LS_TRY(ls_builder_give_grad(b, (b->head_pool ? b->head_pool : b->head)->input[0], refs[LS_HEAD_GRAD_SRC]));
     return ls_builder_give_grad(b, value, *grad);

@@ -17,8 +17,8 @@ ls_status ls_memory_plan_look(ls_memory_plan *plan, ls_device *device) {
 }
 
 size_t ls_memory_plan_bytes(const ls_memory_plan *p) {
-    return p->weights + p->gradients + p->optimizer + p->activations + p->workspace + p->inputs + p->control +
-           (p->own_memory ? 0 : p->ring);
+    return p->weights + p->teacher + p->gradients + p->optimizer + p->activations + p->workspace + p->inputs +
+           p->control + (p->own_memory ? 0 : p->ring);
 }
 
 int ls_memory_plan_fits(const ls_memory_plan *p) {
@@ -33,6 +33,7 @@ static void print_row(FILE *file, const char *what, size_t bytes) {
 void ls_memory_plan_print(const ls_memory_plan *p, FILE *file) {
     fprintf(file, "memory of one rank\n");
     print_row(file, "weights", p->weights);
+    if (p->teacher) print_row(file, "teacher's weights", p->teacher);
     print_row(file, "gradients", p->gradients);
     print_row(file, "optimizer state", p->optimizer);
     print_row(file, "activations", p->activations);

@@ -8,6 +8,7 @@
 
 typedef struct {
     size_t weights, gradients, optimizer, activations, workspace;
+    size_t teacher;             // weights of the teacher; its activations and workspace are in those of the programs
     size_t inputs;              // input slots on the device, and the data set with data.loader = resident
     size_t control;             // small buffers of update, loss and augmentation; 0: not planned yet
     size_t ring;                // prefetch ring, and gradients for run.cross_check, in host memory; 0: not planned yet

@@ -14,7 +14,7 @@ typedef enum { TRAINED, STATISTIC, FROZEN } part;
 
 static part part_of(const ls_param_store *a, int p) {
     const ls_param_rules *rules = a->options.rules;
-    if (rules && !ls_param_rules_changes(rules, a->graph, p)) return FROZEN;
+    if (a->options.frozen || (rules && !ls_param_rules_changes(rules, a->graph, p))) return FROZEN;
     return ls_role_is_statistic(a->graph->params[p].role) ? STATISTIC : TRAINED;
 }
 

@@ -16,6 +16,7 @@ typedef struct {
     ls_dtype storage;            // type of activations and of the weights that operators read
     const ls_param_rules *rules; // which parameters are trained; NULL: all. Borrowed
     int state_tensors;           // tensors that the optimizer keeps for each trained tensor
+    int frozen;                  // no parameter is trained and no statistic moves, whatever the rules say
     int averaged;                // keeps a running average of trained tensors and moving statistics
     int ordered;                 // gradients are summed as 64-bit fixed point
     int wire;                    // gradients travel between ranks in bf16

@@ -34,6 +34,8 @@ void ls_program_bind(ls_program *program, ls_slab *activations, ls_slab *workspa
                     ls_buffer_planner_slot_bytes(program->planner, ref->index));
             else if (ref->kind == LS_REF_PARAM)
                 instruction->args[a] = param_buffer(program->store, ref);
+            else if (ref->kind == LS_REF_TEACHER)
+                instruction->args[a] = param_buffer(program->teacher, ref);
         }
     }
 }

@@ -29,13 +29,13 @@ typedef struct {
     ls_buffer buffer[LS_INPUT_COUNT];
 } ls_program_inputs;
 
-typedef enum { LS_REF_NONE, LS_REF_INPUT, LS_REF_SLOT, LS_REF_PARAM } ls_ref_kind;
+typedef enum { LS_REF_NONE, LS_REF_INPUT, LS_REF_SLOT, LS_REF_PARAM, LS_REF_TEACHER } ls_ref_kind;
 typedef enum { LS_PARAM_MASTER, LS_PARAM_WORKING, LS_PARAM_GRAD, LS_PARAM_ROUNDED } ls_param_copy;
 
 // An argument of an instruction before it has an address.
 typedef struct {
     ls_ref_kind kind;
-    int index;          // number of the input, of the activation slot, or of the graph's parameter
+    int index;          // number of the input, of the activation slot, or of the parameter in its graph
     ls_param_copy copy; // of a parameter: which of its arrays
 } ls_ref;
 
@@ -53,7 +53,7 @@ typedef struct {
 
 typedef struct {
     ls_device *device;
-    const ls_param_store *store; // borrowed
+    const ls_param_store *store, *teacher; // borrowed; teacher NULL: the network learns from labels only
     ls_instruction *instructions;
     int count;
     ls_buffer_planner *planner; // places of activations and their gradients; lifetimes are instruction numbers

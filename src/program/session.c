@@ -33,13 +33,23 @@ ls_status ls_session_start(ls_session *s, ls_dtype storage) {
 
 // --- plans ---------------------------------------------------------------------------------------
 
-ls_status ls_session_place(ls_session *s, const ls_graph *graph, const ls_param_store_options *options) {
-    LS_TRY(ls_param_store_new(s->device, graph, options, &s->store));
+static ls_status place(ls_device *device, const ls_graph *graph, const ls_param_store_options *options,
+    ls_param_store **store, ls_plan **cast) {
+    LS_TRY(ls_param_store_new(device, graph, options, store));
     if (options->storage == LS_F32) return LS_SUCCESS;
     const ls_op_desc desc = { .op = LS_OP_CAST,
         .layer = "working weights",
-        .attr.flat = { .count = ls_param_store_working_elements(s->store), .storage = options->storage } };
-    return s->device->api->plan_new(s->device, &desc, &s->cast);
+        .attr.flat = { .count = ls_param_store_working_elements(*store), .storage = options->storage } };
+    return device->api->plan_new(device, &desc, cast);
+}
+
+ls_status ls_session_place(ls_session *s, const ls_graph *graph, const ls_param_store_options *options) {
+    return place(s->device, graph, options, &s->store, &s->cast);
+}
+
+ls_status ls_session_place_teacher(ls_session *s, const ls_graph *graph) {
+    const ls_param_store_options options = { .storage = s->store->storage, .frozen = 1 };
+    return place(s->device, graph, &options, &s->teacher, &s->teacher_cast);
 }
 
 static void grow(size_t *most, size_t bytes) {
@@ -61,6 +71,8 @@ ls_status ls_session_measure(ls_session *s) {
     s->memory.optimizer = sizes->state + sizes->average;
     s->memory.activations = 0;
     s->memory.workspace = s->cast ? s->cast->workspace_bytes : 0;
+    s->memory.teacher = s->teacher ? s->teacher->sizes.weight + s->teacher->sizes.copy : 0;
+    if (s->teacher_cast) grow(&s->memory.workspace, s->teacher_cast->workspace_bytes);
     LS_TRY(ls_memory_plan_look(&s->memory, s->device));
     for (int p = 0; s->memory.own_memory && p < LS_SESSION_PROGRAMS; p++) {
         size_t bytes = 0;
@@ -86,6 +98,7 @@ ls_status ls_session_allocate(ls_session *s) {
     const ls_device_api *api = s->device->api;
     const size_t activations = s->memory.activations, workspace = s->memory.workspace;
     LS_TRY(ls_param_store_allocate(s->store));
+    if (s->teacher) LS_TRY(ls_param_store_allocate(s->teacher));
     LS_TRY(api->slab_new(s->device, LS_MEMORY_DEVICE, activations, "activations", &s->activations));
     if (workspace) LS_TRY(api->slab_new(s->device, LS_MEMORY_DEVICE, workspace, "workspace", &s->workspace));
     for (int p = 0; p < LS_SESSION_PROGRAMS; p++)
@@ -117,7 +130,9 @@ void ls_session_close(ls_session *s) {
     const ls_device_api *api = s->device->api;
     free_programs(s);
     if (s->cast) api->plan_free(s->cast);
+    if (s->teacher_cast) api->plan_free(s->teacher_cast);
     ls_param_store_free(s->store);
+    ls_param_store_free(s->teacher);
     ls_slab *slabs[] = { s->activations, s->workspace, s->table, s->class_weights };
     for (size_t i = 0; i < sizeof slabs / sizeof *slabs; i++)
         if (slabs[i]) api->slab_free(slabs[i]);
@@ -133,14 +148,18 @@ void ls_session_set_weights(ls_session *s, const float *const *values) {
     ls_session_weights_changed(s);
 }
 
-void ls_session_weights_changed(ls_session *s) {
-    const ls_param_store *store = s->store;
-    if (!s->cast) return;
+static void cast_weights(const ls_session *s, const ls_plan *cast, const ls_param_store *store) {
+    if (!cast) return;
     const int64_t count = ls_param_store_working_elements(store);
     const ls_buffer args[LS_CAST_ARGS] = { [LS_CAST_SRC] = ls_param_store_range(store->weight, 0, count, sizeof(float)),
         [LS_CAST_DST] = ls_param_store_range(store->copy, 0, count, ls_dtype_bytes(store->storage)) };
     ls_plan_run(
-        s->cast, args, s->workspace ? ls_buffer_at(s->workspace, 0, s->workspace->bytes) : (ls_buffer){ 0 }, s->queue);
+        cast, args, s->workspace ? ls_buffer_at(s->workspace, 0, s->workspace->bytes) : (ls_buffer){ 0 }, s->queue);
+}
+
+void ls_session_weights_changed(ls_session *s) {
+    cast_weights(s, s->cast, s->store);
+    cast_weights(s, s->teacher_cast, s->teacher);
 }
 
 ls_status ls_session_upload(ls_session *s, const char *what, const void *values, size_t bytes, ls_slab **out) {

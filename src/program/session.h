@@ -28,9 +28,9 @@ enum { LS_SESSION_PROGRAMS = 2 * LS_STAGE_LIMIT + 1 };
 
 typedef struct { // starts as {0}; parts that do not exist yet are NULL
     ls_device *device;
-    ls_queue *queue; // all work of the session runs on it
-    ls_param_store *store;
-    ls_plan *cast;                                   // casts master weights to 16 bits; NULL if storage is fp32
+    ls_queue *queue;                                 // all work of the session runs on it
+    ls_param_store *store, *teacher;                 // teacher NULL: the network learns from labels only
+    ls_plan *cast, *teacher_cast;                    // cast master weights to 16 bits; NULL if storage is fp32
     ls_compile_options options[LS_SESSION_PROGRAMS]; // micro_batch 0: no program
     ls_program *program[LS_SESSION_PROGRAMS];
     ls_slab *activations, *workspace; // shared by all programs, which never run at the same time
@@ -49,6 +49,9 @@ LS_CHECKED ls_status ls_session_start(ls_session *session, ls_dtype storage);
 // Decides the place of each tensor in the parameter store. graph is borrowed.
 LS_CHECKED ls_status ls_session_place(
     ls_session *session, const ls_graph *graph, const ls_param_store_options *options);
+// The same for the network of a teacher (compile.h), in the storage type of the session's own network. Call it before
+// measuring. The programs learn from it if `options` name session->teacher.
+LS_CHECKED ls_status ls_session_place_teacher(ls_session *session, const ls_graph *graph);
 // Frees the programs of an earlier compile. Sets the weights, gradients and optimizer of `memory` without making plans,
 // and for a device with its own memory the activations.
 LS_CHECKED ls_status ls_session_measure(ls_session *session);
@@ -62,8 +65,8 @@ void ls_session_drain(ls_session *session);
 
 // Sets all weights and statistics; values[p]: the canonical values of the graph's parameter p.
 void ls_session_set_weights(ls_session *session, const float *const *values);
-// Enqueues a cast of the master weights to the weights that operators read. Call it after anything but the optimizer
-// has changed the master weights.
+// Enqueues a cast of the master weights to the weights that operators read, also of the teacher's. Call it after
+// anything but the optimizer has changed the master weights.
 void ls_session_weights_changed(ls_session *session);
 // Makes a new slab on the device with these values; the caller frees it. what: names the slab in messages.
 LS_CHECKED ls_status ls_session_upload(

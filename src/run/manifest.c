@@ -125,7 +125,8 @@ static void add_config(cJSON *tree, const ls_train_info *info) {
     char value[LS_TEXT_BYTES];
     for (int i = 0; ls_config_value(info->cfg, i, &name, value, sizeof value); i++) {
         if (i == LS_OPTION_data_path) continue;
-        const char *slash = i == LS_OPTION_model_file || i == LS_OPTION_model_init ? strrchr(value, '/') : NULL;
+        const int is_path = i == LS_OPTION_model_file || i == LS_OPTION_model_init || i == LS_OPTION_distill_weights;
+        const char *slash = is_path ? strrchr(value, '/') : NULL;
         ls_json_add_text(config, name, slash ? slash + 1 : value);
     }
 }
@@ -154,6 +155,7 @@ static void add_info(cJSON *tree, const ls_train_info *info) {
     cJSON *network = ls_json_add_object(tree, "network");
     ls_json_add_text(network, "name", slash ? slash + 1 : info->graph->path);
     ls_json_add_hash(network, "hash", info->graph->hash);
+    if (info->teacher.path[0]) ls_json_add_hash(ls_json_add_object(tree, "teacher"), "hash", info->teacher.hash);
     cJSON *set = add_set(tree, "data", data);
     ls_json_add_text(set, "name", data->name);
     if (data->decoder[0]) ls_json_add_text(set, "decoder", data->decoder);
@@ -322,7 +324,7 @@ static int begins_with_one_of(const char *name, const char *const *beginnings, s
 // Returns 1 for options that tell where things are or how to continue a run: their changes are not recorded.
 static int is_no_part_of_the_record(const char *name) {
     static const char *const names[] = { "run.name", "run.resume", "run.adopt", "data.path", "model.file", "model.init",
-        "model.override" };
+        "model.override", "distill.weights" };
     return begins_with_one_of(name, names, sizeof names / sizeof names[0]);
 }
 
@@ -351,7 +353,7 @@ int ls_manifest_records(int option) {
 int ls_manifest_decides(int option) {
     const char *name = name_of(option);
     static const int more[] = { LS_OPTION_data_path, LS_OPTION_model_init, LS_OPTION_model_init_rules,
-        LS_OPTION_model_override, LS_OPTION_train_max_updates,
+        LS_OPTION_model_override, LS_OPTION_distill_weights, LS_OPTION_train_max_updates,
         LS_OPTION_device_type }; // they affect the result, though a run may continue with other values
     for (size_t i = 0; i < sizeof more / sizeof more[0]; i++)
         if (more[i] == option) return 1;
@@ -458,6 +460,19 @@ static ls_status compare_data(const char *path, const cJSON *manifest, const ls_
     return compare_set(path, manifest, "test_data", "test", info, info->test_data);
 }
 
+// Fails if the teacher is another file than that of the checkpoint, or if only one of the two has a teacher.
+static ls_status compare_teacher(const char *path, const cJSON *manifest, const ls_train_info *info) {
+    const char *before = cJSON_GetStringValue(member(manifest, "teacher", "hash"));
+    char now[17] = "none";
+    if (info->teacher.path[0]) ls_hash_text(info->teacher.hash, now);
+    if (strcmp(before ? before : "none", now) == 0) return LS_SUCCESS;
+    return ls_fail(LS_DATA,
+        "%s: was made with the teacher of hash %s, but now distill.weights has the hash %s (%s): bring the old file "
+        "back, "
+        "or start a new run in another folder (--run-dir)",
+        path, before ? before : "none", now, info->teacher.path[0] ? info->teacher.path : "empty");
+}
+
 static ls_status check_cursor(const char *path, const cJSON *manifest, const ls_train_info *info) {
     ls_train_counters c;
     LS_TRY(ls_manifest_counters(path, manifest, &c));
@@ -514,6 +529,7 @@ static void compare_arithmetic(const cJSON *manifest, const ls_train_info *info,
 ls_status ls_manifest_suits(const char *path, const cJSON *manifest, const ls_train_info *info, cJSON *changed) {
     LS_TRY(compare_options(path, manifest, info, changed));
     LS_TRY(compare_data(path, manifest, info));
+    LS_TRY(compare_teacher(path, manifest, info));
     LS_TRY(check_cursor(path, manifest, info));
     compare_network(manifest, info, changed);
     compare_decoder(manifest, info, changed);

@@ -410,6 +410,7 @@ ls_status ls_run_folder_config(const ls_config *cfg, ls_config *effective) {
     effective->run_resume = LS_RESUME_OFF; // the file repeats the run; --resume continues it
     effective->run_adopt = 0;
     LS_TRY(absolute_path(cfg, LS_OPTION_data_path, effective->data_path));
+    LS_TRY(absolute_path(cfg, LS_OPTION_distill_weights, effective->distill_weights));
     return absolute_path(cfg, LS_OPTION_model_init, effective->model_init);
 }
 

@@ -37,6 +37,11 @@ void ls_run_info_json(const ls_train_info *info, cJSON *object) {
     add_data(info, object);
     ls_json_add_text(object, "model", info->graph->path);
     ls_json_add_int(object, "parameters", info->parameters);
+    if (info->teacher.path[0]) {
+        cJSON *teacher = ls_json_add_object(object, "teacher");
+        ls_json_add_text(teacher, "file", info->teacher.path);
+        ls_json_add_hash(teacher, "hash", info->teacher.hash);
+    }
     ls_json_add_int(object, "seed", cfg->run_seed);
     ls_json_add_int(object, "global_batch", info->batches.global_batch);
     ls_json_add_int(object, "micro_batch", info->batches.micro_batch);

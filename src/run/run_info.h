@@ -63,6 +63,11 @@ typedef struct {              // the weights file from which the run began (mode
     char which[1024];         // text of ls_weights_map_text
 } ls_init_info;
 
+typedef struct {              // the weights file of the teacher (distill.weights)
+    char path[LS_TEXT_BYTES]; // "": there is no teacher
+    uint64_t hash;            // hash of the file
+} ls_teacher_info;
+
 // Facts that are known when a trainer is made.
 typedef struct {
     const ls_config *cfg;
@@ -88,6 +93,7 @@ typedef struct {
     double seconds_before;              // seconds of training in the earlier parts of the run
     ls_run_identity run;                // rank 0's identity of the run
     ls_init_info init;                  // rank 0's initial weights
+    ls_teacher_info teacher;
     const cJSON *parts; // parts of the run, the last is this process's (run_parts.h); NULL: no run, not rank 0
     const ls_memory_plan *memory; // memory of this rank
     ls_run_room room;             // unused capacity of this rank

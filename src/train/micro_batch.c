@@ -153,6 +153,7 @@ static void plan_programs(ls_run_session *session, ls_run_plan *plan) {
         ls_compile_options *options = &session->compute.options[p];
         *options = program_options(plan, ls_run_plan_has_stage(plan, p / 2) ? micro_batch[p % 2] : 0);
         options->graph = stage->resized;
+        options->teacher = session->compute.teacher;
         options->epoch = stage->epoch;
     }
     ls_compile_options *eval = &session->compute.options[LS_RUN_EVAL_PROGRAM];

@@ -8,6 +8,7 @@
 #include "train/diagnose/replicas.h"
 #include "train/run_weights.h"
 #include "train/startup_check.h"
+#include "train/teacher.h"
 #include "train/tta.h"
 
 enum { DEPTH = 8 };
@@ -119,6 +120,7 @@ static ls_status open_inputs(ls_run_session *session) {
 
 static ls_status allocate_compute(ls_run_session *session) {
     LS_TRY(ls_session_allocate(&session->compute));
+    ls_teacher_load(session);
     return ls_run_make_weights(session);
 }
 
@@ -153,6 +155,7 @@ void ls_run_session_close(ls_run_session *session) {
     if (session->views) session->compute.device->api->slab_free(session->views);
     ls_run_trace_close(&session->trace);
     ls_session_close(&session->compute);
+    ls_teacher_free(session->teacher); // after the plans, which refer to its layers' names
     ls_algorithm_cache_free(session->algorithms);
     ls_class_weights_free(session->class_weights);
     ls_balance_free(session->balance);

@@ -87,6 +87,9 @@ void ls_run_session_print(const ls_run_session *session, FILE *file) {
         fprintf(file, "\n");
     }
     print_batches(plan, file);
+    if (plan->info.teacher.path[0])
+        fprintf(file, "  teacher       %s, %g of the loss at temperature %g\n", plan->info.teacher.path,
+            plan->cfg->distill_share, plan->cfg->distill_temperature);
     fprintf(file, "\n");
     ls_optimizer_print(ls_update_optimizer(session->update), file);
     fprintf(file, "\nprogram of one micro-batch\n");

@@ -32,6 +32,7 @@ typedef struct ls_run_session {
     ls_input_pipeline *input, *eval_input, *val_input; // NULL: not needed
     // Views of test pictures: ls_augment_sample[view][plan->eval_batches.micro_batch]. NULL: eval.tta is off.
     ls_slab *views;
+    struct ls_teacher *teacher;         // NULL: the run has no teacher (teacher.h)
     ls_balance *balance;                // NULL: each sample comes once an epoch
     ls_class_weights *class_weights;    // NULL: all classes have the same weight
     struct ls_replicas *replicas;       // NULL: the weights of the ranks are not compared (diagnose/replicas.h)

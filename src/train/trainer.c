@@ -11,6 +11,7 @@
 #include "train/run_weights.h"
 #include "train/snapshots.h"
 #include "train/startup_check.h"
+#include "train/teacher.h"
 #include "train/trainer_internal.h"
 
 // --- opening -------------------------------------------------------------------------------------
@@ -70,6 +71,7 @@ static ls_status open_trainer(const ls_config *cfg, ls_comm *comm, int evaluates
     ls_comm_phase(comm, "start-up: device", -1);
     ls_startup_enter(times, "device");
     ls_status status = ls_comm_agree(comm, prepare(t), NULL);
+    LS_THEN(status, ls_teacher_open(&t->plan, &t->session));
     ls_startup_enter(times, "pictures");
     LS_THEN(status, ls_run_plan_verify_test_pictures(&t->plan));
     ls_startup_enter(times, "sums");

@@ -1026,6 +1026,7 @@ static inline void each_case(ls_dtype storage, case_visit *visit, void *context)
     trivial_cases(storage, visit, context);
     resize_cases(storage, visit, context);
     loss_cases(storage, visit, context);
+    distill_cases(storage, visit, context);
     head_cases(storage, visit, context);
     flat_cases(storage, visit, context);
     control_cases(storage, visit, context);

@@ -204,32 +204,35 @@ static const struct {
     int training;
     int infinite; // the logit of the second sample's label is -infinity: its loss is, its gradient is not a number
     int mixed, weighted;
-    float mean_of, scale;
+    float mean_of, scale, teacher_share;
 } loss_rows[] = {
-    { "10 classes", 16, 10, 16, 0, 1, 0, 0, 0, 0, 0 },
-    { "10 classes, smoothed", 16, 10, 16, 0.1F, 1, 0, 0, 0, 0, 0 },
-    { "short batch", 16, 10, 5, 0.1F, 1, 0, 0, 0, 0, 0 },
-    { "empty batch", 4, 10, 0, 0, 1, 0, 0, 0, 0, 0 },
-    { "100 classes", 7, 100, 7, 0.2F, 1, 0, 0, 0, 0, 0 },
-    { "17 classes, inference", 9, 17, 8, 0, 0, 0, 0, 0, 0, 0 },
-    { "one class", 3, 1, 3, 0, 1, 0, 0, 0, 0, 0 },
-    { "1000 classes", 2, 1000, 2, 0, 1, 0, 0, 0, 0, 0 },
-    { "many samples", 600, 10, 590, 0.1F, 1, 0, 0, 0, 0, 0 },
-    { "an infinite loss", 4, 10, 4, 0, 1, 1, 0, 0, 0, 0 },
-    { "an infinite loss, smoothed", 4, 10, 4, 0.1F, 1, 1, 0, 0, 0, 0 },
-    { "10 classes, mixed", 16, 10, 16, 0, 1, 0, 1, 0, 0, 0 },
-    { "10 classes, mixed and smoothed", 17, 10, 17, 0.1F, 1, 0, 1, 0, 0, 0 },
-    { "1000 classes, mixed", 3, 1000, 3, 0.1F, 1, 0, 1, 0, 0, 0 },
-    { "an infinite loss, mixed", 4, 10, 4, 0, 1, 1, 1, 0, 0, 0 },
-    { "10 classes, weighted", 16, 10, 16, 0, 1, 0, 0, 1, 0, 0 },
-    { "10 classes, weighted and smoothed", 9, 10, 7, 0.1F, 1, 0, 0, 1, 0, 0 },
-    { "1000 classes, weighted, mixed and smoothed", 3, 1000, 3, 0.1F, 1, 0, 1, 1, 0, 0 },
-    { "an infinite loss, weighted", 4, 10, 4, 0.1F, 1, 1, 0, 1, 0, 0 },
-    { "10 classes, of a mean", 16, 10, 16, 0, 1, 0, 0, 0, 96, 0 },
-    { "10 classes, scaled", 16, 10, 13, 0, 1, 0, 0, 0, 0, 0.125F },
-    { "17 classes, scaled by a negative number and smoothed", 9, 17, 9, 0.1F, 1, 0, 0, 0, 0, -1.5F },
-    { "100 classes, scaled, weighted, mixed and smoothed", 7, 100, 6, 0.1F, 1, 0, 1, 1, 96, 0.111F },
-    { "an infinite loss, scaled", 4, 10, 4, 0.1F, 1, 1, 0, 0, 0, 0.125F },
+    { "10 classes", 16, 10, 16, 0, 1, 0, 0, 0, 0, 0, 0 },
+    { "10 classes, smoothed", 16, 10, 16, 0.1F, 1, 0, 0, 0, 0, 0, 0 },
+    { "short batch", 16, 10, 5, 0.1F, 1, 0, 0, 0, 0, 0, 0 },
+    { "empty batch", 4, 10, 0, 0, 1, 0, 0, 0, 0, 0, 0 },
+    { "100 classes", 7, 100, 7, 0.2F, 1, 0, 0, 0, 0, 0, 0 },
+    { "17 classes, inference", 9, 17, 8, 0, 0, 0, 0, 0, 0, 0, 0 },
+    { "one class", 3, 1, 3, 0, 1, 0, 0, 0, 0, 0, 0 },
+    { "1000 classes", 2, 1000, 2, 0, 1, 0, 0, 0, 0, 0, 0 },
+    { "many samples", 600, 10, 590, 0.1F, 1, 0, 0, 0, 0, 0, 0 },
+    { "an infinite loss", 4, 10, 4, 0, 1, 1, 0, 0, 0, 0, 0 },
+    { "an infinite loss, smoothed", 4, 10, 4, 0.1F, 1, 1, 0, 0, 0, 0, 0 },
+    { "10 classes, mixed", 16, 10, 16, 0, 1, 0, 1, 0, 0, 0, 0 },
+    { "10 classes, mixed and smoothed", 17, 10, 17, 0.1F, 1, 0, 1, 0, 0, 0, 0 },
+    { "1000 classes, mixed", 3, 1000, 3, 0.1F, 1, 0, 1, 0, 0, 0, 0 },
+    { "an infinite loss, mixed", 4, 10, 4, 0, 1, 1, 1, 0, 0, 0, 0 },
+    { "10 classes, weighted", 16, 10, 16, 0, 1, 0, 0, 1, 0, 0, 0 },
+    { "10 classes, weighted and smoothed", 9, 10, 7, 0.1F, 1, 0, 0, 1, 0, 0, 0 },
+    { "1000 classes, weighted, mixed and smoothed", 3, 1000, 3, 0.1F, 1, 0, 1, 1, 0, 0, 0 },
+    { "an infinite loss, weighted", 4, 10, 4, 0.1F, 1, 1, 0, 1, 0, 0, 0 },
+    { "10 classes, of a mean", 16, 10, 16, 0, 1, 0, 0, 0, 96, 0, 0 },
+    { "10 classes, scaled", 16, 10, 13, 0, 1, 0, 0, 0, 0, 0.125F, 0 },
+    { "17 classes, scaled by a negative number and smoothed", 9, 17, 9, 0.1F, 1, 0, 0, 0, 0, -1.5F, 0 },
+    { "100 classes, scaled, weighted, mixed and smoothed", 7, 100, 6, 0.1F, 1, 0, 1, 1, 96, 0.111F, 0 },
+    { "an infinite loss, scaled", 4, 10, 4, 0.1F, 1, 1, 0, 0, 0, 0.125F, 0 },
+    { "10 classes, smoothed, with a teacher", 16, 10, 13, 0.1F, 1, 0, 0, 0, 96, 0, 0.3F },
+    { "10 classes, of a teacher alone", 5, 10, 5, 0, 1, 0, 0, 0, 0, 0, 1 },
+    { "an infinite loss, of a teacher alone", 4, 10, 4, 0, 1, 1, 0, 0, 0, 0, 1 },
 };
 
 // What a loss and a head have in common. tolerance: of a sample's loss.
@@ -270,7 +273,8 @@ static inline void loss_cases(ls_dtype storage, case_visit *visit, void *context
             .mixed = loss_rows[i].mixed,
             .weighted = loss_rows[i].weighted,
             .mean_of = loss_rows[i].mean_of,
-            .scale = loss_rows[i].scale };
+            .scale = loss_rows[i].scale,
+            .teacher_share = loss_rows[i].teacher_share };
         c->desc.attr.loss = a;
         op_arg *logits = case_activation(c, LS_LOSS_LOGITS, USE_IN, a.logits, 0);
         fill_uniform(c, logits, -8, 8);
@@ -287,6 +291,76 @@ static inline void loss_cases(ls_dtype storage, case_visit *visit, void *context
         visit_and_free(visit, context, c);
     }
 }
+
+// --- the teacher's part of the loss ----------------------------------------------------------------
+
+enum { NOTHING_ODD, STUDENT_INFINITE, BEFORE_NAN, TEACHER_CERTAIN, TEACHER_NAN };
+
+static const struct {
+    const char *name;
+    int samples, classes, count;
+    float temperature, share, mean_of;
+    // of the second sample: class 1 of the network is -infinity; the loss before was not finite; class 1 of the teacher
+    // is -infinity, and so is the network's; the teacher's output is not a number
+    int odd;
+} distill_rows[] = {
+    { "10 classes", 16, 10, 16, 4, 0.5F, 0, NOTHING_ODD },
+    { "10 classes, sharp, short batch", 16, 10, 5, 0.5F, 0.25F, 0, NOTHING_ODD },
+    { "10 classes, of a mean", 16, 10, 13, 2, 1, 96, NOTHING_ODD },
+    { "no share", 4, 10, 4, 2, 0, 0, NOTHING_ODD },
+    { "empty batch", 4, 10, 0, 2, 0.5F, 0, NOTHING_ODD },
+    { "one class", 3, 1, 3, 1, 0.5F, 0, NOTHING_ODD },
+    { "3 classes", 37, 3, 36, 1, 0.7F, 0, NOTHING_ODD },
+    { "17 classes", 9, 17, 8, 20, 0.5F, 0, NOTHING_ODD },
+    { "100 classes", 7, 100, 7, 3, 0.9F, 0, NOTHING_ODD },
+    { "1000 classes", 2, 1000, 2, 1, 0.5F, 0, NOTHING_ODD },
+    { "many samples", 600, 10, 590, 4, 0.5F, 0, NOTHING_ODD },
+    { "an infinite loss", 4, 10, 4, 2, 0.5F, 0, STUDENT_INFINITE },
+    { "an infinite loss before", 4, 10, 4, 2, 0.5F, 0, BEFORE_NAN },
+    { "an impossible class", 4, 10, 4, 2, 0.5F, 0, TEACHER_CERTAIN },
+    { "a teacher of no numbers", 4, 10, 4, 2, 0.5F, 0, TEACHER_NAN },
+};
+
+// The gradient before: of the loss, up to the loss scale.
+static inline void distill_values(op_case *c, int odd, float *logits, float *teacher, float *grad) {
+    const int classes = c->desc.attr.distill.logits.c;
+    for (int n = 0; n < c->desc.attr.distill.logits.n; n++)
+        for (int k = 0; k < classes; k++) grad[n * classes + k] *= odd == BEFORE_NAN && n == 1 ? NAN : 1024;
+    if (odd == STUDENT_INFINITE || odd == TEACHER_CERTAIN) logits[classes + 1] = -INFINITY;
+    if (odd == TEACHER_CERTAIN) teacher[classes + 1] = -INFINITY;
+    if (odd == TEACHER_NAN || odd == BEFORE_NAN) teacher[classes + 1] = NAN;
+}
+
+static inline void distill_cases(ls_dtype storage, case_visit *visit, void *context) {
+    for (size_t i = 0; i < sizeof distill_rows / sizeof *distill_rows; i++) {
+        const int samples = distill_rows[i].samples, classes = distill_rows[i].classes;
+        op_case *c = case_new(LS_OP_DISTILL, storage, distill_rows[i].name, "");
+        const ls_distill_attr a = { .logits = { samples, classes, 1, 1 },
+            .temperature = distill_rows[i].temperature,
+            .share = distill_rows[i].share,
+            .storage = storage,
+            .mean_of = distill_rows[i].mean_of };
+        c->desc.attr.distill = a;
+        op_arg *logits = case_activation(c, LS_DISTILL_LOGITS, USE_IN, a.logits, 0);
+        op_arg *teacher = case_activation(c, LS_DISTILL_TEACHER, USE_IN, a.logits, 0);
+        // fp32 exponentials of arguments down to -16 / T, and a sum over the classes
+        const double t = (double)a.temperature, exact = EPS32 * (32 / fmin(t, 1) + classes);
+        op_arg *grad =
+            case_activation(c, LS_DISTILL_GRAD_LOGITS, USE_UPDATE, a.logits, t * 1024 * EPS32 * 32 / fmin(t, 1));
+        fill_uniform(c, logits, -8, 8);
+        fill_uniform(c, teacher, -8, 8);
+        fill_uniform(c, grad, -1, 1);
+        distill_values(c, distill_rows[i].odd, logits->host, teacher->host, grad->host);
+        case_micro(c, LS_DISTILL_MICRO, distill_rows[i].count);
+        case_state(c, LS_DISTILL_STATE, USE_IN);
+        op_arg *result = case_set(c, LS_DISTILL_RESULT, ARG_RESULT, USE_UPDATE, 1, sizeof(ls_micro_result));
+        *(ls_micro_result *)result->host = (ls_micro_result){ 2.5, 3, 7, 1 };
+        result->absolute = samples * t * t * 16 / fmin(t, 1) * exact;
+        visit_and_free(visit, context, c);
+    }
+}
+
+// --- the head of a network -------------------------------------------------------------------------
 
 static const struct {
     const char *name;

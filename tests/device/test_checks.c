@@ -61,6 +61,8 @@ static const struct {
         "layer drop: dropout: unit, which breaks the rule " },
     { { LS_OP_RESIZE, "input", .attr.resize = { { 1, 1, 1, 32769 }, { 1, 1, 1, 8 }, LS_F32 } },
         "layer input: resize: src is 1x1x1x32769, which breaks the rule " },
+    { { LS_OP_DISTILL, "loss", .attr.distill = { { 2, 10, 1, 1 }, 0, 0.5F, LS_F32, 0 } },
+        "layer loss: teacher's loss: temperature, which breaks the rule " },
     { { LS_OP_LOSS, "loss", .attr.loss = { { 2, 10, 2, 1 }, 0, 1, LS_F32, 0 } },
         "layer loss: loss: logits is 2x10x2x1, which breaks the rule " },
     { { LS_OP_TO_FIXED_POINT, "reduce", .attr.flat = { .count = 5, .fraction_bits = 60 } },

@@ -38,7 +38,7 @@ CPU_OPERATORS, CPU_PARTS, CPU_RULE, CPU_WINOGRAD = ("test_device_cpu_operators",
 CPU_DIRECT = "test_device_cpu_conv_direct"
 # By the beginning of a fault's name, part of the names of the operators' cases that are run before all.
 CASES = {"adamw": "adamw", "augment": "augment", "batch norm": "batch norm", "batch norm in one launch": "batch norm", "bias gradient": "linear",
-         "convolution": "conv ", "depthwise": "conv ", "dropout": "dropout", "gelu": "gelu", "head": "head", "implicit gemm": "conv ", "linear": "linear", "loss": "loss", "pooling": "pool ",
+         "convolution": "conv ", "depthwise": "conv ", "distill": "teacher's loss", "dropout": "dropout", "gelu": "gelu", "head": "head", "implicit gemm": "conv ", "linear": "linear", "loss": "loss", "pooling": "pool ",
          "relu": "relu", "resize": "resize", "sgd": "sgd", "statistics": "gradient statistics", "trivial augment": "trivial augment", "widen": "gradient from 16 bits"}
 
 
@@ -284,6 +284,14 @@ FAULTS = [
     Fault("head: which of equals wins", f"{KERNELS}/head.cu", "numbers[r * h.channels + c] < first)", "numbers[r * h.channels + c] > first)", (OPERATORS,)),
     Fault("head: the last class has no part in the gradient", f"{KERNELS}/head.cu", "k < classes; k++) sum += grads", "k < classes - 1; k++) sum += grads",
           (OPERATORS,)),
+    Fault("distill: the gradient lacks the temperature", f"{KERNELS}/distill.cu", "a.attr.share * a.attr.temperature * LS_GRADIENT_SCALE", "a.attr.share * LS_GRADIENT_SCALE",
+          (OPERATORS,)),
+    Fault("distill: the gradient replaces the loss's", f"{KERNELS}/distill.cu", "g.v[j] += (of_student", "g.v[j] = (of_student", (OPERATORS,)),
+    Fault("distill: a class of padding", f"{KERNELS}/distill.cu", "if (first + j < classes) row.sum", "if (first + j <= classes) row.sum", (OPERATORS,)),
+    Fault("distill: the last sample's loss", f"{KERNELS}/distill.cu", "bool real = n < count;", "bool real = n < count - 1;", (OPERATORS,)),
+    Fault("distill: a sample is counted twice", f"{KERNELS}/distill.cu", "!finite && fabsf(ls_float(grad[0])) <= INFINITY", "!finite", (OPERATORS,)),
+    Fault("distill: the counter of blocks is not reset", f"{KERNELS}/distill.cu", "    if (t == 0) *a.done = 0; // for the next launch\n", "", (OPERATORS,)),
+    Fault("loss: the labels' share beside a teacher", f"{KERNELS}/loss.cu", "ls_loss_scale(a, row) * (1 - a.attr.teacher_share)", "ls_loss_scale(a, row)", (OPERATORS,)),
     Fault("head: a padding channel's gradient", f"{KERNELS}/head.cu", "c >= h.loss.attr.src.c ? 0 : MAX", "MAX", (OPERATORS,)),
     Fault("head: samples that do not count have a gradient", f"{KERNELS}/head.cu", "real && lane < a.attr.logits.c ?", "lane < a.attr.logits.c ?", (OPERATORS,)),
     Fault("head: a sample's loss in another's place", f"{KERNELS}/head.cu", "a.losses[n] = row.value;", "a.losses[n / 2] = row.value;", (OPERATORS,)),

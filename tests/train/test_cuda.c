@@ -20,6 +20,9 @@ static const char small_network[] =
 
 static char network_path[] = "/tmp/lockstep_cuda_XXXXXX";
 
+#define TEACHER "distill.weights=/tmp/lockstep_cuda_teacher.safetensors"
+static const char *const teacher_path = TEACHER + sizeof "distill.weights";
+
 static int write_network(void **state) {
     (void)state;
     return run_write_network(network_path, small_network);
@@ -57,6 +60,24 @@ static ls_train_summary whole_run(const char *device, const char *const *base, c
     return summary;
 }
 
+// The network, and the teacher of the variants that have one: the same network, trained for an epoch.
+static int set_up(void **state) {
+    static const char *const options[] = { "train.epochs=1", NULL };
+    run r = { 0 };
+    ls_train_summary summary;
+    if (write_network(state) != 0) return -1;
+    must(open_run(&r, "device.type=ref", small, options));
+    must(ls_trainer_run(r.trainer, NULL, 0, &summary));
+    must(ls_trainer_save_weights(r.trainer, teacher_path));
+    run_close(&r);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    unlink(teacher_path);
+    return remove_network(state);
+}
+
 static const struct {
     const char *name, *options[RUN_OPTIONS_MAX];
 } variants[] = {
@@ -81,6 +102,10 @@ static const struct {
             "average.every=2", "average.decay=0.6", "optimizer.groups=n?.* frozen; l.* kind=muon" } },
     { "muon in bf16", { "train.precision=bf16", "optimizer.kind=muon", "optimizer.groups=c1.* frozen" } },
     { "restarts", { "schedule.kind=cosine-restarts", "schedule.period=0.3", "schedule.period_factor=2" } },
+    // class weights and a teacher exclude each other
+    { "distilled", { "train.class_weights=", TEACHER, "train.micro_batch=8", "distill.temperature=2" } },
+    { "distilled in bf16, ordered", { "train.class_weights=", TEACHER, "distill.share=0.7", "train.precision=bf16",
+                                        "run.deterministic=true", "train.micro_batch=4" } },
     { "recomputed", { "train.recompute=blocks", "train.micro_batch=8" } },
 };
 enum { VARIANTS = sizeof variants / sizeof *variants };
@@ -369,5 +394,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test(failures_name_the_update_and_the_tensor),
         cmocka_unit_test(a_halted_run_keeps_its_weights),
     };
-    return cmocka_run_group_tests(tests, write_network, remove_network);
+    return cmocka_run_group_tests(tests, set_up, tear_down);
 }

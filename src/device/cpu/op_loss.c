@@ -23,6 +23,7 @@ typedef struct {
     float all_weights;                // sum of the class weights
     float *grad;                      // NULL: not training
     float scale;                      // factor of the gradient
+    double share;                     // part of the loss without a teacher
     int count;
     loss_row *rows;
 } loss_run;
@@ -56,6 +57,7 @@ static loss_row one_row(const loss_run *run, const float *logits, loss_label is,
             loss -= (double)target * (double)log_p;
         if (grad) grad[k] = (expf(log_p) * all - target) * run->scale;
     }
+    loss *= run->share;
     for (int k = 0; grad && !isfinite(loss) && k < classes; k++) grad[k] = NAN;
     return (loss_row){ loss, best == is.label };
 }
@@ -85,7 +87,8 @@ static void loss_plan_run(const ls_plan *plan, const ls_buffer *args, ls_buffer 
         .labels = ls_buffer_host(args[LS_LOSS_LABELS]),
         .samples = attr->mixed ? ls_buffer_host(args[LS_LOSS_SAMPLE]) : NULL,
         .weights = attr->weighted ? ls_buffer_host(args[LS_LOSS_WEIGHTS]) : NULL,
-        .scale = attr->training ? LS_GRADIENT_SCALE(state, attr->mean_of) : 1,
+        .scale = attr->training ? (1 - attr->teacher_share) * LS_GRADIENT_SCALE(state, attr->mean_of) : 1,
+        .share = 1 - (double)attr->teacher_share,
         .count = micro->count,
         .rows = ls_buffer_host(workspace) };
     for (int k = 0; run.weights && k < attr->logits.c; k++) run.all_weights += run.weights[k];

@@ -64,7 +64,7 @@ static void choose_threads(ls_cpu_plan *plan) {
 static int has_bf16(ls_op_family family) {
     return family == LS_FAMILY_norm || family == LS_FAMILY_group_norm || family == LS_FAMILY_pool ||
            family == LS_FAMILY_elementwise || family == LS_FAMILY_gate || family == LS_FAMILY_channels ||
-           family == LS_FAMILY_conv || family == LS_FAMILY_optimizer;
+           family == LS_FAMILY_conv || family == LS_FAMILY_optimizer || family == LS_FAMILY_distill;
 }
 
 ls_status ls_cpu_plan_new(ls_device *device, const ls_op_desc *desc, ls_plan **out) {

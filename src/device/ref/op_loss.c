@@ -101,15 +101,16 @@ static void one_row(loss_job *job, int n, const double *made, double *grad) {
     row.partner = job->samples ? job->labels[a->logits.n - 1 - n] : row.label;
     row.mix = job->samples ? job->samples[n].mix / 65536.0 : 0;
     int best = find_maximum(&row);
-    double loss = row_loss(&row), all = target_sum(&row);
+    const double share = 1 - (double)a->teacher_share; // the part without a teacher
+    double loss = share * row_loss(&row), all = target_sum(&row);
     job->loss += loss;
     job->result->correct += best == row.label;
     job->result->bad += !isfinite(loss);
     for (int k = 0; grad && k < classes; k++) {
         double p = exp(logit(&row, k) - row.max - row.log_sum);
-        grad[k] = isfinite(loss)
-                      ? (p * all - target(&row, k)) * (double)LS_GRADIENT_SCALE(job->state, a->mean_of) * scale_of(a)
-                      : NAN;
+        grad[k] = isfinite(loss) ? share * (p * all - target(&row, k)) *
+                                       (double)LS_GRADIENT_SCALE(job->state, a->mean_of) * scale_of(a)
+                                 : NAN;
     }
 }
 

@@ -72,6 +72,7 @@ static const struct {
     { LS_OP_GROUP_NORM_BACKWARD, LS_GROUP_NORM_BACKWARD_GRAD_SRC, OUT_GRADIENT, SHAPE(group_norm.shape),
         "gradient of its input" },
     { LS_OP_LOSS, LS_LOSS_GRAD_LOGITS, OUT_GRADIENT, SHAPE(loss.logits), LOGITS_GRADIENT },
+    { LS_OP_DISTILL, LS_DISTILL_GRAD_LOGITS, OUT_GRADIENT, SHAPE(distill.logits), LOGITS_GRADIENT },
     { LS_OP_HEAD, LS_LOSS_LOGITS, OUT_ACTIVATION, SHAPE(loss.logits), "output" },
     { LS_OP_HEAD, LS_LOSS_GRAD_LOGITS, OUT_GRADIENT, SHAPE(loss.logits), LOGITS_GRADIENT },
     { LS_OP_HEAD, LS_HEAD_GRAD_SRC, OUT_GRADIENT, SHAPE(loss.src), "gradient of its input" },
@@ -349,7 +350,7 @@ static ls_status measure_output(inspector *in, int number, int row, ls_buffer bu
 static ls_status measure_outputs(inspector *in, int number, const ls_buffer *args) {
     ls_op op = in->o->program->instructions[number].plan->desc.op;
     LS_TRY(in->api->queue_sync(in->o->queue));
-    if (op == LS_OP_LOSS) LS_TRY(measure_loss(in, number));
+    if (op == LS_OP_LOSS || op == LS_OP_DISTILL) LS_TRY(measure_loss(in, number));
     for (int row = 0; row < OUTPUTS; row++) {
         if (outputs[row].op != op || !args[outputs[row].arg].slab) continue;
         LS_TRY(measure_output(in, number, row, args[outputs[row].arg]));

@@ -169,6 +169,10 @@ static void loss_twice(void *context, op_case *c) {
     if (strncmp(c->desc.layer, "many samples", 12) == 0) run_twice(context, c, LS_LOSS_RESULT);
 }
 
+static void distill_twice(void *context, op_case *c) {
+    if (strncmp(c->desc.layer, "many samples", 12) == 0) run_twice(context, c, LS_DISTILL_RESULT);
+}
+
 static void norm_twice(void *context, op_case *c) {
     const char *row = c->desc.attr.norm.pool_kernel ? "resnet9 layer1" : "many samples";
     if (c->desc.op == LS_OP_NORM_FORWARD && strncmp(c->desc.layer, row, strlen(row)) == 0)
@@ -187,6 +191,7 @@ static void a_plan_runs_again(void **unused) {
         if (seed == 1) norm_cases(LS_BF16, norm_twice, cuda); // in one
         loss_cases(LS_F32, loss_twice, cuda);
         head_cases(LS_F32, loss_twice, cuda);
+        distill_cases(LS_F32, distill_twice, cuda);
         ls_device_close(cuda);
     }
 }

@@ -407,8 +407,52 @@ static void loss(void **unused) {
     }
 }
 
+// logits = v(2, 4, 5) * 2, teacher = v(3, 4, 5) * 2: share * T * T * F.kl_div(F.log_softmax(logits / T, 1),
+// F.softmax(teacher / T, 1), reduction = "sum")
+static const struct {
+    float temperature, share;
+    double loss, grad;
+} distillations[] = {
+    { 1, 1, 5.385834104234789, 3.5421867981139807 },
+    { 4, 0.5F, 3.8865603787384595, 1.1039427301861924 },
+    { 0.5F, 0.25F, 0.8140927529436144, 0.7231987012059442 },
+};
+
+static void distill(void **unused) {
+    (void)unused;
+    const ls_nchw shape = { 4, 5, 1, 1 };
+    for (size_t i = 0; i < sizeof distillations / sizeof *distillations; i++) {
+        op_case *c = case_new(LS_OP_DISTILL, LS_F32, "distill", "");
+        c->desc.attr.distill = (ls_distill_attr){ .logits = shape,
+            .temperature = distillations[i].temperature,
+            .share = distillations[i].share,
+            .storage = LS_F32 };
+        op_arg *logits = case_activation(c, LS_DISTILL_LOGITS, USE_IN, shape, 0);
+        op_arg *teacher = case_activation(c, LS_DISTILL_TEACHER, USE_IN, shape, 0);
+        fill(logits, 2, 0);
+        fill(teacher, 3, 0);
+        for (size_t k = 0; k < logits->count; k++) ((float *)logits->host)[k] *= 2, ((float *)teacher->host)[k] *= 2;
+        case_micro(c, LS_DISTILL_MICRO, 4);
+        case_state(c, LS_DISTILL_STATE, USE_IN)->loss_scale = 256;
+        case_set(c, LS_DISTILL_RESULT, ARG_RESULT, USE_UPDATE, 1, sizeof(ls_micro_result));
+        fill_zero(case_activation(c, LS_DISTILL_GRAD_LOGITS, USE_UPDATE, shape, 0));
+        double *values[LS_OP_ARGS_MAX] = { 0 };
+        size_t counts[LS_OP_ARGS_MAX];
+        assert_int_equal(case_run(ref, c, values, counts).code, LS_OK);
+        expect("distill", "sum", values[LS_DISTILL_RESULT][0], distillations[i].loss, 1e-7);
+        expect("distill", "correct", values[LS_DISTILL_RESULT][1], 0, 0);
+        expect("distill", "count", values[LS_DISTILL_RESULT][2], 0, 0);
+        expect("distill", "bad", values[LS_DISTILL_RESULT][3], 0, 0);
+        expect(
+            "distill", "gradient", weighted_sum(values[LS_DISTILL_GRAD_LOGITS], 20) / 256, distillations[i].grad, 1e-6);
+        for (int k = 0; k < LS_OP_ARGS_MAX; k++) free(values[k]);
+        case_free(c);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(distill),
         cmocka_unit_test(convolution),
         cmocka_unit_test(linear),
         cmocka_unit_test(pooling),

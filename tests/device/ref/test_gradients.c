@@ -654,11 +654,43 @@ static void visit_losses(void *context, op_case *c) {
     all->pairs_checked++;
 }
 
+// Also the gradient of the teacher's part; what the loss has written before is 0 here.
+static void visit_distill(void *context, op_case *c) {
+    collector *all = context;
+    const ls_distill_attr *a = &c->desc.attr.distill;
+    float *logits = c->args[LS_DISTILL_LOGITS].host;
+    if (a->logits.c == 1000 || a->temperature < 1) return; // sums of more than 2^-24 of rounding; steep
+    for (size_t i = 0; i < c->args[LS_DISTILL_LOGITS].count; i++) logits[i] = rintf(logits[i] * 16) / 16;
+    memset(c->args[LS_DISTILL_GRAD_LOGITS].host, 0, c->args[LS_DISTILL_GRAD_LOGITS].count * sizeof(float));
+    double *values[LS_OP_ARGS_MAX] = { 0 };
+    size_t counts[LS_OP_ARGS_MAX] = { 0 };
+    assert_int_equal(case_run(ref, c, values, counts).code, LS_OK);
+    const double scale = (double)LS_GRADIENT_SCALE((ls_train_state *)c->args[LS_DISTILL_STATE].host, a->mean_of);
+    double *gradient = values[LS_DISTILL_GRAD_LOGITS];
+    for (size_t i = 0; i < counts[LS_DISTILL_GRAD_LOGITS]; i++) gradient[i] /= scale;
+    gradient_test t = { .forward = c,
+        .backward = c,
+        .dst = LS_DISTILL_RESULT,
+        .grad_dst = -1,
+        .grad_dst2 = -1,
+        .step = 0x1p-6,
+        .tolerance = 4e-6 * (double)a->temperature,
+        .four_points = 1 };
+    const int is_finite =
+        isfinite(values[LS_DISTILL_RESULT][0]) && isfinite(logits[a->logits.n > 1 ? 1 + a->logits.c : 0]);
+    if (is_finite) check_input(&t, LS_DISTILL_LOGITS, gradient);
+    for (int i = 0; i < LS_OP_ARGS_MAX; i++) free(values[i]);
+    all->pairs_checked += is_finite;
+}
+
 static void loss_gradient(void **unused) {
     (void)unused;
     collector all = { 0 };
     loss_cases(LS_F32, visit_losses, &all);
     assert_true(all.pairs_checked >= 5);
+    all = (collector){ 0 };
+    distill_cases(LS_F32, visit_distill, &all);
+    assert_true(all.pairs_checked >= 8);
 }
 
 int main(void) {

@@ -16,12 +16,13 @@ template <typename T> __global__ void __launch_bounds__(LS_BLOCK) loss(ls_cuda_l
     const T *logits = static_cast<const T *>(a.logits) + static_cast<int64_t>(at) * a.channels;
     bool real = n < count;
     ls_loss_row row = ls_loss_row_of(a, logits, n, real, lane, lanes);
+    row.value *= 1 - a.attr.teacher_share;
     if (real && lane == 0) {
         a.losses[n] = row.value;
         a.correct[n] = row.best.k == row.label;
     }
     if (a.grad && n < a.attr.logits.n) {
-        float scale = ls_loss_scale(a, row);
+        float scale = ls_loss_scale(a, row) * (1 - a.attr.teacher_share);
         for (int first = lane * size; first < a.channels; first += lanes * size) {
             ls_pack<T> z = ls_load_scaled(logits + first, a.scale), g = {};
             LS_UNROLL
