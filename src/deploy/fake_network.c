@@ -125,7 +125,8 @@ static ls_status write(writer *w, ls_graph **out) {
 
 ls_status ls_fake_network_new(const ls_graph *graph, ls_graph **out) {
     if (ls_graph_is_quantised(graph)) return ls_graph_parse(graph->path, graph->text, out);
-    const ls_weights_info info = { .graph = (ls_graph *)graph, .std = { 1 } };
+    ls_weights_info info = { .graph = (ls_graph *)graph };
+    for (size_t c = 0; c < sizeof info.std / sizeof *info.std; c++) info.std[c] = 1;
     ls_network *network = NULL;
     ls_ini *ini = NULL;
     ls_status status = ls_network_new(&info, NULL, 1, &network);
