@@ -76,9 +76,10 @@ typedef struct {
     int peak_step;         // the step that has the most ram_bytes
 } ls_network;
 
-// Makes the steps. info and weights are borrowed; the weights only for the call. weights: NULL: all are 0. LS_STORAGE: a
-// weight is missing, or is not finite. LS_USAGE names the layer: with `integer`, a layer without an integer form; in a
-// quantised network, a value without a quantise layer; or a size of the network does not fit into 32 bits.
+// Makes the steps. info and weights are borrowed; the weights only for the call. weights: NULL: all are 0.
+// LS_STORAGE: a weight is missing, or is not finite. LS_USAGE names the layer: with `integer`, a layer without an
+// integer form; in a quantised network, a value without a quantise layer; or a size of the network does not fit into 32
+// bits.
 LS_CHECKED ls_status ls_network_new(
     const ls_weights_info *info, const ls_safetensors *weights, int integer, ls_network **out);
 void ls_network_free(ls_network *network); // NULL is allowed
