@@ -259,8 +259,8 @@ on_two() { ranks 2 60 "$one" "$@"; }
 tuned ordered-2 every every.ini --set run.deterministic=true
 train=$one
 # Colour pictures, and what --dry-run shows.
-"$train" tiny.ini --quiet --run-dir run-colour --set data.shape=3x12x12 --set train.epochs=1 >training.txt 2>&1
-"$train" tiny.ini --dry-run --set data.shape=3x12x12 --set model.init=run-colour --set train.quantise=int8 >plan.txt 2>&1
+"$train" tiny.ini --quiet --run-dir run-colour --set model.file=resnet8.ini --set data.shape=3x12x12 --set train.epochs=1 >training.txt 2>&1
+"$train" tiny.ini --dry-run --set model.file=resnet8.ini --set data.shape=3x12x12 --set model.init=run-colour --set train.quantise=int8 >plan.txt 2>&1
 check "colour: a plan" "$? $(grep error: plan.txt) $(grep -c ' quantise ' plan.txt | awk '{ print ($1 > 2) }')" "0  1"
 for other in recomputed resumed ordered-2; do
     check "$other: the same weights" "$(field $other weights_hash)" "$(field ordered-1 weights_hash)"

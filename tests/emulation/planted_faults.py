@@ -71,7 +71,7 @@ FAULTS = [
     Fault("the sigmoid of padding is stored", f"{KERNELS}/elementwise.cu",
           "x.v[k] = channel + k < channels ?", "x.v[k] = channel < channels ?", (OPERATORS,)),
     Fault("fake quantise: values beyond the grid are not clipped above", f"{KERNELS}/quantise.cu",
-          "q > most ? most : q);", "q);", (OPERATORS,)),
+          "return q > most ? most : q;", "return q;", (OPERATORS,)),
     Fault("fake quantise: the gradient passes outside the grid", f"{KERNELS}/quantise.cu",
           "q >= least && q <= most ? grad.v[k]", "q >= least ? grad.v[k]", (OPERATORS,)),
     Fault("fake quantise: the maximum of half a block is the scale", f"{KERNELS}/quantise.cu",

@@ -10,6 +10,11 @@ __device__ inline float rounded(float x, float scale) {
     return rintf(__fdiv_rn(x, scale)) + 0.0F;
 }
 
+__device__ inline float limited(float q, float least, float most) { // NaN stays NaN
+    if (q < least) return least;
+    return q > most ? most : q;
+}
+
 template <bool BACKWARD>
 __global__ void __launch_bounds__(LS_BLOCK) fake_quantise(
     const float *src, const float *scale, const float *zero, const float *grad_dst, float *out, int64_t packs) {
@@ -21,10 +26,7 @@ __global__ void __launch_bounds__(LS_BLOCK) fake_quantise(
     LS_UNROLL
     for (int k = 0; k < x.size; k++) {
         const float q = rounded(x.v[k], step);
-        x.v[k] = BACKWARD ? (q >= least && q <= most ? grad.v[k] : 0)
-                          : step * (q < least     ? least
-                                       : q > most ? most
-                                                  : q);
+        x.v[k] = BACKWARD ? (q >= least && q <= most ? grad.v[k] : 0) : step * limited(q, least, most);
     }
     ls_pack_store(out + i * x.size, x);
 }
