@@ -8,10 +8,10 @@
 #include "deploy/network.h"
 
 // Names the run's config.ini as own->config if WEIGHTS is a run's folder and no configuration was given. config: room
-// for the path. LS_USAGE: there is no configuration, so that nothing says which pictures to calibrate on.
+// for the path.
 LS_CHECKED ls_status ls_calibrate_find_config(const ls_args *args, ls_args *own, char *config, size_t bytes);
-// Lowers the network for int8 and quantises it on args->calibrate training pictures of cfg's data, evenly spread over
-// the set. Prints the chosen rule and the losses, and warns of layers with constant channels or many clipped values.
+// Lowers the network for int8 and quantises it: with the scales that its weights were trained with (train.quantise), or
+// on args->calibrate training pictures of cfg's data. LS_USAGE: no configuration says which pictures to calibrate on.
 LS_CHECKED ls_status ls_calibrate(const ls_args *args, const ls_config *cfg, const ls_weights_info *info,
     const ls_safetensors *file, ls_network **out);
 

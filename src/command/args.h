@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 #include "base/status.h"
+#include "deploy/calibrate.h"
 
 typedef enum {
 #define COMMAND(ID, ...) LS_COMMAND_##ID,
@@ -18,7 +19,7 @@ typedef enum { LS_SCALING_STRONG, LS_SCALING_WEAK, LS_SCALING_BOTH } ls_scaling;
 
 enum { LS_ARGS_SETS_MAX = 64, LS_ARGS_SWEEPS_MAX = 8 };
 
-enum { LS_ARGS_JOINT_BYTES = 512, LS_ARGS_CALIBRATE = 256 }; // CALIBRATE: pictures, unless --calibrate says others
+enum { LS_ARGS_JOINT_BYTES = 512, LS_ARGS_CALIBRATE = LS_CALIBRATE_PICTURES };
 
 // The words and options of a command line. The texts point into argv. A comment that begins with "bench:" describes a
 // field that only the command bench uses. Free with ls_args_free.

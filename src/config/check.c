@@ -281,6 +281,16 @@ int ls_config_overrides(const ls_config *cfg, const char *word) {
     return 0;
 }
 
+static ls_status check_quantise(const ls_config *cfg) {
+    if (cfg->train_quantise == LS_QUANTISE_OFF) return LS_SUCCESS;
+    if (!cfg->model_init[0])
+        return refuse(cfg, LS_OPTION_train_quantise,
+            "it fine-tunes trained weights; train in floats first, and set model.init to that run's folder");
+    if (cfg->train_precision == LS_PRECISION_FP32) return LS_SUCCESS;
+    return refuse(
+        cfg, LS_OPTION_train_quantise, "16 bits cannot hold the values of its grids; expected train.precision = fp32");
+}
+
 static ls_status check_override(const ls_config *cfg) {
     static const char *const words[] = { "classes", "image_size", "mean", "std", "resize" };
     size_t length;
@@ -297,6 +307,7 @@ static ls_status check_override(const ls_config *cfg) {
 static ls_status check(const ls_config *cfg, int has_data) {
     LS_TRY(check_paths(cfg));
     LS_TRY(check_override(cfg));
+    LS_TRY(check_quantise(cfg));
     if (has_data) LS_TRY(check_data(cfg));
     LS_TRY(check_resolution(cfg));
     LS_TRY(check_patience(cfg));

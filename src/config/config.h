@@ -71,6 +71,7 @@ enum { LS_AUTOTUNE_AUTO, LS_AUTOTUNE_TRUE, LS_AUTOTUNE_FALSE }; // device.autotu
 enum { LS_PRECISION_FP32, LS_PRECISION_BF16, LS_PRECISION_FP16 };
 enum { LS_RECOMPUTE_OFF, LS_RECOMPUTE_BLOCKS };
 enum { LS_STRETCH_ORIGINAL, LS_STRETCH_MATCH_RMS_ADAMW, LS_STRETCH_OFF }; // optimizer.stretch
+enum { LS_QUANTISE_OFF, LS_QUANTISE_INT8 };                               // train.quantise
 enum { LS_LOSS_MEAN, LS_LOSS_SUM };
 enum { LS_AVERAGE_OFF, LS_AVERAGE_EMA, LS_AVERAGE_LOOKAHEAD };      // average.kind
 enum { LS_EVAL_TEST, LS_EVAL_VALIDATION };                          // eval.split

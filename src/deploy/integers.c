@@ -22,7 +22,7 @@ static void set_scales(ls_network *n) {
         const ls_step *s = &n->steps[i];
         if (s->output < 0) continue;
         ls_network_value *v = &n->values[s->output];
-        set_scale(v);
+        if (!v->fixed) set_scale(v);
         if (s->kind != LS_STEP_MAX_POOL && s->kind != LS_STEP_SHORTCUT) continue;
         v->scale = n->values[s->inputs[0]].scale;
         v->zero = n->values[s->inputs[0]].zero;
@@ -61,30 +61,30 @@ static ls_status set_factor(const ls_network *n, ls_step *s, double factor, int 
 
 // --- weights ---------------------------------------------------------------------------------------
 
-// Returns the place in ls_step.weight of weight `at` of output channel o, and its place in the integers' order.
-static int64_t float_place(const ls_step *s, int o, int at) {
+int64_t ls_step_weight_place(const ls_step *s, int o, int at) {
     const window *w = &s->floats.w;
     const int ins = w->in_c / w->groups, outs = w->out_c / w->groups, kernel = w->kernel_h * w->kernel_w;
     if (s->kind == LS_STEP_DEPTHWISE) return (int64_t)at * w->out_c + o;
     return (((int64_t)(o / outs) * kernel + at / ins) * ins + at % ins) * outs + o % outs;
 }
 
+// Returns the place of the same weight in the integers' order.
 static int64_t integer_place(const ls_step *s, int o, int at, int each) {
-    return s->kind == LS_STEP_DEPTHWISE ? float_place(s, o, at) : (int64_t)o * each + at;
+    return s->kind == LS_STEP_DEPTHWISE ? ls_step_weight_place(s, o, at) : (int64_t)o * each + at;
 }
 
 // Returns the scale of the weights of output channel o. If they are all 0, it makes the factor 1; if they are so small
 // that the bias would not fit into an int32, it is larger.
 static double weight_scale(const ls_step *s, int o, int each, double in_scale, double out_scale) {
     double most = 0;
-    for (int at = 0; at < each; at++) most = fmax(most, fabs((double)s->weight[float_place(s, o, at)]));
+    for (int at = 0; at < each; at++) most = fmax(most, fabs((double)s->weight[ls_step_weight_place(s, o, at)]));
     const double scale = most > 0 ? most / WEIGHT_MAX : out_scale / in_scale;
     return fmax(scale, fabs((double)s->bias[o]) / (in_scale * bias_most));
 }
 
 static int is_constant(const ls_step *s, int o, int each) {
     for (int at = 0; at < each; at++)
-        if (s->weight[float_place(s, o, at)] != 0) return 0;
+        if (s->weight[ls_step_weight_place(s, o, at)] != 0) return 0;
     return 1;
 }
 
@@ -94,7 +94,7 @@ static ls_status set_channel(const ls_network *n, ls_step *s, int o, int each) {
     const double bias = round((double)s->bias[o] / (in_scale * scale));
     double largest = fabs(bias);
     for (int at = 0; at < each; at++) {
-        const double q = round((double)s->weight[float_place(s, o, at)] / scale);
+        const double q = round((double)s->weight[ls_step_weight_place(s, o, at)] / scale);
         s->table[integer_place(s, o, at, each)] = (int8_t)q;
         largest += 255 * fabs(q);
     }

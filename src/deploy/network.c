@@ -26,7 +26,7 @@ static ls_step *new_step(builder *b, ls_step_kind kind, const char *name, ls_chw
     ls_network *n = b->network;
     n->steps = ls_grow(n->steps, n->step_count, sizeof *n->steps, "steps of %s", b->graph->path);
     ls_step *s = &n->steps[n->step_count++];
-    *s = (ls_step){ .kind = kind, .name = name, .output = output };
+    *s = (ls_step){ .kind = kind, .name = name, .output = output, .first = -1, .last = -1 };
     s->floats.factor = 1;
     s->floats.w = (window){ in.h, in.w, in.c, out.h, out.w, out.c, 1, 1, 1, 1, 0, 0, 1, 1 };
     if (kind != LS_STEP_LOGITS && output < 0) s->output = new_value(b, out.c, out.h * out.w);
@@ -49,17 +49,19 @@ static ls_step *add_step(builder *b, ls_step_kind kind, int index) {
     ls_step *s = new_step(b, kind, layer->name, ls_graph_physical(b->graph, layer->inputs[0]), layer->physical, -1);
     for (int i = 0; i < layer->input_count && i < 2; i++) s->inputs[i] = value_of(b, layer->inputs[i]);
     s->input_count = layer->input_count;
+    s->first = s->last = index;
     b->value_of[index] = s->output;
     return s;
 }
 
 // Returns the step that computes the layer's input number `at`, if the layer may join it: no other layer reads the
-// value, and no activation follows yet. NULL: it may not.
+// value, and no activation and no rounding follows yet. NULL: it may not.
 static ls_step *joinable(const builder *b, const ls_layer *layer, int at) {
     const int from = layer->inputs[at];
     if (from < 0 || b->readers[from] != 1) return NULL;
     ls_step *s = step_of_value(b, b->value_of[from]);
-    return s->kind == LS_STEP_NORMALISE || s->kind == LS_STEP_JOIN || s->floats.activation ? NULL : s;
+    const int closed = s->floats.activation || b->network->values[s->output].fixed;
+    return s->kind == LS_STEP_NORMALISE || s->kind == LS_STEP_JOIN || closed ? NULL : s;
 }
 
 static int has_weights(const ls_step *s) {
@@ -68,6 +70,7 @@ static int has_weights(const ls_step *s) {
 
 static void join(builder *b, ls_step *s, int index) {
     s->name = b->graph->layers[index].name;
+    s->last = index;
     b->value_of[index] = s->output;
 }
 
@@ -265,6 +268,7 @@ static void lower_concat(builder *b, int index) {
         s->inputs[0] = value_of(b, layer->inputs[i]);
         s->input_count = 1;
         s->floats.first = first;
+        s->first = s->last = index;
         if (layer->attr.concat.interleave) s->floats.w.groups = 2;
         output = s->output;
         first += layer->attr.concat.interleave ? 1 : in.c;
@@ -279,6 +283,23 @@ static void lower_slice(builder *b, int index) {
 static void lower_shortcut(builder *b, int index) {
     window *w = &add_step(b, LS_STEP_SHORTCUT, index)->floats.w;
     w->stride_h = w->stride_w = b->graph->layers[index].attr.shortcut.stride;
+}
+
+// Gives the step's value its grid. A value that others read as it is, or that has a grid already, is rounded by a
+// table.
+static void lower_quantise(builder *b, int index) {
+    const ls_layer *layer = &b->graph->layers[index];
+    const int from = layer->inputs[0];
+    const ls_step *s = step_of_value(b, value_of(b, from));
+    if (s->kind == LS_STEP_MAX_POOL || s->kind == LS_STEP_SHORTCUT || b->network->values[s->output].fixed ||
+        (from >= 0 && b->readers[from] > 1))
+        add_step(b, LS_STEP_MAP, index);
+    else
+        b->value_of[index] = s->output;
+    ls_network_value *value = &b->network->values[b->value_of[index]];
+    value->scale = (double)b->params[layer->first_param][0];
+    value->zero = (int)b->params[layer->first_param + 1][0];
+    value->fixed = 1;
 }
 
 static void lower_flatten(builder *b, int index) {
@@ -364,6 +385,9 @@ static ls_status check_layers(const ls_graph *g, int integer) {
                 "%s:%d: layer '%s' (avgpool2d) has no integer form, because its output does not divide its input: "
                 "leave out --int8, or train with an output that does",
                 g->path, layer->line, layer->name);
+        if (!integer && layer->kind == LS_LAYER_QUANTISE)
+            return ls_fail(LS_USAGE, "%s:%d: the network is trained for integers (it has quantise layers): add --int8",
+                g->path, layer->line);
         int64_t weights = 0;
         for (int p = 0; p < layer->param_count; p++)
             weights += ls_param_count(&g->params[layer->first_param + p].shape);
@@ -372,6 +396,23 @@ static ls_status check_layers(const ls_graph *g, int integer) {
                 "%s:%d: layer '%s' has %lld weights and an output of %lld numbers: in C, sizes must fit into 32 bits "
                 "(at most %d of each)",
                 g->path, layer->line, layer->name, (long long)weights, (long long)elements, INT32_MAX / 8);
+    }
+    return LS_SUCCESS;
+}
+
+// In a quantised network, every value needs a grid; max pooling and a shortcut have that of their input.
+static ls_status check_grids(const ls_network *n) {
+    for (int i = 0; ls_graph_is_quantised(n->info->graph) && i < n->step_count; i++) {
+        const ls_step *s = &n->steps[i];
+        if (s->output < 0 || s->kind == LS_STEP_MAX_POOL || s->kind == LS_STEP_SHORTCUT) continue;
+        const ls_network_value *v = &n->values[s->output];
+        if (!v->fixed)
+            return ls_fail(LS_USAGE,
+                "%s: no quantise layer follows '%s', but others have one: train.quantise = int8 inserts them",
+                n->info->graph->path, s->name);
+        if (!(v->scale > 0 && isfinite(v->scale)) || v->zero < -128 || v->zero > 127)
+            return ls_fail(LS_STORAGE, "%s: the scale or zero point after '%s' is impossible: the weights are damaged",
+                n->info->graph->path, s->name);
     }
     return LS_SUCCESS;
 }
@@ -387,6 +428,17 @@ static ls_status check_finite(const ls_network *n) {
     return LS_SUCCESS;
 }
 
+static ls_status find_weights(const ls_safetensors *weights, const ls_graph *g, const float **params, float **zeros) {
+    int64_t most = 1;
+    *zeros = NULL;
+    if (weights) return ls_weights_find(weights, g, params);
+    for (int p = 0; p < g->param_count; p++)
+        if (ls_param_count(&g->params[p].shape) > most) most = ls_param_count(&g->params[p].shape);
+    LS_TRY(ls_try_new(zeros, most, sizeof **zeros, "weights of %s", g->path));
+    for (int p = 0; p < g->param_count; p++) params[p] = *zeros;
+    return LS_SUCCESS;
+}
+
 ls_status ls_network_new(const ls_weights_info *info, const ls_safetensors *weights, int integer, ls_network **out) {
     const ls_graph *g = info->graph;
     LS_TRY(check_layers(g, integer));
@@ -396,10 +448,13 @@ ls_status ls_network_new(const ls_weights_info *info, const ls_safetensors *weig
     b.params = ls_new(g->param_count + 1, sizeof *b.params, "list of weights");
     b.value_of = ls_new(g->layer_count, sizeof *b.value_of, "values of layers");
     b.readers = ls_new(g->layer_count, sizeof *b.readers, "readers of layers");
-    ls_status status = ls_weights_find(weights, g, b.params);
+    float *zeros;
+    ls_status status = find_weights(weights, g, b.params, &zeros);
     if (!ls_failed(status)) lower_all(&b);
+    LS_THEN(status, check_grids(b.network));
     LS_THEN(status, check_finite(b.network));
     LS_THEN(status, ls_network_place(b.network));
+    free(zeros);
     free(b.params);
     free(b.value_of);
     free(b.readers);

@@ -40,6 +40,7 @@ typedef enum {
 typedef struct {
     ls_step_kind kind;
     const char *name;           // name of the last layer that the step computes
+    int first, last;            // the layers that it computes, by index; -1: pixels or logits
     int inputs[2], input_count; // values that the step reads; the second input of a convolution is added
     int output;                 // a value; -1 for LOGITS. Each input of a concat is a JOIN with the same output
     float_layer floats;         // what the kernel reads; its arrays are those below
@@ -61,6 +62,7 @@ typedef struct {
     int64_t offset;            // place in the slab, in elements
     double scale, least, most; // int8: scale of a value, and the range of real numbers from which it follows
     int zero;                  // int8: zero point
+    int fixed;                 // int8: a quantise layer has set scale and zero
 } ls_network_value;
 
 typedef struct {
@@ -74,15 +76,18 @@ typedef struct {
     int peak_step;         // the step that has the most ram_bytes
 } ls_network;
 
-// Makes the steps. info and weights are borrowed; the weights only for the call. LS_STORAGE: a weight is missing, or is
-// not finite. LS_USAGE names the layer: with `integer`, a layer without an integer form; or a
-// size of the network does not fit into 32 bits.
+// Makes the steps. info and weights are borrowed; the weights only for the call. weights: NULL: all are 0.
+// LS_STORAGE: a weight is missing, or is not finite. LS_USAGE names the layer: with `integer`, a layer without an
+// integer form; in a quantised network, a value without a quantise layer; or a size of the network does not fit into 32
+// bits.
 LS_CHECKED ls_status ls_network_new(
     const ls_weights_info *info, const ls_safetensors *weights, int integer, ls_network **out);
 void ls_network_free(ls_network *network); // NULL is allowed
 // Returns the elements of a value.
 int64_t ls_network_elements(const ls_network *network, int value);
 int64_t ls_network_multiplications(const ls_network *network);
+// Returns the place in step->weight of a weight of output channel o; at: position in the kernel * inputs + input.
+int64_t ls_step_weight_place(const ls_step *step, int o, int at);
 // Returns the bytes of constants of a step, and of the whole network.
 int64_t ls_step_constant_bytes(const ls_network *network, const ls_step *step);
 int64_t ls_network_constant_bytes(const ls_network *network);

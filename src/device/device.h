@@ -33,6 +33,7 @@
 #include "device/op_group_norm.h"
 #include "device/op_norm.h"
 #include "device/op_pool.h"
+#include "device/op_quantise.h"
 #include "device/op_resize.h"
 #include "device/op_update.h"
 

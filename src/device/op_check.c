@@ -132,6 +132,14 @@ static void check_group_norm(const ls_op_desc *desc) {
     REQUIRE_OF("eps", a->eps > 0);
 }
 
+static void check_quantise(const ls_op_desc *desc) {
+    const ls_quantise_attr *a = &desc->attr.quantise;
+    if (desc->op == LS_OP_FAKE_QUANTISE_WEIGHT)
+        REQUIRE_OF("param", ls_param_count(&a->param) >= 1);
+    else
+        REQUIRE(shape, is_shape(a->shape));
+}
+
 static void check_augment(const ls_op_desc *desc) {
     const ls_augment_attr *a = &desc->attr.augment;
     const int is_gray_or_colour = a->shape.c == 1 || a->shape.c == LS_TRIVIAL_CHANNELS_MAX;
@@ -259,6 +267,11 @@ static double channels_work(const ls_op_desc *desc) {
 
 static double group_norm_work(const ls_op_desc *desc) {
     return (double)ls_nchw_count(desc->attr.group_norm.shape);
+}
+
+static double quantise_work(const ls_op_desc *desc) {
+    const ls_quantise_attr *a = &desc->attr.quantise;
+    return (double)(desc->op == LS_OP_FAKE_QUANTISE_WEIGHT ? ls_param_count(&a->param) : ls_nchw_count(a->shape));
 }
 
 // The unit of work of a head is one operation.

@@ -11,6 +11,7 @@ static const ls_op_kind kinds_by_family[LS_FAMILY_COUNT] = {
     [LS_FAMILY_gate] = LS_OP_KIND_ELEMENTWISE,
     [LS_FAMILY_channels] = LS_OP_KIND_ELEMENTWISE,
     [LS_FAMILY_group_norm] = LS_OP_KIND_NORM,
+    [LS_FAMILY_quantise] = LS_OP_KIND_ELEMENTWISE,
     [LS_FAMILY_loss] = LS_OP_KIND_LOSS,
     [LS_FAMILY_distill] = LS_OP_KIND_LOSS,
     [LS_FAMILY_flat] = LS_OP_KIND_GRADIENTS,

@@ -259,6 +259,11 @@ static void put_scale(builder *b, const ls_layer *layer) {
     ls_onnx_input(b->onnx, ls_onnx_number(b->onnx, (float)layer->attr.scale.factor, layer->name, "factor"));
 }
 
+static void put_quantise(builder *b, const ls_layer *layer) { // ls_onnx_write has refused it
+    (void)b;
+    (void)layer;
+}
+
 static void (*const put_layer[LS_LAYER_COUNT])(builder *b, const ls_layer *layer) = {
 #define X(NAME, name, type, field) [LS_LAYER_##NAME] = put_##name,
 #include "model/layers.def"
@@ -298,6 +303,9 @@ static ls_status check_names(const ls_graph *g) {
 ls_status ls_onnx_write(
     const char *path, const ls_weights_info *info, const ls_safetensors *weights, int *operator_set) {
     builder b = { .info = info, .graph = info->graph };
+    if (ls_graph_is_quantised(b.graph))
+        return ls_fail(LS_USAGE,
+            "%s: the network is trained for integers (it has quantise layers): export it by --int8", b.graph->path);
     LS_TRY(check_names(b.graph));
     b.weights = ls_new(b.graph->param_count + 1, sizeof *b.weights, "ONNX graph of %s", b.graph->path);
     b.onnx = ls_onnx_graph_new();

@@ -392,11 +392,12 @@ static int takes_here(const ls_config *cfg, const char *word, int in_file, int i
     return is_here && (!in_file || ls_config_overrides(cfg, word));
 }
 
-// Gives `file` its network: that of the configuration, or without one the file's own, resized if model.override names
+// Gives `file` its network: that of the configuration; the file's own without one, or if it is quantised, with scales
+// that no other network has. It is resized if model.override names
 // image_size.
 static ls_status complete_network(const ls_config *cfg, ls_weights_info *file, ls_weights_info *here) {
     ls_graph *before = file->graph;
-    if (here->graph) {
+    if (here->graph && !(before && ls_graph_is_quantised(before))) {
         file->graph = here->graph;
         here->graph = before;
     } else if (takes_here(cfg, "image_size", 1, here->input.c)) {

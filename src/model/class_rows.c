@@ -33,6 +33,7 @@ static const passing passings[LS_LAYER_COUNT] = {
     [LS_LAYER_SHORTCUT] = MIXES,
     [LS_LAYER_FLATTEN] = PASSES,
     [LS_LAYER_SCALE] = PASSES,
+    [LS_LAYER_QUANTISE] = PASSES,
 };
 
 static passing passing_of(const ls_graph *graph, int layer) {
@@ -74,6 +75,7 @@ static int are_read_elsewhere(const ls_graph *graph, const unsigned char *follow
 void ls_class_rows_find(const ls_graph *graph, unsigned char *has_rows, int *found) {
     unsigned char *follows = ls_new(graph->layer_count, sizeof *follows, "layers of classes");
     *found = find_layers(graph, follows) && !are_read_elsewhere(graph, follows);
-    for (int p = 0; p < graph->param_count; p++) has_rows[p] = *found && follows[graph->params[p].layer];
+    for (int p = 0; p < graph->param_count; p++)
+        has_rows[p] = *found && follows[graph->params[p].layer] && graph->params[p].role < LS_ROLE_GRID_SCALE;
     free(follows);
 }

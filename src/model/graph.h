@@ -102,7 +102,9 @@ typedef enum {
     LS_ROLE_NORM_WEIGHT,
     LS_ROLE_NORM_BIAS,
     LS_ROLE_RUNNING_MEAN, // a statistic: not trained, but saved and used in evaluation
-    LS_ROLE_RUNNING_VAR
+    LS_ROLE_RUNNING_VAR,
+    LS_ROLE_GRID_SCALE, // of a quantise layer: statistics that never change
+    LS_ROLE_GRID_ZERO
 } ls_param_role;
 
 typedef struct {
@@ -167,9 +169,11 @@ void ls_graph_free(ls_graph *graph);
 const char *ls_layer_kind_name(ls_layer_kind kind);
 // Returns the activation that a layer is, with its parameter; LS_ACTIVATION_NONE for other layers.
 ls_activation ls_layer_applies(const ls_layer *layer, double *parameter);
+// Whether the network has quantise layers: then its convolutions and linear layers round their weights to int8.
+int ls_graph_is_quantised(const ls_graph *graph);
 int64_t ls_graph_trained_parameters(const ls_graph *graph); // without statistics
 static inline int ls_role_is_statistic(ls_param_role role) {
-    return role == LS_ROLE_RUNNING_MEAN || role == LS_ROLE_RUNNING_VAR;
+    return role >= LS_ROLE_RUNNING_MEAN;
 }
 
 // Fills in the initial values of parameter `index` (canonical layout, ls_param_count floats) according to its `init`

@@ -71,7 +71,8 @@ static ls_status infer_layer(ls_graph *graph, int index, int64_t *parameters) {
     layer->flat = ls_graph_is_flat(graph, first);
     for (int i = 0; i < layer->input_count; i++) {
         const ls_layer *from = layer->inputs[i] < 0 ? NULL : &graph->layers[layer->inputs[i]];
-        if (from && (from->needs_input_grad || from->param_count > 0)) layer->needs_input_grad = 1;
+        const int trained = from && from->param_count > 0 && from->kind != LS_LAYER_QUANTISE;
+        if (trained || (from && from->needs_input_grad)) layer->needs_input_grad = 1;
     }
     LS_TRY(check_domain(graph, layer, type->domain));
     if (type->infer) LS_TRY(type->infer(graph, layer));

@@ -440,6 +440,7 @@ static void begin_builder(ls_builder *b, const ls_graph *graph, ls_program *prog
     const int layers = graph->layer_count;
     b->graph = graph;
     b->device = b->store->device;
+    b->quantises = ls_graph_is_quantised(graph);
     b->program = program;
     b->values = ls_new(layers + 1, sizeof *b->values, "%s", graph->path);
     b->value_of = ls_new(layers, sizeof *b->value_of, "%s", graph->path);
@@ -458,6 +459,12 @@ static void end_builder(ls_builder *b) {
     free(b->block_end);
 }
 
+static ls_status check_storage(const ls_builder *b) {
+    if (!b->quantises || b->store->storage == LS_F32) return LS_SUCCESS;
+    return ls_fail(LS_USAGE, "%s: its quantise layers compute in fp32, not in %s: set train.precision = fp32",
+        b->graph->path, ls_dtype_name(b->store->storage));
+}
+
 static ls_status compile(
     const ls_param_store *store, const ls_compile_options *options, int with_plans, ls_program **out) {
     const ls_compile_options forward = { .micro_batch = options->micro_batch };
@@ -473,7 +480,9 @@ static ls_status compile(
         begin_builder(&t, options->teacher->graph, program);
         b.teacher = &t;
     }
-    ls_status status = build(&b, with_plans);
+    ls_status status = check_storage(&b);
+    if (b.teacher) LS_THEN(status, check_storage(&t));
+    LS_THEN(status, build(&b, with_plans));
     end_builder(&b);
     end_builder(&t);
     return LS_GIVE_OR_FREE(status, program, out, ls_program_free);

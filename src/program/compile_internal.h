@@ -35,6 +35,7 @@ struct ls_node {
     int residual, adds_last;  // residual: an add is fused; adds_last: it comes after the activation
     const ls_layer *pool;     // fused max pooling after a batch norm's relu; NULL: none is fused
     ls_ref saved, index; // kept for the backward pass: statistics of batch norm or group norm; index of max pooling
+    ls_ref weight;       // convolution and linear layer: the weights that its operators read
     // Synchronised batch norm: its sums over all ranks. Recomputation reads them a second time.
     ls_ref sums;
 };
@@ -44,6 +45,7 @@ typedef struct ls_builder {
     const ls_graph *graph;
     const ls_compile_options *options;
     ls_device *device;
+    int quantises; // weights of convolutions and linear layers are rounded
     ls_program *program;
     ls_value *values; // values[0]: the network's input; then one value for each node
     int value_count;

@@ -39,7 +39,8 @@ static int pools_whole_map(const ls_builder *b, const ls_node *node) {
 // lies in the last block, or the pooling ends the block before it and its output is kept.
 int ls_builder_find_head(ls_builder *b) {
     const int logits = b->value_of[last_layer(b)];
-    if (!b->options->training || !(b->device->api->fusions & LS_FUSES_HEAD) || b->teacher) return 0;
+    const int whole = !b->teacher && !b->quantises; // then the head's operator can compute the loss
+    if (!b->options->training || !(b->device->api->fusions & LS_FUSES_HEAD) || !whole) return 0;
     const ls_node *linear = maker_of(b, logits, NULL);
     if (linear != &b->nodes[b->node_count - 1] || linear->layer->kind != LS_LAYER_LINEAR ||
         !b->values[linear->input[0]].needs_grad)

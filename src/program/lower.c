@@ -67,12 +67,28 @@ static ls_op_desc linear_desc(const ls_builder *b, const ls_node *node, ls_op op
             .storage = b->store->storage } };
 }
 
+// Sets node->weight to the weights that the operators read: in a quantised network, a rounded copy.
+static ls_status round_weight(ls_builder *b, ls_node *node) {
+    node->weight = ls_builder_param(b, node, LS_ROLE_WEIGHT, LS_PARAM_WORKING);
+    if (!b->quantises) return LS_SUCCESS;
+    const int p = node->weight.index;
+    const ls_op_desc desc = { .op = LS_OP_FAKE_QUANTISE_WEIGHT,
+        .layer = node->layer->name,
+        .attr.quantise = { .param = b->graph->params[p].shape } };
+    ls_ref refs[LS_FAKE_QUANTISE_WEIGHT_ARGS] = { [LS_FAKE_QUANTISE_WEIGHT_SRC] = node->weight };
+    LS_TRY(ls_builder_slot(
+        b, "rounded weights", (size_t)b->store->elements[p] * sizeof(float), &refs[LS_FAKE_QUANTISE_WEIGHT_DST]));
+    node->weight = refs[LS_FAKE_QUANTISE_WEIGHT_DST];
+    return ls_builder_emit(b, &desc, refs, LS_FAKE_QUANTISE_WEIGHT_ARGS);
+}
+
 static ls_status conv_linear_forward(ls_builder *b, ls_node *node, const ls_op_desc *desc, ls_nchw dst) {
     LS_TRY(new_output(b, node, dst));
     if (node == b->head) return LS_SUCCESS; // the loss operator computes it (ls_builder_emit_loss)
+    LS_TRY(round_weight(b, node));
     ls_ref refs[LS_CONV_FORWARD_ARGS] = {
         [LS_CONV_FORWARD_SRC] = input_ref(b, node),
-        [LS_CONV_FORWARD_WEIGHT] = ls_builder_param(b, node, LS_ROLE_WEIGHT, LS_PARAM_WORKING),
+        [LS_CONV_FORWARD_WEIGHT] = node->weight,
         [LS_CONV_FORWARD_DST] = b->values[node->output].ref,
     };
     if (!b->values[node->output].biased_by)
@@ -106,7 +122,7 @@ static ls_status conv_linear_backward(ls_builder *b, ls_node *node, const ls_op_
     if (!input_needs_grad(b, node) || node == b->head) return LS_SUCCESS; // the loss operator has computed it
     ls_ref data_refs[LS_CONV_BACKWARD_DATA_ARGS] = {
         [LS_CONV_BACKWARD_DATA_GRAD_DST] = grad,
-        [LS_CONV_BACKWARD_DATA_WEIGHT] = ls_builder_param(b, node, LS_ROLE_WEIGHT, LS_PARAM_WORKING),
+        [LS_CONV_BACKWARD_DATA_WEIGHT] = node->weight,
     };
     LS_TRY(new_input_grad(b, node, &data_refs[LS_CONV_BACKWARD_DATA_GRAD_SRC]));
     return ls_builder_emit(b, data, data_refs, LS_CONV_BACKWARD_DATA_ARGS);
@@ -681,6 +697,36 @@ static ls_status scale_backward(ls_builder *b, ls_node *node) {
     return emit_scale(b, node, grad, grad_src);
 }
 
+// --- quantise ------------------------------------------------------------------------------------
+
+static ls_op_desc quantise_desc(const ls_builder *b, const ls_node *node, ls_op op) {
+    return (ls_op_desc){ .op = op, .layer = node->layer->name, .attr.quantise = { .shape = input_shape(b, node) } };
+}
+
+static ls_status quantise_forward(ls_builder *b, ls_node *node) {
+    const ls_op_desc desc = quantise_desc(b, node, LS_OP_FAKE_QUANTISE);
+    LS_TRY(new_output(b, node, input_shape(b, node)));
+    ls_ref refs[LS_FAKE_QUANTISE_ARGS] = {
+        [LS_FAKE_QUANTISE_SRC] = input_ref(b, node),
+        [LS_FAKE_QUANTISE_SCALE] = ls_builder_param(b, node, LS_ROLE_GRID_SCALE, LS_PARAM_MASTER),
+        [LS_FAKE_QUANTISE_ZERO] = ls_builder_param(b, node, LS_ROLE_GRID_ZERO, LS_PARAM_MASTER),
+        [LS_FAKE_QUANTISE_DST] = b->values[node->output].ref,
+    };
+    return ls_builder_emit(b, &desc, refs, LS_FAKE_QUANTISE_ARGS);
+}
+
+static ls_status quantise_backward(ls_builder *b, ls_node *node) {
+    const ls_op_desc desc = quantise_desc(b, node, LS_OP_FAKE_QUANTISE_BACKWARD);
+    ls_ref refs[LS_FAKE_QUANTISE_BACKWARD_ARGS] = {
+        [LS_FAKE_QUANTISE_BACKWARD_SRC] = input_ref(b, node),
+        [LS_FAKE_QUANTISE_BACKWARD_SCALE] = ls_builder_param(b, node, LS_ROLE_GRID_SCALE, LS_PARAM_MASTER),
+        [LS_FAKE_QUANTISE_BACKWARD_ZERO] = ls_builder_param(b, node, LS_ROLE_GRID_ZERO, LS_PARAM_MASTER),
+    };
+    LS_TRY(ls_builder_grad(b, node, &refs[LS_FAKE_QUANTISE_BACKWARD_GRAD_DST]));
+    LS_TRY(new_input_grad(b, node, &refs[LS_FAKE_QUANTISE_BACKWARD_GRAD_SRC]));
+    return ls_builder_emit(b, &desc, refs, LS_FAKE_QUANTISE_BACKWARD_ARGS);
+}
+
 static ls_status emit_dropout(ls_builder *b, const ls_node *node, ls_ref src, ls_ref dst) {
     ls_op_desc desc = elementwise_desc(b, node, LS_OP_DROPOUT);
     const ls_nchw s = desc.attr.elementwise.shape;
@@ -735,4 +781,5 @@ const ls_lowering ls_lowerings[LS_LAYER_COUNT] = {
     [LS_LAYER_SHORTCUT] = { shortcut_forward, shortcut_backward, 0 },
     [LS_LAYER_FLATTEN] = { 0 }, // becomes no operator (compile.c)
     [LS_LAYER_SCALE] = { scale_forward, scale_backward, 0 },
+    [LS_LAYER_QUANTISE] = { quantise_forward, quantise_backward, LS_READS_INPUT },
 };

@@ -111,7 +111,7 @@ static ls_status fill(const ls_config *cfg, const ls_graph *graph, ls_param_rule
     if (cfg->optimizer_groups[0]) LS_TRY(ls_parse_groups("optimizer.groups", cfg->optimizer_groups, &groups));
     for (int p = 0; p < graph->param_count; p++) {
         const ls_param *param = &graph->params[p];
-        r->param[p] = (ls_param_rule){ .kind = LS_NOT_TRAINED };
+        r->param[p] = (ls_param_rule){ .kind = LS_NOT_TRAINED, .fixed = param->role >= LS_ROLE_GRID_SCALE };
         if (ls_role_is_statistic(param->role)) continue;
         LS_TRY(rule_of(cfg, param, group_of(&groups, param->name, used), r, &r->param[p]));
         const int kept = ls_param_rules_kept(r, p);

@@ -17,8 +17,10 @@ typedef struct {
     int kind; // LS_OPTIMIZER_*, or LS_NOT_TRAINED
     int rate; // index into ls_param_rules.rate
     float lr_factor, decay, momentum;
+    // a statistic that never changes: of a quantise layer; or of a batch norm that is stored, or whose weight and bias
+    // are frozen
+    int fixed;
     // Only for statistics of a batch norm:
-    int fixed;           // it never changes: its layer's weight and bias are frozen, or it is stored
     int stored;          // training normalises with it (train.stored_statistics)
     uint32_t rests_with; // set of rates: it stops changing when all of them have ended; 0: it always moves
 } ls_param_rule;

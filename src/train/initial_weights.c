@@ -2,10 +2,13 @@
 // or, for whitening filters, from the training pictures (model/whiten.h). Ranks compare a hash of the result
 // (startup_check.c). Weights of a file, which rank 0 reads and sends, may replace them (formats/weights_map.h).
 #include <inttypes.h>
+#include <string.h>
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "run/run_parts.h"
+#include "deploy/calibrate.h"
+#include "deploy/fake_network.h"
 #include "formats/weights.h"
 #include "formats/weights_map.h"
 #include "model/whiten.h"
@@ -119,18 +122,76 @@ static ls_status map_tensors(
     return LS_SUCCESS;
 }
 
+// --- from a file in floats, for a quantised network (train.quantise) ------------------------------------
+
+// The integers are made from a whole network, so the file must have the network of model.file and the classes here.
+static ls_status check_floats(
+    const ls_run_plan *plan, const char *path, const ls_weights_info *info, const ls_weights_fit *fit) {
+    ls_graph *quantised;
+    if (!info->graph)
+        return ls_fail(LS_USAGE,
+            "%s: train.quantise = int8 needs weights that name their network, as train writes them: fine-tune these "
+            "in floats first",
+            path);
+    if (fit->order || fit->starts_anew)
+        return ls_fail(LS_USAGE,
+            "%s: train.quantise = int8 needs the classes of the data, in their order: fine-tune in floats first", path);
+    LS_TRY(ls_fake_network_new(info->graph, &quantised));
+    const int same = quantised->hash == plan->graph->hash;
+    ls_graph_free(quantised);
+    if (same) return LS_SUCCESS;
+    return ls_fail(LS_USAGE, "%s: its network is not %s: train.quantise = int8 needs the same network in model.file",
+        path, plan->graph->path);
+}
+
+static ls_status calibrate(
+    const ls_run_plan *plan, const ls_weights_info *info, const ls_safetensors *file, first_weights *first) {
+    ls_network *network;
+    LS_TRY(ls_network_new(info, file, 1, &network));
+    const ls_status status = ls_calibrate_network(network, plan->train_data, LS_CALIBRATE_PICTURES);
+    if (!ls_failed(status)) ls_fake_network_values(network, first->values);
+    ls_network_free(network);
+    memset(first->taken, 1, (size_t)plan->graph->param_count);
+    return status;
+}
+
+static ls_status quantise_floats(ls_run_plan *plan, const char *path, const ls_safetensors *file, ls_weights_info *info,
+    const ls_weights_fit *fit, first_weights *first) {
+    const ls_dataset_info *data = plan->info.train_data;
+    LS_TRY(check_floats(plan, path, info, fit));
+    memcpy(info->mean, data->mean, sizeof info->mean);
+    memcpy(info->std, data->std, sizeof info->std);
+    LS_TRY(calibrate(plan, info, file, first));
+    if (fit->note[0]) ls_alert("%s", fit->note);
+    if (fit->class_note[0]) ls_alert("%s", fit->class_note);
+    return LS_SUCCESS;
+}
+
+// --- from a file ----------------------------------------------------------------------------------------
+
+static ls_status take_tensors(ls_run_plan *plan, const char *path, const ls_safetensors *file, first_weights *first) {
+    ls_weights_fit *fit;
+    ls_weights_info *info = NULL;
+    LS_TRY(ls_run_fit_weights(plan, path, file, &fit));
+    ls_status status = ls_weights_info_read(path, file, &info);
+    const int floats = !ls_failed(status) && !(info->graph && ls_graph_is_quantised(info->graph));
+    LS_THEN(status, floats && plan->cfg->train_quantise ? quantise_floats(plan, path, file, info, fit, first)
+                                                        : map_tensors(plan, path, file, fit, first));
+    ls_weights_info_free(info);
+    ls_weights_fit_free(fit);
+    return status;
+}
+
 static ls_status take_from(ls_run_plan *plan, const char *path, const ls_safetensors *file, first_weights *first) {
     ls_init_info *info = &plan->info.init;
-    ls_weights_fit *fit;
-    LS_TRY(ls_run_fit_weights(plan, path, file, &fit));
-    ls_status status = map_tensors(plan, path, file, fit, first);
-    ls_weights_fit_free(fit);
-    LS_TRY(status);
+    const int all = plan->graph->param_count;
+    LS_TRY(take_tensors(plan, path, file, first));
     *info = (ls_init_info){
-        .hash = ls_safetensors_digest_of(file).hash, .taken = plan->init_map->taken, .all = plan->graph->param_count
+        .hash = ls_safetensors_digest_of(file).hash, .taken = plan->init_map ? plan->init_map->taken : all, .all = all
     };
     ls_text_cut(info->path, sizeof info->path, "%s", path);
-    ls_weights_map_text(plan->init_map, info->which, sizeof info->which);
+    ls_text_cut(info->which, sizeof info->which, "all, calibrated for int8");
+    if (plan->init_map) ls_weights_map_text(plan->init_map, info->which, sizeof info->which);
     // A training run records the file that it starts from.
     return plan->parts ? ls_run_plan_set_parts(plan, ls_run_parts_new(&plan->info, NULL, NULL, NULL)) : LS_SUCCESS;
 }

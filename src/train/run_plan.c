@@ -1,6 +1,7 @@
 #include "train/run_plan.h"
 
 #include "base/memory.h"
+#include "deploy/fake_network.h"
 #include "run/run_parts.h"
 #include "formats/weights_map.h"
 #include "train/shared_updates.h"
@@ -28,7 +29,13 @@ static ls_status find_data(void *context, ls_chw *shape, int *classes) {
 ls_status ls_run_plan_open_network(ls_run_plan *plan, ls_data_reading *train) {
     char path[PATH_BYTES];
     LS_TRY(ls_config_network(plan->cfg, path, sizeof path));
-    return ls_graph_read_for(path, &(ls_graph_data){ find_data, train }, &plan->graph);
+    LS_TRY(ls_graph_read_for(path, &(ls_graph_data){ find_data, train }, &plan->graph));
+    if (plan->cfg->train_quantise == LS_QUANTISE_OFF) return LS_SUCCESS;
+    ls_graph *floats = plan->graph;
+    plan->graph = NULL;
+    const ls_status status = ls_fake_network_new(floats, &plan->graph);
+    ls_graph_free(floats);
+    return status;
 }
 
 ls_status ls_run_plan_take_data(ls_run_plan *plan, ls_data_reading *train, ls_data_reading *test) {

@@ -218,6 +218,70 @@ else
     check "ONNX: less than half as large as in floats" "$("$train" export --quiet run-resnet8 float.onnx && echo $(($(wc -c <net.onnx) * 2 < $(wc -c <float.onnx))))" 1
 fi
 
+# Fine-tuning with fake quantisation.
+figure() { awk -v key="$1" '$1 == key { print $2 }' "$2"; }
+near() { awk -v a="$1" -v b="$2" -v most="$3" 'BEGIN { d = a - b; print (d <= most && d >= -most) }'; }
+# tuned NAME WHAT NETWORK OPTIONS...: fine-tunes the run WHAT into the folder NAME
+tuned() {
+    local name=$1 what=$2 network=$3
+    shift 3
+    "$train" tiny.ini --quiet --run-dir "$name" --set model.file="$network" --set model.init="run-$what" --set train.quantise=int8 \
+        --set data.dataset=mnist --set data.path=idx --set data.cache=off --set data.train_samples=0 --set data.test_samples=0 \
+        --set train.epochs=2 --set train.global_batch=16 --set optimizer.lr=0.002 "$@" >training.txt 2>&1
+    check "$name: fine-tuned" "$? $(grep error: training.txt)" "0 "
+}
+for what in resnet8 every; do
+    # At rate 0 the weights stay as they are folded, and the scales as they are calibrated: the same C file but for names of layers.
+    tuned "still-$what" $what $what.ini --set optimizer.lr=0 --set train.epochs=1
+    "$train" export --quiet "run-$what" net.c --int8 && "$train" export "still-$what/weights.safetensors" tuned.c --int8 --name net >export.txt 2>&1
+    for file in net tuned; do sed '/^ \*/d; s, /\* .* \*/$,,' $file.c >$file.bare; done
+    check "$what: the integers of the calibration" "$(cmp net.bare tuned.bare && echo same)" same
+    check "$what: no second calibration" "$(grep -c calibrated export.txt)" 0
+    "$train" eval "run-$what" --int8 >calibrated.txt && "$train" eval "still-$what" >fake.txt
+    check "$what: loss as the integers'" "$(near "$(figure test_loss fake.txt)" "$(figure test_loss calibrated.txt)" 0.003)" 1
+    check "$what: accuracy as the integers'" "$(near "$(figure test_accuracy fake.txt)" "$(figure test_accuracy calibrated.txt)" 0.0051)" 1
+    tuned "tuned-$what" $what $what.ini
+    "$train" eval "tuned-$what" >fake.txt && "$train" eval "tuned-$what" --int8 >eval.txt
+    check "$what: after fine-tuning, loss as the integers'" "$(near "$(figure test_loss fake.txt)" "$(figure test_loss eval.txt)" 0.003)" 1
+    check "$what: fine-tuning lowers the loss" "$(awk -v a="$(figure test_loss eval.txt)" -v b="$(figure test_loss calibrated.txt)" 'BEGIN { print (a < b) }')" 1
+    "$train" export --quiet "tuned-$what" tuned.c --int8 --test --name net
+    gcc -std=c99 $sanitize tuned.c -o itself -lm
+    check "$what: the fine-tuned file checks itself" "$(./itself 2>&1)" "10 logits are as expected"
+done
+tuned ordered-1 every every.ini --set run.deterministic=true
+tuned recomputed every every.ini --set run.deterministic=true --set train.recompute=blocks
+tuned resumed every every.ini --set run.deterministic=true --set train.max_updates=30 --set checkpoint.every_updates=30
+"$train" resumed/config.ini --quiet --resume --run-dir resumed --set train.max_updates=0 >resume.txt 2>&1
+check "resumed" "$? $(grep error: resume.txt)" "0 "
+one=$train
+train=on_two
+on_two() { ranks 2 60 "$one" "$@"; }
+tuned ordered-2 every every.ini --set run.deterministic=true
+train=$one
+# Colour pictures, and what --dry-run shows.
+"$train" tiny.ini --quiet --run-dir run-colour --set model.file=resnet8.ini --set data.shape=3x12x12 --set train.epochs=1 >training.txt 2>&1
+"$train" tiny.ini --dry-run --set model.file=resnet8.ini --set data.shape=3x12x12 --set model.init=run-colour --set train.quantise=int8 >plan.txt 2>&1
+check "colour: a plan" "$? $(grep error: plan.txt) $(grep -c ' quantise ' plan.txt | awk '{ print ($1 > 2) }')" "0  1"
+for other in recomputed resumed ordered-2; do
+    check "$other: the same weights" "$(field $other weights_hash)" "$(field ordered-1 weights_hash)"
+done
+tuned again every every.ini --set model.init=tuned-every
+check "fine-tuned weights again: no calibration" "$(grep -c calibrated training.txt)" 0
+"$train" export tuned-every tuned.c --int8 --calibrate 8 >export.txt 2>&1
+check "--calibrate has no effect" "$(grep -c 'warning: --calibrate 8 has no effect' export.txt)" 1
+quantised="tiny.ini --set model.file=resnet8.ini --set data.dataset=mnist --set data.path=idx --set data.cache=off --set train.quantise=int8"
+refused "the fine-tuned network in floats" 2 "the network is trained for integers (it has quantise layers): add --int8" \
+    "$train" export tuned-every tuned.c
+# shellcheck disable=SC2086 # several words
+{
+    refused "nothing to fine-tune" 2 "it fine-tunes trained weights; train in floats first" "$train" $quantised
+    refused "16 bits" 2 "16 bits cannot hold the values of its grids" "$train" $quantised --set model.init=run-resnet8 --set train.precision=bf16
+    refused "another network" 2 "its network is not resnet8.ini: train.quantise = int8 needs the same network" \
+        "$train" $quantised --set model.init=run-every
+    refused "16 bits, from the network alone" 2 "its quantise layers compute in fp32, not in bf16" \
+        "$train" tuned-every/config.ini --set train.quantise=off --set train.precision=bf16
+}
+
 # A layer whose weights are all 0.
 printf '[network]\ninput = data\n[c]\nlayer = conv2d\nout_channels = 3\nkernel = 3\nweight_init = 0\n[r]\nlayer = relu\n[f]\nlayer = flatten\n[l]\nlayer = linear\nout_features = 10\n' >zero.ini
 same zero zero.ini --set optimizer.lr=0
@@ -239,6 +303,7 @@ printf '[network]\ninput = data\n[c]\nlayer = conv2d\nout_channels = 10\nkernel 
 "$train" tiny.ini --quiet --run-dir run-group --set model.file=group.ini --set data.dataset=mnist --set data.path=idx --set data.cache=off \
     --set data.train_samples=16 --set data.test_samples=16 --set train.global_batch=16 --set train.epochs=1 >/dev/null 2>&1
 refused "group norm" 2 "layer 'n' (groupnorm) has no integer form: leave out --int8" "$train" export run-group net.c --int8
+refused "group norm, fine-tuned" 2 "layer 'n' (groupnorm) has no integer form" "$train" $quantised --set model.file=group.ini --set model.init=run-group
 refused "group norm in ONNX" 2 "layer 'n' (groupnorm) has no integer form: leave out --int8" "$train" export run-group x.onnx --int8
 sed 's/layer = groupnorm/layer = layernorm/; /groups = 2/d' group.ini >pixels.ini
 "$train" tiny.ini --quiet --run-dir run-pixels --set model.file=pixels.ini --set data.dataset=mnist --set data.path=idx --set data.cache=off \

@@ -63,6 +63,8 @@ static void choices_match_the_enums(void **state) {
         { "schedule.kind", LS_SCHEDULE_COSINE_RESTARTS, "cosine-restarts" },
         { "schedule.kind", LS_SCHEDULE_STEP, "step" },
         { "schedule.kind", LS_SCHEDULE_ONE_CYCLE, "one-cycle" },
+        { "train.quantise", LS_QUANTISE_OFF, "off" },
+        { "train.quantise", LS_QUANTISE_INT8, "int8" },
         { "log.progress", LS_PROGRESS_AUTO, "auto" },
         { "log.progress", LS_PROGRESS_BAR, "bar" },
         { "log.progress", LS_PROGRESS_LINES, "lines" },

@@ -762,6 +762,73 @@ static inline void gate_cases(ls_dtype storage, case_visit *visit, void *context
     }
 }
 
+// --- fake quantisation: the same bits on all devices ----------------------------------------------
+
+static inline void grid_args(op_case *c, int scale, float scale_value, int zero, float zero_value) {
+    ((float *)case_vector(c, scale, USE_IN, 1, 0)->host)[0] = scale_value;
+    ((float *)case_vector(c, zero, USE_IN, 1, 0)->host)[0] = zero_value;
+}
+
+// Values in steps of an eighth of the grid's, so that ties are among them; about a third are clipped.
+static inline void grid_source(op_case *c, op_arg *src, float scale) {
+    for (size_t i = 0; i < src->count; i++) ((float *)src->host)[i] = rintf(1600 * case_random(c)) * scale / 8;
+}
+
+static inline void quantise_cases(ls_dtype storage, case_visit *visit, void *context) {
+    static const struct {
+        const char *name;
+        float scale, zero;
+    } grids[] = { { "after a relu", 0.0123F, -128 }, { "both signs", 0.25F, 17 }, { "below 0", 3, 127 } };
+    if (storage != LS_F32) return;
+    for (size_t i = 0; i < sizeof map_rows / sizeof *map_rows; i++) {
+        const ls_nchw shape = map_rows[i].shape;
+        const size_t g = i % (sizeof grids / sizeof *grids);
+        for (int in_place = 0; in_place < 2; in_place++) {
+            op_case *c = case_new(LS_OP_FAKE_QUANTISE, storage, map_rows[i].name, grids[g].name);
+            c->desc.attr.quantise = (ls_quantise_attr){ .shape = shape };
+            grid_source(c, case_activation(c, LS_FAKE_QUANTISE_SRC, USE_IN, shape, 0), grids[g].scale);
+            grid_args(c, LS_FAKE_QUANTISE_SCALE, grids[g].scale, LS_FAKE_QUANTISE_ZERO, grids[g].zero);
+            case_activation(c, LS_FAKE_QUANTISE_DST, USE_OUT, shape, 0)->relative = 0;
+            if (in_place) case_alias(c, LS_FAKE_QUANTISE_DST, LS_FAKE_QUANTISE_SRC);
+            visit_and_free(visit, context, c);
+            c = case_new(LS_OP_FAKE_QUANTISE_BACKWARD, storage, map_rows[i].name, grids[g].name);
+            c->desc.attr.quantise = (ls_quantise_attr){ .shape = shape };
+            grid_source(c, case_activation(c, LS_FAKE_QUANTISE_BACKWARD_SRC, USE_IN, shape, 0), grids[g].scale);
+            grid_args(
+                c, LS_FAKE_QUANTISE_BACKWARD_SCALE, grids[g].scale, LS_FAKE_QUANTISE_BACKWARD_ZERO, grids[g].zero);
+            case_activation(c, LS_FAKE_QUANTISE_BACKWARD_GRAD_DST, USE_IN, shape, 0);
+            case_activation(c, LS_FAKE_QUANTISE_BACKWARD_GRAD_SRC, USE_OUT, shape, 0)->relative = 0;
+            if (in_place) case_alias(c, LS_FAKE_QUANTISE_BACKWARD_GRAD_SRC, LS_FAKE_QUANTISE_BACKWARD_GRAD_DST);
+            visit_and_free(visit, context, c);
+        }
+    }
+}
+
+static inline void quantise_weight_cases(ls_dtype storage, case_visit *visit, void *context) {
+    static const struct {
+        const char *name;
+        ls_param_shape shape;
+    } rows[] = {
+        { "conv, 3 channels", { LS_PARAM_CONV, { 16, 3, 3, 3 }, 1 } },
+        { "conv, odd", { LS_PARAM_CONV, { 19, 33, 3, 2 }, 1 } },
+        { "conv, few outputs", { LS_PARAM_CONV, { 3, 24, 1, 1 }, 1 } },
+        { "depthwise", { LS_PARAM_CONV, { 21, 1, 3, 3 }, 21 } },
+        { "groups of 6", { LS_PARAM_CONV, { 12, 6, 1, 1 }, 2 } },
+        { "linear", { LS_PARAM_LINEAR, { 10, 17, 4, 3 }, 1 } },
+        { "linear of vectors", { LS_PARAM_LINEAR, { 33, 700, 1, 1 }, 1 } },
+        { "one of everything", { LS_PARAM_CONV, { 1, 1, 1, 1 }, 1 } },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows && storage == LS_F32; i++) {
+        op_case *c = case_new(LS_OP_FAKE_QUANTISE_WEIGHT, storage, rows[i].name, "");
+        c->desc.attr.quantise = (ls_quantise_attr){ .param = rows[i].shape };
+        op_arg *src = case_param(c, LS_FAKE_QUANTISE_WEIGHT_SRC, ARG_PARAM, USE_IN, rows[i].shape, 0);
+        const size_t each = src->count / (size_t)rows[i].shape.dim[0];
+        if (rows[i].shape.dim[0] > 1) memset((float *)src->host + each, 0, each * sizeof(float)); // a row of zeros
+        case_param(c, LS_FAKE_QUANTISE_WEIGHT_DST, ARG_PARAM, USE_OUT, rows[i].shape, 0)->relative = 0;
+        visit_and_free(visit, context, c);
+    }
+}
+
 // --- copies of channels --------------------------------------------------------------------------
 
 static const struct {
@@ -1020,6 +1087,8 @@ static inline void each_case(ls_dtype storage, case_visit *visit, void *context)
     pool_cases(storage, visit, context);
     map_cases(storage, visit, context);
     gate_cases(storage, visit, context);
+    quantise_cases(storage, visit, context);
+    quantise_weight_cases(storage, visit, context);
     channels_cases(storage, visit, context);
     group_norm_cases(storage, visit, context);
     augment_cases(storage, visit, context);

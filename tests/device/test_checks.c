@@ -47,6 +47,8 @@ static const struct {
         "layer pool6: pool forward: window, which breaks the rule a->kernel_w ==" },
     { { LS_OP_COPY_CHANNELS, "cat", .attr.channels = { { 2, 8, 4, 4 }, { 2, 20, 4, 4 }, 0, 13, 8, 1, 0, 0, LS_F32 } },
         "layer cat: copy channels: dst is 2x20x4x4, which breaks the rule " },
+    { { LS_OP_FAKE_QUANTISE, "relu1.int8", .attr.quantise = { .shape = { 2, 8, 0, 4 } } },
+        "layer relu1.int8: fake quantise: shape is 2x8x0x4, which breaks the rule is_shape(a->shape)" },
     { { LS_OP_GATE, "se", .attr.gate = { { 2, 0, 5, 4 }, LS_F32 } },
         "layer se: gate: shape is 2x0x5x4, which breaks the rule is_shape(a->shape)" },
     { { LS_OP_GROUP_NORM_BACKWARD, "gn",

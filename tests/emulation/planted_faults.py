@@ -38,7 +38,7 @@ CPU_OPERATORS, CPU_PARTS, CPU_RULE, CPU_WINOGRAD = ("test_device_cpu_operators",
 CPU_DIRECT = "test_device_cpu_conv_direct"
 # By the beginning of a fault's name, part of the names of the operators' cases that are run before all.
 CASES = {"adamw": "adamw", "augment": "augment", "batch norm": "batch norm", "batch norm in one launch": "batch norm", "bias gradient": "linear",
-         "convolution": "conv ", "depthwise": "conv ", "distill": "teacher's loss", "dropout": "dropout", "gelu": "gelu", "head": "head", "implicit gemm": "conv ", "linear": "linear", "loss": "loss", "pooling": "pool ",
+         "convolution": "conv ", "depthwise": "conv ", "distill": "teacher's loss", "dropout": "dropout", "fake quantise": "fake quantise", "gelu": "gelu", "head": "head", "implicit gemm": "conv ", "linear": "linear", "loss": "loss", "pooling": "pool ",
          "relu": "relu", "resize": "resize", "sgd": "sgd", "statistics": "gradient statistics", "trivial augment": "trivial augment", "widen": "gradient from 16 bits"}
 
 
@@ -70,6 +70,13 @@ FAULTS = [
           "pixel < g.plane; pixel += rows) {\n        int64_t here", "pixel < g.plane - 1; pixel += rows) {\n        int64_t here", (OPERATORS,)),
     Fault("the sigmoid of padding is stored", f"{KERNELS}/elementwise.cu",
           "x.v[k] = channel + k < channels ?", "x.v[k] = channel < channels ?", (OPERATORS,)),
+    Fault("fake quantise: values beyond the grid are not clipped above", f"{KERNELS}/quantise.cu",
+          "return q > most ? most : q;", "return q;", (OPERATORS,)),
+    Fault("fake quantise: the gradient passes outside the grid", f"{KERNELS}/quantise.cu",
+          "q >= least && q <= most ? grad.v[k]", "q >= least ? grad.v[k]", (OPERATORS,)),
+    Fault("fake quantise: the maximum of half a block is the scale", f"{KERNELS}/quantise.cu",
+          "half = LS_BLOCK / 2; half > 0; half /= 2) {\n        if (t < half && room", "half = LS_BLOCK / 4; half > 0; half /= 2) {\n        if (t < half && room",
+          (OPERATORS,)),
     Fault("group norm takes the deviation of another sample for gamma", f"{KERNELS}/group_norm.cu",
           "saved[g.means + n * g.groups + group] : 1", "saved[g.means + group] : 1", (OPERATORS,)),
     Fault("a group's variance is taken about 0", f"{KERNELS}/group_norm.cu",
@@ -573,6 +580,10 @@ FAULTS = [
           "copy.keep = a->keep || a->interleave;", "copy.keep = a->keep;", (CPU_OPERATORS,)),
     Fault("a copy of channels does not add the second source", f"{CPU_KERNELS}/channels.c",
           "            if (k->add) v += load(to);\n", "", (CPU_OPERATORS,)),
+    Fault("fake quantise: the gradient passes one step beyond the grid", f"{CPU_KERNELS}/quantise.c",
+          "(q <= g->most)", "(q <= g->most + 1)", (CPU_OPERATORS,)),
+    Fault("fake quantise: one scale for a block of channels", f"{CPU}/op_quantise.c",
+          "(s->dim[0] + lanes - 1) / lanes;", "1;", (CPU_OPERATORS,)),
     Fault("dropout: a counter of words does not carry", f"{CPU_KERNELS}/dropout.c",
           "        high -= (vu)(low == 0);\n", "", (CPU_PARTS, CPU_OPERATORS)),
     Fault("dropout: two of the four phases are exchanged", f"{CPU_KERNELS}/dropout.c",

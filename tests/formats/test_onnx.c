@@ -290,7 +290,8 @@ static void every_kind_of_layer(void **state) {
     int seen[LS_LAYER_COUNT] = { 0 };
     for (int l = 0; l < e.facts->graph->layer_count; l++) seen[e.facts->graph->layers[l].kind] = 1;
     for (int k = 0; k < LS_LAYER_COUNT; k++)
-        if (!seen[k]) fail_msg("this test has no layer of kind %s", ls_layer_kind_name((ls_layer_kind)k));
+        if (!seen[k] && k != LS_LAYER_QUANTISE) // which ONNX files in floats refuse
+            fail_msg("this test has no layer of kind %s", ls_layer_kind_name((ls_layer_kind)k));
     const Onnx__GraphProto *graph = e.model->graph;
     assert_int_equal(graph->n_node, sizeof expected / sizeof *expected);
     for (size_t n = 0; n < graph->n_node; n++) check_node(graph->node[n], &expected[n]);

@@ -119,6 +119,7 @@ static const struct {
     { "droppath", "3x4x5", "layer=droppath\np=0.25", { 3, 4, 5 }, 0, 0 },
     { "add", "3x4x5", "layer=add\ninputs=input, input", { 3, 4, 5 }, 0, 0 },
     { "flatten", "3x4x5", "layer=flatten", { 60, 1, 1 }, 0, 0 },
+    { "quantise", "3x4x5", "layer=quantise", { 3, 4, 5 }, 0, 0 },
     { "scale", "3x4x5", "layer=scale\nfactor=-0.125", { 3, 4, 5 }, 0, 0 },
 };
 

@@ -64,6 +64,9 @@ static const struct {
 #include "device/ops.def"
     { LS_OP_DROPOUT, LS_DROPOUT_DST, OUT_ACTIVATION, SHAPE(elementwise.shape), "output" },
     { LS_OP_GATE, LS_GATE_DST, OUT_ACTIVATION, SHAPE(gate.shape), "output" },
+    { LS_OP_FAKE_QUANTISE, LS_FAKE_QUANTISE_DST, OUT_ACTIVATION, SHAPE(quantise.shape), "output" },
+    { LS_OP_FAKE_QUANTISE_BACKWARD, LS_FAKE_QUANTISE_BACKWARD_GRAD_SRC, OUT_GRADIENT, SHAPE(quantise.shape),
+        "gradient of its input" },
     { LS_OP_GATE_BACKWARD, LS_GATE_BACKWARD_GRAD_GATE, OUT_GATE, SHAPE(gate.shape), "gradient of its gate" },
     { LS_OP_COPY_CHANNELS, LS_COPY_CHANNELS_DST, OUT_ACTIVATION, SHAPE(channels.dst), "output" },
     { LS_OP_GROUP_NORM_FORWARD, LS_GROUP_NORM_FORWARD_DST, OUT_ACTIVATION, SHAPE(group_norm.shape), "output" },

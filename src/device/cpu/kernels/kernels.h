@@ -21,6 +21,7 @@
 #include "base/half.h"
 #include "device/op_elementwise.h"
 #include "device/op_norm.h"
+#include "device/op_quantise.h"
 #include "device/op_update.h"
 
 // A range of samples of one channel block: sample i is at pointer + i * stride elements.
@@ -153,6 +154,11 @@ typedef struct {
     float *sums;                // the kernel adds to them
 } ls_kernel_grouped;
 
+// The grid of fake quantisation: whole numbers from least to most, times scale.
+typedef struct {
+    float scale, least, most;
+} ls_kernel_grid;
+
 typedef struct {
     float multiplier, lr, decay, momentum, beta1, beta2, eps;
     float rest1, rest2;             // 1 - beta1, 1 - beta2, each rounded once from double
@@ -217,6 +223,11 @@ typedef struct {
     // conv_grouped.c
     void (*conv_grouped)(const ls_kernel_grouped *conv);
     void (*conv_grouped_grad)(const ls_kernel_grouped *conv);
+    // quantise.c; in place is allowed. quantise_lanes: `each` vectors of output channels
+    void (*quantise)(const ls_kernel_grid *grid, const float *src, float *dst, size_t n);
+    void (*quantise_backward)(
+        const ls_kernel_grid *grid, const float *src, const float *grad_dst, float *grad_src, size_t n);
+    void (*quantise_lanes)(const float *src, float *dst, size_t each);
     // update.c
     int (*to_fixed_point)(const float *grad, double factor, double divisor, int64_t *fixed,
         size_t n); // returns 1 if an element did not fit
@@ -503,9 +514,12 @@ static inline void store_fence(void) {
     X(conv_grad) \
     X(conv_grouped) \
     X(conv_grouped_grad)
-// The kernels that use only floats (gemm.c, update.c), except the optimizers of ops.def.
+// The kernels that use only floats (gemm.c, quantise.c, update.c), except the optimizers of ops.def.
 #define LS_FLOAT_KERNEL_LIST(X) \
     X(gemm) \
+    X(quantise) \
+    X(quantise_backward) \
+    X(quantise_lanes) \
     X(to_fixed_point) \
     X(from_fixed_point) \
     X(grad_stats)
