@@ -75,6 +75,10 @@ ls_status ls_calibrate(const ls_args *args, const ls_config *cfg, const ls_weigh
     const ls_safetensors *file, ls_network **out) {
     ls_dataset *set = NULL;
     ls_network *network;
+    if (info->several || ls_config_several_labels(cfg))
+        return ls_fail(LS_USAGE,
+            "--int8: the ranges are chosen by the loss of one class a picture, and these pictures have several labels "
+            "(data.labels); leave out --int8");
     LS_TRY(ls_network_new(info, file, 1, &network));
     ls_status status = ls_dataset_open(cfg, LS_SPLIT_TRAIN, &set);
     LS_THEN(status, quantise(args, set, network));

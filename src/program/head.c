@@ -40,6 +40,7 @@ static int pools_whole_map(const ls_builder *b, const ls_node *node) {
 int ls_builder_find_head(ls_builder *b) {
     const int logits = b->value_of[last_layer(b)];
     if (!b->options->training || !(b->device->api->fusions & LS_FUSES_HEAD) || b->teacher) return 0;
+    if (b->options->several || b->options->focal_gamma > 0) return 0; // op_loss.h
     const ls_node *linear = maker_of(b, logits, NULL);
     if (linear != &b->nodes[b->node_count - 1] || linear->layer->kind != LS_LAYER_LINEAR ||
         !b->values[linear->input[0]].needs_grad)
@@ -65,6 +66,8 @@ static ls_op_desc loss_desc(const ls_builder *b) {
             .storage = b->store->storage,
             .mixed = ls_augment_mixes(&o->augmentation),
             .weighted = o->training && o->weighted,
+            .several = o->several,
+            .focal_gamma = o->training ? o->focal_gamma : 0.0f,
             .mean_of = o->training ? o->mean_of : 0,
             .teacher_share = b->teacher ? o->teacher_share : 0,
             .scale = ls_builder_joins_loss(b, last) ? (float)b->graph->layers[last].attr.scale.factor : 0 } };
@@ -124,6 +127,7 @@ ls_status ls_builder_emit_loss(ls_builder *b) {
         [LS_LOSS_RESULT] = ls_ref_input(LS_INPUT_RESULT),
         [LS_LOSS_SAMPLE] = desc.attr.loss.mixed ? ls_ref_input(LS_INPUT_AUGMENT) : (ls_ref){ 0 },
         [LS_LOSS_WEIGHTS] = desc.attr.loss.weighted ? ls_ref_input(LS_INPUT_CLASS_WEIGHTS) : (ls_ref){ 0 },
+        [LS_LOSS_SETS] = desc.attr.loss.several ? ls_ref_input(LS_INPUT_LABEL_SETS) : (ls_ref){ 0 },
     };
     ls_ref *grad = &refs[LS_LOSS_GRAD_LOGITS];
     if (b->options->training) LS_TRY(ls_builder_activation(b, "loss gradient", logits->shape, grad));
