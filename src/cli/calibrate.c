@@ -40,6 +40,10 @@ static ls_status quantise(const ls_args *args, const ls_config *cfg, ls_network 
 ls_status ls_calibrate(const ls_args *args, const ls_config *cfg, const ls_weights_info *info,
     const ls_safetensors *file, ls_network **out) {
     ls_network *network;
+    if (info->several || ls_config_several_labels(cfg))
+        return ls_fail(LS_USAGE,
+            "--int8: the ranges are chosen by the loss of one class a picture, and these pictures have several labels "
+            "(data.labels); leave out --int8");
     LS_TRY(ls_network_new(info, file, 1, &network));
     const ls_status status = quantise(args, cfg, network);
     return LS_GIVE_OR_FREE(status, network, out, ls_network_free);

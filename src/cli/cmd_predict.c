@@ -2,7 +2,8 @@
 // command line in its order (pictures of a folder sorted by name), then the pictures that --files-from names.
 //
 // A line has fields separated by tabs: the path as given ("-": standard input), then up to five pairs of a class and
-// its probability, the likeliest class first. With --logits the network's output for each class follows the path
+// its probability, the likeliest class first. If pictures have several labels (data.labels), the pairs are the labels
+// whose probability is above 0.5; there may be none. With --logits the network's output for each class follows the path
 // instead, with enough digits to read back the same floats. With --json each line is a JSON object with the same
 // contents.
 //
@@ -18,26 +19,32 @@
 #include "base/text.h"
 #include "command/commands.h"
 #include "command/report.h"
+#include "data/label_file.h"
 #include "data/picture_list.h"
 #include "train/predict.h"
 
-enum { SHOWN = 5 };
+enum { SHOWN = 5, LABELS_SHOWN = LS_LABELS_MAX };
 
 typedef struct {
     int index;
     double probability;
 } likely;
 
-// Finds the likeliest classes, the best first, and returns their number. Of equal classes the lower number wins, as in
-// an evaluation.
-static int find_likeliest(const float *logits, int classes, likely best[SHOWN]) {
+// Finds the likeliest classes, or the labels above 0.5, the best first, and returns their number. Of equal classes the
+// lower number wins, as in an evaluation.
+static int find_likeliest(const float *logits, const ls_weights_info *info, likely best[LABELS_SHOWN]) {
+    const int classes = info->graph->classes, shown = info->several ? LABELS_SHOWN : SHOWN;
     int count = 0;
     for (int k = 0; k < classes; k++) {
-        int at = count < SHOWN ? count++ : SHOWN;
+        if (info->several && !(logits[k] > 0)) continue;
+        int at = count < shown ? count++ : shown;
         for (; at > 0 && logits[k] > logits[best[at - 1].index]; at--)
-            if (at < SHOWN) best[at] = best[at - 1];
-        if (at < SHOWN) best[at].index = k;
+            if (at < shown) best[at] = best[at - 1];
+        if (at < shown) best[at].index = k;
     }
+    for (int i = 0; info->several && i < count; i++)
+        best[i].probability = 1 / (1 + exp(-(double)logits[best[i].index]));
+    if (info->several) return count;
     const double most = (double)logits[best[0].index];
     double sum = 0;
     for (int k = 0; k < classes; k++) sum += exp((double)logits[k] - most);
@@ -52,8 +59,8 @@ static void print_logits(const ls_prediction *prediction, int classes) {
 }
 
 static void print_classes(const ls_prediction *prediction, const ls_weights_info *info) {
-    likely best[SHOWN];
-    const int count = find_likeliest(prediction->logits, info->graph->classes, best);
+    likely best[LABELS_SHOWN];
+    const int count = find_likeliest(prediction->logits, info, best);
     ls_text_print(stdout, prediction->path);
     for (int i = 0; i < count; i++) {
         putchar('\t');
@@ -73,8 +80,8 @@ static void add_logits(cJSON *tree, const ls_prediction *prediction, int classes
 }
 
 static void add_classes(cJSON *tree, const ls_prediction *prediction, const ls_weights_info *info) {
-    likely best[SHOWN];
-    const int count = find_likeliest(prediction->logits, info->graph->classes, best);
+    likely best[LABELS_SHOWN];
+    const int count = find_likeliest(prediction->logits, info, best);
     cJSON *list = ls_json_add_array(tree, "classes");
     for (int i = 0; i < count; i++) {
         cJSON *item = ls_json_append(list, cJSON_CreateObject());

@@ -75,7 +75,7 @@ static ls_status evaluate(folder_run *f, const ls_safetensors *file, ls_evaluati
     ls_predictor *predictor = NULL;
     ls_evaluation *e = NULL;
     f->logits = ls_new(classes, sizeof *f->logits, "logits");
-    ls_status status = ls_picture_results_new(f->pictures->count, classes, &f->outcomes);
+    ls_status status = ls_picture_results_new(f->pictures->count, classes, NULL, &f->outcomes);
     LS_THEN(status, ls_predictor_new(&options, &predictor));
     LS_THEN(status, look_at_all(f, predictor));
     LS_THEN(status, ls_picture_results_evaluate(f->outcomes, &e));
@@ -90,14 +90,24 @@ static ls_status evaluate(folder_run *f, const ls_safetensors *file, ls_evaluati
     return LS_GIVE_OR_FREE(status, e, out, ls_evaluation_free);
 }
 
+// Class folders cannot say several labels of a picture.
+static ls_status check_labels(const ls_args *args, const ls_weights_info *info) {
+    if (!info->several) return LS_SUCCESS;
+    return ls_fail(LS_USAGE,
+        "%s: its pictures have several labels each, and a folder of class folders has one; evaluate it by a "
+        "configuration with data.labels: train eval CONFIG.ini WEIGHTS",
+        args->weights);
+}
+
 ls_status ls_eval_folder(const ls_args *args, ls_config *cfg, const char *folder, ls_evaluation **out) {
     ls_safetensors *file;
     ls_weights_info *info;
     ls_picture_list pictures = { 0 };
     LS_TRY(ls_command_weights(args, cfg, &file, &info));
     folder_run f = { .cfg = cfg, .info = info, .pictures = &pictures, .folder = folder };
-    ls_status status =
-        ls_picture_list_add_classes(&pictures, folder, (const char *const *)info->classes, info->graph->classes);
+    ls_status status = check_labels(args, info);
+    LS_THEN(status,
+        ls_picture_list_add_classes(&pictures, folder, (const char *const *)info->classes, info->graph->classes));
     LS_THEN(status, evaluate(&f, file, out));
     ls_picture_list_free(&pictures);
     ls_weights_info_free(info);

@@ -75,7 +75,7 @@ static ls_status evaluate(const ls_config *cfg, const ls_network *n, const ls_da
     r.labels = ls_new(BATCH, sizeof *r.labels, "labels");
     r.status = ls_new(BATCH, sizeof *r.status, "results");
     LS_THEN(status, ls_pool_new(threads, &pool));
-    LS_THEN(status, ls_picture_results_new(ls_dataset_get_info(set)->count, classes, &results));
+    LS_THEN(status, ls_picture_results_new(ls_dataset_get_info(set)->count, classes, NULL, &results));
     LS_THEN(status, run_all(&r, pool, results));
     LS_THEN(status, ls_picture_results_evaluate(results, out));
     LS_THEN(status, ls_picture_results_illustrate(set, *out));

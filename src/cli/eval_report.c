@@ -56,8 +56,10 @@ static void print_class(const ls_evaluation *e, int k) {
 void ls_eval_print(const ls_evaluation *e) {
     const char *prefix = ls_eval_prefix(e);
     int worst[SHOWN];
-    if (e->classes > LS_EVALUATION_TOP) printf("%s_top5 %.6f\n", prefix, (double)e->top5 / (double)e->samples);
-    printf("%s_calibration_error %.6f\n", prefix, ls_evaluation_calibration_error(e));
+    if (e->several) printf("%s_macro_f1 %.6f\n", prefix, ls_evaluation_macro_f1(e));
+    if (!e->several && e->classes > LS_EVALUATION_TOP)
+        printf("%s_top5 %.6f\n", prefix, (double)e->top5 / (double)e->samples);
+    if (!e->several) printf("%s_calibration_error %.6f\n", prefix, ls_evaluation_calibration_error(e));
     const int count = find_worst(e, worst);
     puts("\nrecall  precision  samples  class");
     for (int i = 0; i < count; i++) print_class(e, worst[i]);

@@ -116,6 +116,10 @@ static ls_status check_patience(const ls_config *cfg) {
 }
 
 static ls_status check_balance(const ls_config *cfg) {
+    if (cfg->data_balance != LS_BALANCE_OFF && ls_config_several_labels(cfg))
+        return refuse(cfg, LS_OPTION_data_balance,
+            "with data.labels a picture is in several classes, which cannot all be drawn equally often; "
+            "train.class_weights = balanced lets rare labels count more");
     if (cfg->data_balance == LS_BALANCE_OFF || strcmp(cfg->train_class_weights, "balanced") != 0) return LS_SUCCESS;
     return refuse(cfg, LS_OPTION_data_balance,
         "beside train.class_weights = balanced, rare classes would count more than common ones; expected one of the "
@@ -123,6 +127,10 @@ static ls_status check_balance(const ls_config *cfg) {
 }
 
 static ls_status check_distill(const ls_config *cfg) {
+    if (cfg->distill_weights[0] && (ls_config_several_labels(cfg) || cfg->train_focal_gamma > 0))
+        return refuse(cfg, LS_OPTION_distill_weights,
+            "the teacher's part of the loss is a softmax over classes; leave out %s",
+            ls_config_several_labels(cfg) ? "data.labels" : "train.focal_gamma");
     if (!cfg->distill_weights[0] || !cfg->train_class_weights[0]) return LS_SUCCESS;
     return refuse(cfg, LS_OPTION_distill_weights,
         "beside train.class_weights, the two parts of the loss would weigh samples differently; use data.balance = "

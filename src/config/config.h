@@ -132,6 +132,10 @@ int ls_config_asks_for(const ls_config *cfg, int option);
 static inline int ls_config_syncs_norm(const ls_config *cfg, int world_size) {
     return cfg->train_sync_batchnorm && world_size > 1;
 }
+// Whether pictures have several labels each, which a file names.
+static inline int ls_config_several_labels(const ls_config *cfg) {
+    return cfg->data_dataset == LS_DATASET_FOLDER && cfg->data_labels[0] != 0;
+}
 // Returns the type in which activations and the working weights are stored, according to train.precision.
 static inline ls_dtype ls_config_storage(const ls_config *cfg) {
     return cfg->train_precision == LS_PRECISION_BF16   ? LS_BF16

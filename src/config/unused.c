@@ -83,6 +83,7 @@ char *ls_config_unused(const ls_config *cfg, char *dst, size_t bytes) {
         { LS_OPTION_data_path, !synthetic, "a data.dataset of files" },
         { LS_OPTION_data_shape, synthetic, "data.dataset = synthetic" },
         { LS_OPTION_data_classes, synthetic, "data.dataset = synthetic" },
+        { LS_OPTION_data_labels, folder, "data.dataset = folder" },
         { LS_OPTION_data_image_size, folder, "data.dataset = folder" },
         { LS_OPTION_data_channels, folder, "data.dataset = folder" },
         { LS_OPTION_data_resize, folder, "data.dataset = folder" },

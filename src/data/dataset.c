@@ -167,6 +167,10 @@ const char *ls_dataset_class(const ls_dataset *dataset, int label) {
                                 : dataset->class_numbers + (size_t)label * LS_CLASS_NUMBER_BYTES;
 }
 
+const uint8_t *ls_dataset_label_sets(const ls_dataset *dataset) {
+    return dataset->label_sets;
+}
+
 static ls_status refuse_changed(const char *path) {
     return ls_fail(LS_DATA,
         "%s: has changed since the run began: its content is another one; bring the old file back, or start the run "
@@ -315,7 +319,7 @@ static int64_t next_of_class(const ls_dataset *dataset, int64_t index) {
     const int label = dataset->label(dataset, index);
     do {
         index = (index + 1) % dataset->facts.count;
-    } while (dataset->label(dataset, index) != label);
+    } while (!dataset->label_sets && dataset->label(dataset, index) != label); // a picture brings its several labels
     return index;
 }
 
@@ -327,12 +331,14 @@ ls_status ls_dataset_read_whole(const ls_dataset *dataset, int64_t index, uint8_
             ls_status status = ls_dataset_read(dataset, at, pixels, label);
             if (status.code != LS_DATA) return status;
             if (atomic_exchange(&dataset->broken[at], 1) == 0)
-                ls_warn("%s; the next picture of its class takes its place", status.text);
+                ls_warn(
+                    "%s; the next picture%s takes its place", status.text, dataset->label_sets ? "" : " of its class");
         }
         at = next_of_class(dataset, at);
     } while (at != index);
-    return ls_fail(LS_DATA, "%s: no %s picture of class %s can be read", dataset->facts.name,
-        ls_split_name(dataset->split), ls_dataset_class(dataset, dataset->label(dataset, index)));
+    const char *of = dataset->label_sets ? "any" : ls_dataset_class(dataset, dataset->label(dataset, index));
+    return ls_fail(
+        LS_DATA, "%s: no %s picture of class %s can be read", dataset->facts.name, ls_split_name(dataset->split), of);
 }
 
 void ls_dataset_know_broken(ls_dataset *dataset, const uint8_t *broken) {

@@ -18,6 +18,7 @@ typedef struct {
     char name[32]; // "cifar10"
     ls_chw shape;  // shape of one picture; pixels are planar (C,H,W)
     int classes;
+    int64_t label_rows; // rows of ls_dataset_label_sets; 0: a picture has one label, its class
     int64_t count;
     uint64_t checksum; // hash of all pixels and labels (folder: of names, sizes and labels; synthetic: of its settings)
     uint64_t content;  // folder: hash of the bytes of all files after they are verified; else 0
@@ -47,6 +48,10 @@ ls_dataset *ls_dataset_held_out(const ls_dataset *train);
 void ls_dataset_free(ls_dataset *dataset);
 const ls_dataset_info *ls_dataset_get_info(const ls_dataset *dataset);
 const char *ls_dataset_class(const ls_dataset *dataset, int label); // the class's name, or its number as text
+// Returns the table of labels of pictures that have several (data.labels), with facts.label_rows rows and a byte, 0 or
+// 1, for each class. The label of a sample is then the number of its row. It is the same table in all splits. NULL: the
+// label of a sample is its class.
+const uint8_t *ls_dataset_label_sets(const ls_dataset *dataset);
 // Reads sample `index`: C*H*W bytes into pixels, and its label. Only a `folder` set can return LS_DATA here: for a
 // broken picture (path and the decoder's reason), or for a file whose content has changed since it was verified.
 LS_CHECKED ls_status ls_dataset_read(const ls_dataset *dataset, int64_t index, uint8_t *pixels, int32_t *label);

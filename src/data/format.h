@@ -59,6 +59,7 @@ struct ls_dataset {
     ls_dataset *whole;              // in a part (hold_out.c): the whole set, which owns stamps and cache; else NULL
     int has_validation;             // in a training set: whether the folder has val/ beside test/, for validation
     ls_dataset *held_out;           // in a training set: the validation set, freed with this set; or NULL
+    const uint8_t *label_sets;      // as returned by ls_dataset_label_sets; owned by the whole set
     const char *const *class_names; // NULL: class_numbers has the names
     struct ls_shared_data *shared;  // its record, if runs of this process share the set (shared.c); else NULL
     char *class_numbers; // the classes' numbers as text, LS_CLASS_NUMBER_BYTES each; NULL if class_names is set

@@ -1,9 +1,10 @@
 // hold_out.c - divides a training set into a part to train on and a part for validation (data.validation_fraction).
 //
-// The fraction of each class is held out, rounded to the nearest number. A class of two or more samples is in both
-// parts. The seed decides which samples are held out: those with the lowest word(i) = ls_random_word(seed,
-// LS_PURPOSE_VALIDATION, 0, i, 0), where i is the sample's index. If words are equal, the lower index comes first. Both
-// parts keep the order of the whole set. They are views of the whole set, so pictures are stored once.
+// The fraction of each class (of all samples, if pictures have several labels) is held out, rounded to the nearest
+// number. A class of two or more samples is in both parts. The seed decides which samples are held out: those with the
+// lowest word(i) = ls_random_word(seed, LS_PURPOSE_VALIDATION, 0, i, 0), where i is the sample's index. If words are
+// equal, the lower index comes first. Both parts keep the order of the whole set. They are views of the whole set, so
+// pictures are stored once.
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -69,6 +70,7 @@ static ls_status new_part(ls_dataset *whole, const uint8_t *taken, int wanted, l
         .whole = whole,
         .state = p,
         .free_state = free_part,
+        .label_sets = whole->label_sets,
         .class_names = whole->class_names };
     LS_TRY(ls_try_new(&p->index, facts->count, sizeof *p->index, "list of %" PRId64 " samples", facts->count));
     d->facts.count = 0;
@@ -108,7 +110,8 @@ static ls_status choose(const ls_dataset *d, uint64_t seed, double fraction, uin
     LS_THEN(status, ls_try_new(&labels, count, sizeof *labels, "list of %" PRId64 " samples", count));
     LS_THEN(status, ls_dataset_labels(d, labels));
     for (int64_t i = 0; i < count && !ls_failed(status); i++)
-        list[i] = (candidate){ labels[i], ls_random_word(seed, LS_PURPOSE_VALIDATION, 0, (uint32_t)i, 0), (uint32_t)i };
+        list[i] = (candidate){ d->label_sets ? 0 : labels[i],
+            ls_random_word(seed, LS_PURPOSE_VALIDATION, 0, (uint32_t)i, 0), (uint32_t)i };
     if (!ls_failed(status)) qsort(list, (size_t)count, sizeof *list, compare);
     for (int64_t first = 0, end; first < count && !ls_failed(status); first = end) {
         for (end = first; end < count && list[end].label == list[first].label;) end++;

@@ -8,6 +8,9 @@
 //
 // Classes are sorted by name (bytes). Samples take the classes in turn: sample k is the (k / classes)-th file of its
 // class. So the first n samples (data.train_samples) have about as many of each class.
+//
+// With data.labels (label_file.h) there are no class folders: pictures lie in root/ or in root/train/ and root/test/,
+// and in any folders there. The label of a sample is then the number of its row, and samples are sorted by name.
 #include "data/format.h"
 
 #include <dirent.h>
@@ -18,11 +21,13 @@
 #include <strings.h>
 #include <sys/stat.h>
 
+#include "base/files.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "data/image_check.h"
 #include "data/image_decode.h"
+#include "data/label_file.h"
 
 // NAME_BYTES: room for a name in which each byte is written as \xNN.
 enum { MAX_CLASSES = 65536, PATH_BYTES = LS_FILE_PATH_BYTES, NAME_BYTES = 1100 };
@@ -33,7 +38,7 @@ enum { MAX_CLASSES = 65536, PATH_BYTES = LS_FILE_PATH_BYTES, NAME_BYTES = 1100 }
     "are val/)"
 
 typedef struct {
-    char *name; // name of the file in its class folder
+    char *name; // name of the file in its class folder; with data.labels: path in the split's folder
     int64_t bytes;
     uint64_t hash;   // hash of the name
     uint64_t stamp;  // from ls_file_stamp
@@ -43,8 +48,11 @@ typedef struct {
 
 typedef struct {
     char root[LS_TEXT_BYTES + 16]; // the folder with the class folders
-    char **classes;
+    char **classes;                // names of the class folders; NULL with data.labels
     int class_count;
+    // With data.labels; `labels` is NULL if there are class folders.
+    char labels_path[PATH_BYTES], part[16]; // part: name of the split's folder; "": the root
+    ls_label_file *labels;
     image *images;
     int64_t image_count;
     ls_image_options options;
@@ -56,7 +64,8 @@ typedef struct {
 
 static void free_folder(void *state) {
     folder *f = state;
-    for (int i = 0; i < f->class_count; i++) free(f->classes[i]);
+    for (int i = 0; f->classes && i < f->class_count; i++) free(f->classes[i]);
+    ls_label_file_free(f->labels);
     for (int64_t i = 0; i < f->image_count; i++) free(f->images[i].name);
     free(f->classes);
     free(f->images);
@@ -135,8 +144,13 @@ static ls_status add_other(folder *f, const char *path, const char *class_name, 
     return LS_SUCCESS;
 }
 
+// Returns the name of the class folder; "." with data.labels.
+static const char *folder_of(const folder *f, int label) {
+    return f->labels ? "." : f->classes[label];
+}
+
 static uint64_t hash_place(const folder *f, int label, const char *name) {
-    const uint64_t hash = ls_hash_more(0, f->classes[label], strlen(f->classes[label]) + 1);
+    const uint64_t hash = ls_hash_more(0, folder_of(f, label), strlen(folder_of(f, label)) + 1);
     return ls_hash_more(hash, name, strlen(name) + 1);
 }
 
@@ -145,7 +159,7 @@ static ls_status add_image(folder *f, const char *path, const char *name, int la
     struct stat info;
     const int there = stat(path, &info) == 0;
     if ((there && !S_ISREG(info.st_mode)) || !ls_image_is_named(name))
-        return add_other(f, path, f->classes[label], name, there && S_ISDIR(info.st_mode));
+        return add_other(f, path, folder_of(f, label), name, there && S_ISDIR(info.st_mode));
     if (!there) info = (struct stat){ 0 };
     f->images = ls_grow(f->images, f->image_count, sizeof *f->images, "%s", path);
     f->images[f->image_count++] = (image){ .name = ls_new_text(name),
@@ -173,6 +187,46 @@ static ls_status list_class(folder *f, const char *class_name, int label) {
     if (f->image_count == before)
         return ls_fail(LS_DATA, "%s: class folder without images; add some or move it away", path);
     return LS_SUCCESS;
+}
+
+static ls_status list_tree(folder *f, const char *inside);
+
+// Adds a picture that has a row, or the pictures of a folder. name: relative to the split's folder. Other files are
+// passed over.
+static ls_status add_labelled(folder *f, const char *name) {
+    char path[PATH_BYTES], file[PATH_BYTES];
+    int is_folder = 0;
+    LS_TRY(join(path, f->root, name));
+    LS_TRY(look(path, &is_folder));
+    if (is_folder) return list_tree(f, name);
+    if (!ls_image_is_named(name)) return LS_SUCCESS;
+    if (f->part[0])
+        LS_TRY(join(file, f->part, name));
+    else
+        snprintf(file, sizeof file, "%s", name);
+    const ls_label_row *row = ls_label_file_find(f->labels, file);
+    if (row) return add_image(f, path, name, (int)row->row);
+    return ls_fail(
+        LS_DATA, "%s: %s has no row for this picture; add '%s', or move the picture away", path, f->labels->path, file);
+}
+
+// Adds all pictures of a folder inside the split's folder ("": of the split's folder itself) and of the folders in it.
+static ls_status list_tree(folder *f, const char *inside) {
+    char path[PATH_BYTES], name[PATH_BYTES], **names;
+    int count = 0;
+    struct stat info;
+    LS_TRY(join(path, f->root, inside));
+    if (stat(path, &info) == 0) ls_note_read(&info);
+    ls_status status = list_names(path, &names, &count);
+    for (int i = 0; i < count && !ls_failed(status); i++) {
+        if (inside[0])
+            status = join(name, inside, names[i]);
+        else
+            snprintf(name, sizeof name, "%s", names[i]);
+        LS_THEN(status, add_labelled(f, name));
+    }
+    free_names(names, count);
+    return status;
 }
 
 static int is_ascii(const char *text) {
@@ -391,8 +445,51 @@ static ls_status find_layout(const ls_config *cfg, ls_dataset *dataset, char *ro
     return LS_SUCCESS;
 }
 
+// --- pictures with several labels
+
+static const uint8_t *set_of(const folder *f, int64_t index) {
+    return f->labels->sets + (int64_t)f->images[index].label * f->class_count;
+}
+
+// Whether the file lies in the folder of another split, which has its own data set.
+static int is_of_other_split(const folder *f, const layout *found, const char *file) {
+    for (int split = 0; split < SPLITS && f->part[0]; split++) {
+        const char *part = found->part[split] + 1;
+        const size_t length = found->part[split][0] ? strlen(part) : 0;
+        if (length && strcmp(part, f->part) != 0 && strncmp(file, part, length) == 0 && file[length] == '/') return 1;
+    }
+    return 0;
+}
+
+static ls_status list_labelled(folder *f, const layout *found, double test_fraction, ls_split split) {
+    const ls_label_file *l = f->labels;
+    if (found->part[split][0]) snprintf(f->part, sizeof f->part, "%s", found->part[split] + 1);
+    LS_TRY(list_tree(f, ""));
+    for (int64_t i = 0; i < l->row_count; i++)
+        if (!l->rows[i].is_taken && !is_of_other_split(f, found, l->rows[i].file))
+            return ls_fail(LS_DATA,
+                "%s:%lld: there is no picture %s beside it (" LS_IMAGE_ENDINGS "); correct the path, or remove the row",
+                l->path, (long long)l->rows[i].line, l->rows[i].file);
+    if (!f->part[0]) split_class(f, 0, test_fraction, split);
+    qsort(f->images, (size_t)f->image_count, sizeof *f->images, compare_image_names);
+    if (f->image_count > 0 || !f->part[0]) return LS_SUCCESS;
+    return ls_fail(LS_DATA, "%s: no picture in this folder (" LS_IMAGE_ENDINGS ")", f->root);
+}
+
+// Notes the first label that no training picture has, because no network can learn it.
+static void note_unused_label(const folder *f, ls_text_room *note) {
+    for (int k = 0; f->labels && k < f->class_count; k++) {
+        int64_t i = 0;
+        while (i < f->image_count && !set_of(f, i)[k]) i++;
+        if (i < f->image_count) continue;
+        ls_text_put(note, "no training picture has the label '%s'; ", f->labels->labels[k]);
+        return;
+    }
+}
+
 // Notes options and files without effect, because the user may have meant something else.
-static void write_note(const ls_config *cfg, const layout *found, const folder *f, ls_dataset_info *facts) {
+static void write_note(
+    const ls_config *cfg, const layout *found, const folder *f, int training, ls_dataset_info *facts) {
     ls_text_room note = { facts->note, sizeof facts->note };
     const char *test = found->part[LS_SPLIT_TEST], *val = found->part[LS_SPLIT_VALIDATION];
     if (val[0] && cfg->data_validation_fraction > 0)
@@ -405,6 +502,7 @@ static void write_note(const ls_config *cfg, const layout *found, const folder *
     if (found->beside[0])
         ls_text_put(&note, "beside %s/ and %s/ these are not used: %s; ", found->part[LS_SPLIT_TRAIN] + 1, test + 1,
             found->beside);
+    if (training) note_unused_label(f, &note);
     const size_t length = strlen(facts->note);
     if (length > 2 && facts->note[length - 2] == ';') facts->note[length - 2] = 0;
 }
@@ -413,7 +511,7 @@ static ls_status load_image(const ls_dataset *dataset, int64_t index, char *path
     const folder *f = dataset->state;
     const image *from = &f->images[index];
     char folder_path[PATH_BYTES];
-    LS_TRY(join(folder_path, f->root, f->classes[from->label]));
+    LS_TRY(join(folder_path, f->root, folder_of(f, from->label)));
     LS_TRY(join(path, folder_path, from->name));
     return ls_file_content_read(path, hash_place(f, from->label, from->name), out);
 }
@@ -426,7 +524,7 @@ static ls_status decode_image(const ls_dataset *dataset, const ls_file_content *
 static void name_image(const ls_dataset *dataset, int64_t index, char *dst, size_t bytes) {
     const folder *f = dataset->state;
     const image *from = &f->images[index];
-    snprintf(dst, bytes, "%s/%s", f->classes[from->label], from->name);
+    snprintf(dst, bytes, "%s%s%s", f->labels ? "" : f->classes[from->label], f->labels ? "" : "/", from->name);
 }
 
 static int label_image(const ls_dataset *dataset, int64_t index) {
@@ -482,15 +580,41 @@ static uint64_t hash_kind(const char *root, const ls_dataset *dataset) {
 
 // Returns a checksum of the data set: class names, and the name, size and label of each file. It does not cover the
 // contents of the files, which have not been read yet (see ls_dataset_verify).
-static uint64_t checksum(const folder *f, int64_t count) {
+static uint64_t checksum(const folder *f, const char *const *classes, int64_t count) {
     uint64_t hash = 0;
-    for (int i = 0; i < f->class_count; i++) hash = ls_hash_more(hash, f->classes[i], strlen(f->classes[i]) + 1);
+    for (int i = 0; i < f->class_count; i++) hash = ls_hash_more(hash, classes[i], strlen(classes[i]) + 1);
     for (int64_t i = 0; i < count; i++) {
-        const int64_t facts[] = { f->images[i].bytes, f->images[i].label };
+        const int64_t facts[] = { f->images[i].bytes, f->labels ? -1 : f->images[i].label };
         hash = ls_hash_more(hash, f->images[i].name, strlen(f->images[i].name) + 1);
         hash = ls_hash_more(hash, facts, sizeof facts);
+        if (f->labels) hash = ls_hash_more(hash, set_of(f, i), (size_t)f->class_count);
     }
     return hash;
+}
+
+static ls_status read_labels(const ls_config *cfg, const char *root, folder *f, ls_dataset *dataset) {
+    LS_TRY(ls_path_join(f->labels_path, sizeof f->labels_path, root, cfg->data_labels));
+    LS_TRY(ls_label_file_read(f->labels_path, &f->labels));
+    f->class_count = f->labels->label_count;
+    dataset->class_names = f->labels->labels;
+    dataset->label_sets = f->labels->sets;
+    dataset->facts.label_rows = f->labels->row_count;
+    return LS_SUCCESS;
+}
+
+// Finds the classes and the pictures of the split.
+static ls_status list_all(const ls_config *cfg, const char *root, const layout *found, folder *f, ls_dataset *dataset) {
+    const int is_split = found->part[LS_SPLIT_TEST][0] != 0;
+    char train_root[PATH_BYTES];
+    if (ls_config_several_labels(cfg)) {
+        LS_TRY(read_labels(cfg, root, f, dataset));
+        return list_labelled(f, found, cfg->data_test_fraction, dataset->split);
+    }
+    snprintf(train_root, sizeof train_root, "%s%s", root, found->part[LS_SPLIT_TRAIN]);
+    LS_TRY(list_classes(train_root, &f->classes, &f->class_count));
+    if (is_split && dataset->split != LS_SPLIT_TRAIN) LS_TRY(check_test_classes(f, train_root));
+    dataset->class_names = (const char *const *)f->classes;
+    return list_images(f, is_split, cfg->data_test_fraction, dataset->split);
 }
 
 ls_status ls_folder_open(const ls_config *cfg, ls_dataset *dataset) {
@@ -498,10 +622,9 @@ ls_status ls_folder_open(const ls_config *cfg, ls_dataset *dataset) {
     LS_TRY(ls_shape_parse("data.image_size", cfg->data_image_size, 2, &facts->shape));
     facts->shape.c = (int)cfg->data_channels;
     LS_TRY(ls_image_check_decoder(cfg->data_decoder));
-    char root[LS_TEXT_BYTES], train_root[PATH_BYTES];
+    char root[LS_TEXT_BYTES];
     layout found;
     LS_TRY(find_layout(cfg, dataset, root, &found));
-    const int is_split = found.part[LS_SPLIT_TEST][0] != 0;
     folder *f = ls_new(1, sizeof *f, "%s", root);
     f->options = (ls_image_options){ facts->shape, cfg->data_resize, cfg->data_decoder };
     f->skips = cfg->data_broken == LS_BROKEN_SKIP;
@@ -516,16 +639,11 @@ ls_status ls_folder_open(const ls_config *cfg, ls_dataset *dataset) {
     dataset->file = file_of_image;
     dataset->leave_out = leave_out;
     dataset->kind = hash_kind(root, dataset);
-    const int training = dataset->split == LS_SPLIT_TRAIN;
-    dataset->has_validation = training && found.part[LS_SPLIT_VALIDATION][0] != 0;
+    dataset->has_validation = dataset->split == LS_SPLIT_TRAIN && found.part[LS_SPLIT_VALIDATION][0] != 0;
     snprintf(f->root, sizeof f->root, "%s%s", root, found.part[dataset->split]);
-    snprintf(train_root, sizeof train_root, "%s%s", root, found.part[LS_SPLIT_TRAIN]);
-    LS_TRY(list_classes(train_root, &f->classes, &f->class_count));
-    if (is_split && !training) LS_TRY(check_test_classes(f, train_root));
+    LS_TRY(list_all(cfg, root, &found, f, dataset));
     facts->classes = f->class_count;
-    dataset->class_names = (const char *const *)f->classes;
-    LS_TRY(list_images(f, is_split, cfg->data_test_fraction, dataset->split));
-    write_note(cfg, &found, f, facts);
+    write_note(cfg, &found, f, dataset->split == LS_SPLIT_TRAIN, facts);
     if (f->image_count == 0) {
         return ls_fail(LS_USAGE,
             "data.test_fraction = %g leaves no %s pictures in %s; raise it, or give the set train/ and test/ folders",
@@ -533,6 +651,6 @@ ls_status ls_folder_open(const ls_config *cfg, ls_dataset *dataset) {
     }
     LS_TRY(fill_stamps(f, dataset));
     LS_TRY(ls_dataset_limit(cfg, dataset, f->image_count));
-    facts->checksum = checksum(f, facts->count);
+    facts->checksum = checksum(f, dataset->class_names, facts->count);
     return LS_SUCCESS;
 }

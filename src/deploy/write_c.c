@@ -243,14 +243,14 @@ static void put_comment(const writer *w) {
         ", written by Lockstep %s\n *\n"
         " *   int %s_predict(const uint8_t *pixels, float *logits);\n *\n"
         " * pixels   %d x %d x %d bytes from 0 to 255: channels%s, rows, columns. The normalisation is inside.\n"
-        " * logits   %d numbers, one for each class; their softmax gives probabilities.\n"
+        " * logits   %d numbers, one for each class; their %s gives probabilities.\n"
         " * returns  the class with the largest logit. The buffers are static: one call at a time.\n *\n"
         " * multiplications  %lld\n"
         " * flash            %lld bytes of constants, and the code\n"
         " * RAM              %lld bytes of buffers, and a small stack. Layer '",
         ls_version(), w->name, in.c, in.h, in.w, in.c == 3 ? " (red, green, blue)" : "", n->info->graph->classes,
-        (long long)ls_network_multiplications(n), (long long)ls_network_constant_bytes(n),
-        (long long)ls_network_slab_bytes(n));
+        n->info->several ? "sigmoid" : "softmax", (long long)ls_network_multiplications(n),
+        (long long)ls_network_constant_bytes(n), (long long)ls_network_slab_bytes(n));
     ls_write_plain(w->file, n->steps[n->peak_step].name);
     fputs("' needs the most.\n *\n * Classes:", w->file);
     put_classes(w);

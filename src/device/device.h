@@ -37,7 +37,7 @@
 #include "device/op_resize.h"
 #include "device/op_update.h"
 
-enum { LS_DEVICE_ABI = 12, LS_OP_ARGS_MAX = 15 };
+enum { LS_DEVICE_ABI = 13, LS_OP_ARGS_MAX = 15 };
 
 typedef struct ls_device ls_device;
 typedef struct ls_slab ls_slab;

@@ -159,8 +159,10 @@ static void check_loss(const ls_op_desc *desc) {
     REQUIRE_OF("smoothing", a->smoothing >= 0 && a->smoothing <= 1);
     REQUIRE_OF("scale", isfinite(a->scale));
     REQUIRE_OF("teacher's share", a->teacher_share >= 0 && a->teacher_share <= 1);
+    REQUIRE_OF("focal_gamma", a->focal_gamma >= 0 && isfinite(a->focal_gamma));
+    REQUIRE_OF("teacher's share", a->teacher_share == 0 || (!a->several && a->focal_gamma == 0));
     if (desc->op != LS_OP_HEAD) return;
-    REQUIRE_OF("teacher's share", a->teacher_share == 0);
+    REQUIRE_OF("loss", a->teacher_share == 0 && !a->several && a->focal_gamma == 0);
     REQUIRE(src, is_shape(a->src) && a->src.n == a->logits.n && ls_head_fits(a->src, a->logits.c));
     REQUIRE_OF("gradient", a->training);
 }

@@ -1,5 +1,6 @@
-// op_loss.h - the loss: softmax cross-entropy of the logits and its gradient. Also the head: the end of a network, from
-// the last map to the loss, as one operator.
+// op_loss.h - the loss: softmax cross-entropy of the logits, or binary cross-entropy for pictures with several labels,
+// and its gradient; both also as focal loss. Also the head: the end of a network, from the last map to the loss, as one
+// operator.
 // Loss
 //   p = softmax(z), z = logits[n], times `scale` where scale is not 0 (devices with LS_FUSES_SCALE)
 //   target t[k] = (1 - smoothing) * ((1 - m) * [k == label] + m * [k == partner]) + smoothing / K,
@@ -17,14 +18,25 @@
 //   result.count    += count
 //   result.bad      += loss[n] is not finite
 //   Labels of samples n >= count are read only as partners.
+// Focal loss (focal_gamma > 0): an easy class counts less. With q = 1 - p and g = focal_gamma,
+//   f(p) = q^g * -log p  takes the place of -log p, and  s(p) = -p * f'(p) = q^g * (1 + g * p * (-log p / q))
+//   loss[n] = sum_k t[k] * f(p[k])
+//   grad_logits[n,k] = (p[k] * sum_j t[j] * s(p[j]) - t[k] * s(p[k])) * LS_GRADIENT_SCALE (* scale)
+// Several labels (`several`): a label is the number of a row of `sets`, which has a 1 for each label of the picture.
+//   p[k] = sigmoid(z[k]), with f as above (-log p where focal_gamma is 0)
+//   t[k] = (1 - smoothing) * ((1 - m) * sets[label,k] + m * sets[partner,k]) + smoothing / 2
+//   loss[n] = 1/K * sum_k w[k] * t[k] * f(p[k]) + (1 - t[k]) * f(1 - p[k]),  w[k] = weights[k], or 1 unless `weighted`
+//     (torch.nn.BCEWithLogitsLoss(pos_weight), the mean over the labels; torchvision.ops.sigmoid_focal_loss, alpha -1)
+//   grad_logits[n,k] = 1/K * ((1 - t[k]) * (p * s(1 - p)) - w[k] * t[k] * (1 - p) * s(p)) * LS_GRADIENT_SCALE (* scale)
+//   result.correct  += all labels are right: (z[k] > 0) == sets[label,k] for all k
 // Shapes  logits (N,K,1,1) activation; labels int32[N], 0..K-1 (checked by the loader); micro: one ls_micro_input;
 //         sample: ls_augment_sample[N] with its field mix, absent unless mixed; weights: float[K], 0 or more, absent
-//         unless weighted; state: one ls_train_state (loss_scale is read); result: one ls_micro_result, accumulated;
-//         grad_logits (N,K,1,1) activation, absent when training = 0
+//         unless weighted; sets: uint8[rows,K], absent unless several; state: one ls_train_state (loss_scale is read);
+//         result: one ls_micro_result, accumulated; grad_logits (N,K,1,1) activation, absent when training = 0
 // Types   logits, grad_logits: storage; exponentials and sums fp32 (ref: double); loss_sum double, in an order that
 //         depends on n only
-// Head (training, devices with LS_FUSES_HEAD): global pooling, a linear layer and the loss, and the gradients of all
-// three.
+// Head (training, devices with LS_FUSES_HEAD; neither focal nor several): global pooling, a linear layer and the loss,
+// and the gradients of all three.
 //   pooled[n,c]    = mean of src[n,c], or with max_pool its maximum (the first of equal elements, op_pool.h),
 //                    rounded to storage
 //   logits[n,k]    = bias[k] + sum_c pooled[n,c] * weight[k,c]; the loss uses them before rounding
@@ -45,10 +57,12 @@ typedef struct {
     float smoothing;
     int training;
     ls_dtype storage;
-    int mixed;     // pictures and targets are mixed with those of partner samples (mixup in config/augmentations.def)
-    int weighted;  // targets are multiplied by the weights of their classes
-    float mean_of; // argument of LS_GRADIENT_SCALE (op_update.h)
-    float scale;   // factor of the logits; 0: none
+    int mixed;    // pictures and targets are mixed with those of partner samples (mixup in config/augmentations.def)
+    int weighted; // targets are multiplied by the weights of their classes
+    int several;  // pictures have several labels; without a teacher
+    float focal_gamma;   // 0: no focal loss; without a teacher
+    float mean_of;       // argument of LS_GRADIENT_SCALE (op_update.h)
+    float scale;         // factor of the logits; 0: none
     float teacher_share; // part of the loss that op_distill.h computes; 0: there is no teacher
     ls_nchw src;         // head: the map that is pooled, (N,C,H,W)
     int max_pool;        // head: pool with the maximum, else with the mean
@@ -89,6 +103,7 @@ enum {
     LS_LOSS_GRAD_LOGITS,
     LS_LOSS_SAMPLE,
     LS_LOSS_WEIGHTS,
+    LS_LOSS_SETS,
     LS_LOSS_ARGS
 };
 // The head takes the arguments of the loss and these:

@@ -1,7 +1,8 @@
 // onnx.h - writes a network with its weights as an ONNX file, for inference. The node that ends a layer has the layer's
 // name; parameters have their names in the weights file.
 //   input    "input", float32 (batch, C, H, W): pixels from 0 to 255, as they are in the picture; any batch size
-//   output   logits, float32 (batch, classes), named after the last layer; softmax of them gives probabilities
+//   output   logits, float32 (batch, classes), named after the last layer; softmax of them gives probabilities, or
+//            their sigmoid if pictures have several labels ("labels" in the model's metadata)
 // The graph contains the normalisation (nodes "input/shifted" and "input/normalised"), so that users cannot forget it.
 // Batch norm is in inference form, and dropout does nothing. The model's metadata has the names of the classes
 // ("classes", a JSON list), the data set and a description of the input.

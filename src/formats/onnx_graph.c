@@ -375,6 +375,7 @@ static void add_notes(Onnx__ModelProto *model, const ls_weights_info *info) {
     cJSON_Delete(classes);
     add_note(model, "classes", text);
     free(text);
+    if (info->several) add_note(model, "labels", "several: the sigmoid of each logit is the probability of its class");
     add_note(model, "dataset", info->dataset);
     add_note(model, "input",
         info->graph->input.c == 1 ? "gray pixels from 0 to 255, not normalised"

@@ -9,7 +9,7 @@
 
 // --- facts other than classes ------------------------------------------------------------------------
 
-typedef enum { SIZE, MEAN, STD, RESIZE, DECODER, NETWORK, FACTS } fact;
+typedef enum { SIZE, MEAN, STD, RESIZE, DECODER, LABELS, NETWORK, FACTS } fact;
 
 // Facts that are compared besides classes. name: also the word for model.override. option: the option that gives the
 // fact; -1: no option gives it, so a difference is never refused.
@@ -21,6 +21,7 @@ static const struct {
     [STD] = { "std", LS_OPTION_data_std },
     [RESIZE] = { "resize", LS_OPTION_data_resize },
     [DECODER] = { "decoder", -1 },
+    [LABELS] = { "labels", -1 },
     [NETWORK] = { "network", -1 } };
 
 static int numbers_differ(const float *a, int a_count, const float *b, int b_count) {
@@ -43,6 +44,8 @@ static int differs(fact f, const ls_weights_info *a, const ls_weights_info *b) {
         return a->resize != b->resize && a->resize != LS_RESIZE_UNKNOWN && b->resize != LS_RESIZE_UNKNOWN;
     case DECODER:
         return a->decoder[0] && b->decoder[0] && strcmp(a->decoder, b->decoder) != 0;
+    case LABELS:
+        return a->class_count && b->class_count && a->several != b->several;
     default:
         return 0;
     }
@@ -60,6 +63,7 @@ static const char *put_value(fact f, const ls_weights_info *info, char text[256]
     if (f == STD) put_numbers(&room, info->std, info->std_count);
     if (f == RESIZE) ls_text_put(&room, "%s", ls_config_choice("data.resize", info->resize));
     if (f == DECODER) ls_text_put(&room, "%s", info->decoder);
+    if (f == LABELS) ls_text_put(&room, "%s a picture", info->several ? "several" : "one");
     return text;
 }
 
@@ -425,6 +429,7 @@ ls_status ls_weights_complete(const ls_config *cfg, ls_weights_info *file, ls_we
         ls_weights_info names = *file;
         file->classes = here->classes;
         file->class_count = here->class_count;
+        file->several = here->several;
         here->classes = names.classes;
         here->class_count = names.class_count;
     }

@@ -14,7 +14,7 @@
 static const char version_key[] = "lockstep.version", network_key[] = "lockstep.network",
                   dataset_key[] = "lockstep.dataset", mean_key[] = "lockstep.mean", std_key[] = "lockstep.std",
                   classes_key[] = "lockstep.classes", resize_key[] = "lockstep.resize", init_key[] = "lockstep.init",
-                  decoder_key[] = "lockstep.decoder";
+                  decoder_key[] = "lockstep.decoder", labels_key[] = "lockstep.labels";
 static const char *const resize_rules[] = { [LS_RESIZE_STRETCH] = "bilinear", [LS_RESIZE_CROP] = "bilinear, crop" };
 
 // --- writing -------------------------------------------------------------------------------------
@@ -61,6 +61,7 @@ static void add_all(
     add(metadata, mean_key, join_numbers(info->mean, info->shape.c));
     add(metadata, std_key, join_numbers(info->std, info->shape.c));
     add(metadata, classes_key, join_classes(dataset));
+    if (info->label_rows) add(metadata, labels_key, ls_new_text("several"));
     add_init(metadata, parts);
     if (info->decoder[0]) add(metadata, decoder_key, ls_new_text(info->decoder));
     add(metadata, resize_key, ls_new_text(resize_rules[info->resize]));
@@ -108,6 +109,7 @@ static ls_status read_numbers(const char *path, const ls_safetensors *file, cons
 static ls_status read_classes(const char *path, const ls_safetensors *file, ls_weights_info *info) {
     const char *text = ls_safetensors_metadata(file, classes_key);
     if (!text) return LS_SUCCESS;
+    info->several = ls_safetensors_metadata(file, labels_key) != NULL;
     cJSON *list = cJSON_Parse(text), *name;
     const int count = cJSON_GetArraySize(list), wanted = info->graph ? info->graph->classes : count;
     ls_status status = LS_SUCCESS;
@@ -203,6 +205,7 @@ static void take_dataset(const ls_dataset *dataset, ls_weights_info *info) {
     memcpy(info->std, d->std, sizeof info->std);
     if (d->decoder[0]) info->resize = d->resize;
     memcpy(info->decoder, d->decoder, sizeof info->decoder);
+    info->several = d->label_rows > 0;
     info->classes = ls_new(d->classes, sizeof *info->classes, "names of %d classes", d->classes);
     for (; info->class_count < d->classes; info->class_count++)
         info->classes[info->class_count] = ls_text_as_utf8(ls_dataset_class(dataset, info->class_count));

@@ -7,6 +7,7 @@
 //   lockstep.mean      mean of pixel/255: one number for each channel, separated by commas
 //   lockstep.std       standard deviation of pixel/255, likewise
 //   lockstep.classes   names of the classes in the order of their labels, as a JSON list
+//   lockstep.labels    "several": a picture may have several of the classes (data.labels); absent if it has one
 //   lockstep.init      hash of the weights file from which the run began: 16 hex digits of XXH3; absent if it began
 //                      without one
 //   lockstep.resize    "bilinear": pictures of another size are stretched to the network's input (data/image_resize.h);
@@ -25,7 +26,7 @@
 #include "model/graph.h"
 #include "formats/safetensors.h"
 
-enum { LS_WEIGHTS_METADATA_MAX = 10 };
+enum { LS_WEIGHTS_METADATA_MAX = 11 };
 
 // The metadata to write. list[0..count-1] borrows from texts only.
 typedef struct {
@@ -51,6 +52,7 @@ typedef struct {
     char decoder[64];          // decoder of the pictures; "": unknown, or there were no picture files
     char **classes;            // names of the classes
     int class_count;           // number of classes; 0: unknown
+    int several;               // whether a picture may have several of the classes
 } ls_weights_info;
 enum { LS_RESIZE_UNKNOWN = -1 };
 

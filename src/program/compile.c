@@ -499,6 +499,8 @@ ls_compile_options ls_compile_options_of(const ls_config *cfg, int micro_batch) 
         .training = 1,
         .label_smoothing = (float)cfg->train_label_smoothing,
         .weighted = cfg->train_class_weights[0] != 0,
+        .focal_gamma = (float)cfg->train_focal_gamma,
+        .several = ls_config_several_labels(cfg),
         .mean_of = ls_gradient_mean_of(cfg),
         .seed = (uint64_t)cfg->run_seed,
         .teacher_share = (float)cfg->distill_share,

@@ -36,6 +36,8 @@ typedef struct {
     int64_t epoch; // training: first epoch of the program; parameters whose rate is 0 from then on get no gradient
     float label_smoothing; // training: smoothing of the loss's targets
     int weighted;          // training: the loss uses LS_INPUT_CLASS_WEIGHTS
+    float focal_gamma;     // training: focal loss; 0: none
+    int several;           // pictures have several labels, and the loss uses LS_INPUT_LABEL_SETS
     float mean_of;         // training: argument of LS_GRADIENT_SCALE (device/op_update.h)
     uint64_t seed;         // seed of dropout
     ls_augmentation augmentation;

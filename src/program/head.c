@@ -39,8 +39,10 @@ static int pools_whole_map(const ls_builder *b, const ls_node *node) {
 // lies in the last block, or the pooling ends the block before it and its output is kept.
 int ls_builder_find_head(ls_builder *b) {
     const int logits = b->value_of[last_layer(b)];
-    const int whole = !b->teacher && !b->quantises; // then the head's operator can compute the loss
-    if (!b->options->training || !(b->device->api->fusions & LS_FUSES_HEAD) || !whole) return 0;
+    const ls_compile_options *o = b->options;
+    // then the head's operator can compute the loss (op_loss.h)
+    const int fits = !b->teacher && !b->quantises && !o->several && o->focal_gamma == 0;
+    if (!o->training || !(b->device->api->fusions & LS_FUSES_HEAD) || !fits) return 0;
     const ls_node *linear = maker_of(b, logits, NULL);
     if (linear != &b->nodes[b->node_count - 1] || linear->layer->kind != LS_LAYER_LINEAR ||
         !b->values[linear->input[0]].needs_grad)
@@ -66,6 +68,8 @@ static ls_op_desc loss_desc(const ls_builder *b) {
             .storage = b->store->storage,
             .mixed = ls_augment_mixes(&o->augmentation),
             .weighted = o->training && o->weighted,
+            .several = o->several,
+            .focal_gamma = o->training ? o->focal_gamma : 0.0f,
             .mean_of = o->training ? o->mean_of : 0,
             .teacher_share = b->teacher ? o->teacher_share : 0,
             .scale = ls_builder_joins_loss(b, last) ? (float)b->graph->layers[last].attr.scale.factor : 0 } };
@@ -125,6 +129,7 @@ ls_status ls_builder_emit_loss(ls_builder *b) {
         [LS_LOSS_RESULT] = ls_ref_input(LS_INPUT_RESULT),
         [LS_LOSS_SAMPLE] = desc.attr.loss.mixed ? ls_ref_input(LS_INPUT_AUGMENT) : (ls_ref){ 0 },
         [LS_LOSS_WEIGHTS] = desc.attr.loss.weighted ? ls_ref_input(LS_INPUT_CLASS_WEIGHTS) : (ls_ref){ 0 },
+        [LS_LOSS_SETS] = desc.attr.loss.several ? ls_ref_input(LS_INPUT_LABEL_SETS) : (ls_ref){ 0 },
     };
     ls_ref *grad = &refs[LS_LOSS_GRAD_LOGITS];
     if (b->options->training) LS_TRY(ls_builder_activation(b, "loss gradient", logits->shape, grad));

@@ -20,6 +20,7 @@ typedef enum {
     LS_INPUT_MICRO,         // ls_micro_input
     LS_INPUT_TABLE,         // float[C][256]: normalised value of each pixel value, for augmentation
     LS_INPUT_CLASS_WEIGHTS, // float[classes]; absent if classes have no weights
+    LS_INPUT_LABEL_SETS,    // uint8[rows, classes]; absent unless pictures have several labels
     LS_INPUT_STATE,         // ls_train_state
     LS_INPUT_RESULT,        // ls_micro_result
     LS_INPUT_COUNT

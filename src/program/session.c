@@ -133,7 +133,7 @@ void ls_session_close(ls_session *s) {
     if (s->teacher_cast) api->plan_free(s->teacher_cast);
     ls_param_store_free(s->store);
     ls_param_store_free(s->teacher);
-    ls_slab *slabs[] = { s->activations, s->workspace, s->table, s->class_weights };
+    ls_slab *slabs[] = { s->activations, s->workspace, s->table, s->class_weights, s->label_sets };
     for (size_t i = 0; i < sizeof slabs / sizeof *slabs; i++)
         if (slabs[i]) api->slab_free(slabs[i]);
     if (s->queue) api->queue_free(s->queue);
@@ -184,12 +184,16 @@ ls_status ls_session_set_class_weights(ls_session *s, const float *values) {
     return ls_session_upload(s, "class weights", values, bytes, &s->class_weights);
 }
 
+ls_status ls_session_set_label_sets(ls_session *s, const uint8_t *sets, int64_t rows) {
+    return ls_session_upload(s, "label sets", sets, (size_t)rows * (size_t)s->store->graph->classes, &s->label_sets);
+}
+
 static ls_buffer whole_slab(ls_slab *slab) {
     return slab ? ls_buffer_at(slab, 0, slab->bytes) : (ls_buffer){ 0 };
 }
 
 ls_program_inputs ls_session_inputs(const ls_session *s) {
-    return (ls_program_inputs){
-        .buffer = { [LS_INPUT_TABLE] = whole_slab(s->table), [LS_INPUT_CLASS_WEIGHTS] = whole_slab(s->class_weights) }
-    };
+    return (ls_program_inputs){ .buffer = { [LS_INPUT_TABLE] = whole_slab(s->table),
+                                    [LS_INPUT_CLASS_WEIGHTS] = whole_slab(s->class_weights),
+                                    [LS_INPUT_LABEL_SETS] = whole_slab(s->label_sets) } };
 }

@@ -36,6 +36,7 @@ typedef struct { // starts as {0}; parts that do not exist yet are NULL
     ls_slab *activations, *workspace; // shared by all programs, which never run at the same time
     ls_slab *table;                   // memory of LS_INPUT_TABLE
     ls_slab *class_weights;           // memory of LS_INPUT_CLASS_WEIGHTS; NULL: classes have no weights
+    ls_slab *label_sets;              // memory of LS_INPUT_LABEL_SETS; NULL: pictures have one label
     ls_memory_plan memory;            // its inputs, control and ring are set by the code that allocates those
 } ls_session;
 
@@ -75,6 +76,8 @@ LS_CHECKED ls_status ls_session_upload(
 LS_CHECKED ls_status ls_session_set_table(ls_session *session, const float *values);
 // Sets LS_INPUT_CLASS_WEIGHTS, float[classes]. Call it once.
 LS_CHECKED ls_status ls_session_set_class_weights(ls_session *session, const float *values);
+// Sets LS_INPUT_LABEL_SETS, a byte for each of `rows` rows and each class. Call it once.
+LS_CHECKED ls_status ls_session_set_label_sets(ls_session *session, const uint8_t *sets, int64_t rows);
 ls_program_inputs ls_session_inputs(const ls_session *session); // table and class weights are set, the rest is empty
 
 #endif

@@ -24,6 +24,15 @@ double ls_evaluation_calibration_error(const ls_evaluation *e) {
     return error / (double)e->samples;
 }
 
+double ls_evaluation_macro_f1(const ls_evaluation *e) {
+    double sum = 0;
+    for (int k = 0; k < e->classes; k++) {
+        const int64_t all = e->per_class[k].samples + e->per_class[k].predicted;
+        if (all > 0) sum += 2 * (double)e->per_class[k].correct / (double)all;
+    }
+    return sum / e->classes;
+}
+
 // Adds the member `name` with value part / all, or with null if all is 0.
 static void add_share(cJSON *object, const char *name, double part, int64_t all) {
     ls_json_add_real(object, name, all > 0 ? part / (double)all : NAN);
@@ -102,18 +111,31 @@ static void add_mistakes(cJSON *tree, const ls_evaluation *e, int with_pictures)
     }
 }
 
+static void add_names(cJSON *tree, const ls_evaluation *e) {
+    cJSON *names = ls_json_add_array(tree, "classes");
+    for (int k = 0; k < e->classes; k++) ls_json_append(names, ls_json_string(e->names[k]));
+}
+
+static cJSON *add_several(cJSON *tree, const ls_evaluation *e) {
+    ls_json_add_real(tree, "exact_match", (double)e->correct / (double)e->samples);
+    ls_json_add_real(tree, "macro_f1", ls_evaluation_macro_f1(e));
+    add_names(tree, e);
+    add_classes(tree, e);
+    return tree;
+}
+
 cJSON *ls_evaluation_json(const ls_evaluation *e, int with_pictures) {
     cJSON *tree = cJSON_CreateObject();
     ls_json_add_text(tree, "set", e->set);
     ls_json_add_text(tree, "of", e->of);
     ls_json_add_int(tree, "samples", e->samples);
     ls_json_add_real(tree, "loss", e->loss_sum / (double)e->samples);
+    if (e->several) return add_several(tree, e);
     ls_json_add_real(tree, "top1", (double)e->correct / (double)e->samples);
     if (e->classes > LS_EVALUATION_TOP) ls_json_add_real(tree, "top5", (double)e->top5 / (double)e->samples);
     ls_json_add_real(tree, "calibration_error", ls_evaluation_calibration_error(e));
     add_bins(tree, e);
-    cJSON *names = ls_json_add_array(tree, "classes");
-    for (int k = 0; k < e->classes; k++) ls_json_append(names, ls_json_string(e->names[k]));
+    add_names(tree, e);
     if (e->classes <= LS_EVALUATION_DENSE_MAX)
         add_matrix(tree, e);
     else

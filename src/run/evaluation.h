@@ -14,6 +14,11 @@
 //  "mistakes": [{"index": number in the set, "path": of its file, or null, "label", "prediction": classes by number,
 //      "probability": of the prediction, "picture": PNG of at most 64 pixels a side in base64, or null if it cannot be
 //      made}]: the 24 mistakes with the highest probability; of equal ones the first in the set}
+// Pictures with several labels (data.labels) have these instead: {"set", "of", "samples",
+//  "loss": mean binary cross-entropy over pictures and labels,
+//  "exact_match": share of pictures whose labels are all right; a label is predicted if its probability is above 0.5
+//  "macro_f1": mean over the labels of F1 = 2 * right / (pictures with the label + predictions); 0 where both are 0
+//  "classes", "per_class": as above, of the labels}
 // Sums are computed in double, in the order of the set, and counts are integers. Any number of ranks that compute the
 // same logits therefore writes the same bytes.
 // Source  Guo et al. 2017, On Calibration of Modern Neural Networks, section 2 (bins and expected calibration error)
@@ -56,8 +61,8 @@ typedef struct {
 
 typedef struct {
     const char *set, *of; // string constants, see above
-    int classes;
-    char **names; // names of the classes
+    int classes, several; // several: pictures have several labels; only samples, correct, loss_sum, per_class are set
+    char **names;         // names of the classes
     int64_t samples, correct, top5;
     double loss_sum;
     ls_calibration_bin bins[LS_EVALUATION_BINS];
@@ -70,6 +75,7 @@ typedef struct {
 
 void ls_evaluation_free(ls_evaluation *evaluation); // NULL is allowed
 double ls_evaluation_calibration_error(const ls_evaluation *evaluation);
+double ls_evaluation_macro_f1(const ls_evaluation *evaluation);
 cJSON *ls_evaluation_json(const ls_evaluation *evaluation, int with_pictures);
 // Writes evaluation.json, with pictures, atomically.
 LS_CHECKED ls_status ls_evaluation_write(const char *path, const ls_evaluation *evaluation);

@@ -9,6 +9,7 @@ struct ls_class_weights {
     ls_augmentation augmentation;
     const ls_balance *balance;
     const ls_dataset_info *info;
+    const uint8_t *sets; // rows of labels, which `labels` number; NULL: labels are classes
     float *values;
     int32_t *labels; // labels of all samples
     uint32_t *order; // draws of epoch `epoch` (data/balance.h); NULL: samples are not shuffled
@@ -24,6 +25,17 @@ static void balance(ls_class_weights *w, int64_t *counts) {
     }
     for (int k = 0; k < w->info->classes; k++)
         w->values[k] = counts[k] ? (float)((double)samples / ((double)classes * (double)counts[k])) : 0;
+}
+
+// With several labels a picture, a class has as much weight where it is a label as where it is none. A class without
+// both kinds of pictures has weight 1.
+static void balance_labels(ls_class_weights *w, int64_t *counts) {
+    const int classes = w->info->classes;
+    const int64_t all = w->info->count;
+    for (int64_t i = 0; i < all; i++)
+        for (int k = 0; k < classes; k++) counts[k] += w->sets[(int64_t)w->labels[i] * classes + k];
+    for (int k = 0; k < classes; k++)
+        w->values[k] = counts[k] && counts[k] < all ? (float)((double)(all - counts[k]) / (double)counts[k]) : 1;
 }
 
 static ls_status take_list(ls_class_weights *w, double *numbers) {
@@ -54,7 +66,7 @@ static ls_status fill(ls_class_weights *w, const ls_dataset *dataset) {
     double *numbers = ls_new(classes + 1, sizeof *numbers, "class weights");
     ls_status status = LS_SUCCESS;
     if (strcmp(w->cfg->train_class_weights, "balanced") == 0)
-        balance(w, counts);
+        (w->sets ? balance_labels : balance)(w, counts);
     else
         status = take_list(w, numbers);
     free(counts);
@@ -71,6 +83,7 @@ ls_status ls_class_weights_new(
         .augmentation = ls_config_augmentation(cfg),
         .balance = balance,
         .info = ls_dataset_get_info(dataset),
+        .sets = ls_dataset_label_sets(dataset),
         .epoch = -1 };
     ls_status status = fill(w, dataset);
     return LS_GIVE_OR_FREE(status, w, out, ls_class_weights_free);
@@ -101,6 +114,7 @@ static double weight_of(const ls_class_weights *w, int64_t draw) {
 static double micro_sum(const ls_class_weights *w, int64_t first, int count) {
     const int mixes = ls_augment_mixes(&w->augmentation);
     double sum = 0;
+    if (w->sets) return count; // as torch.nn.BCEWithLogitsLoss
     for (int n = 0; n < count; n++) {
         const int64_t draw = draw_at(w, first + n);
         const double own = weight_of(w, draw), other = weight_of(w, draw_at(w, first + count - 1 - n));

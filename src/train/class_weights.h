@@ -6,6 +6,9 @@
 // whole window, on all ranks. Every rank computes the sum of w[n] by itself and in the same order: the samples of a
 // window follow from (seed, epoch), and their labels are known. A sum of 0 is replaced by 1; the gradient is then 0.
 //
+// With several labels a picture (data.labels), weights are those of positive targets (device/op_loss.h), as pos_weight
+// of torch.nn.BCEWithLogitsLoss. The divisor is the number of samples, and balanced means (N - N[k]) / N[k].
+//
 // With train.class_weights = balanced, weights[k] = N / (C * N[k]). N[k] is the number of training samples of class k,
 // N their sum, and C the number of classes with samples. A class without samples has weight 0.
 #ifndef LS_TRAIN_CLASS_WEIGHTS_H

@@ -88,7 +88,8 @@ static ls_status open_details(ls_run_session *session, int with_tta, int64_t sam
     LS_TRY(ls_try_new(
         &set->logits, (size_t)set->batches->micro_batch * classes, sizeof *set->logits, "logits of an evaluation"));
     LS_TRY(ls_try_new(&set->of_picture, classes, sizeof *set->of_picture, "logits of an evaluation"));
-    LS_TRY(ls_picture_results_new(set->batches->samples, session->plan->graph->classes, &set->outcomes));
+    LS_TRY(ls_picture_results_new(set->batches->samples, session->plan->graph->classes,
+        ls_dataset_label_sets(session->plan->train_data), &set->outcomes));
     return with_tta ? ls_tta_new(session, samples, &set->tta) : LS_SUCCESS;
 }
 

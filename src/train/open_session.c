@@ -134,11 +134,14 @@ ls_status ls_run_session_allocate(ls_run_session *session) {
         plan->cfg, s->store, plan->comm, session->collective, s->queue, session->depth, &session->update));
     ls_session_weights_changed(s);
     LS_TRY(ls_input_pipeline_set_table(s, plan->train_data));
+    const int64_t label_rows = plan->info.train_data->label_rows;
+    if (label_rows) LS_TRY(ls_session_set_label_sets(s, ls_dataset_label_sets(plan->train_data), label_rows));
     if (session->class_weights)
         LS_TRY(ls_session_set_class_weights(s, ls_class_weights_values(session->class_weights)));
     LS_TRY(ls_replicas_new(session, &session->replicas));
     s->memory.control = ls_update_device_bytes(session->update) + s->table->bytes;
     if (s->class_weights) s->memory.control += s->class_weights->bytes;
+    if (s->label_sets) s->memory.control += s->label_sets->bytes;
     LS_TRY(ls_tta_upload_views(session));
     LS_TRY(open_inputs(session));
     return ls_cross_check_new(session, &session->cross_check);

@@ -19,14 +19,17 @@ typedef struct {
 struct ls_picture_results {
     int64_t samples;
     int classes;
-    row_classes *of; // by index of the picture
+    const uint8_t *sets;     // rows of labels; NULL: a picture has one label
+    ls_class_counts *counts; // by label, of this rank's pictures until they are gathered; NULL without sets
+    row_classes *of;         // by index of the picture
     row_values *values;
 };
 
-ls_status ls_picture_results_new(int64_t samples, int classes, ls_picture_results **out) {
+ls_status ls_picture_results_new(int64_t samples, int classes, const uint8_t *sets, ls_picture_results **out) {
     ls_picture_results *o;
     LS_TRY(ls_try_new(&o, 1, sizeof *o, "outcomes of an evaluation"));
-    *o = (ls_picture_results){ .samples = samples, .classes = classes };
+    *o = (ls_picture_results){ .samples = samples, .classes = classes, .sets = sets };
+    if (sets) o->counts = ls_new(classes, sizeof *o->counts, "counts of %d labels", classes);
     ls_status status = ls_try_new(&o->of, samples, sizeof *o->of, "outcomes of %lld pictures", (long long)samples);
     LS_THEN(
         status, ls_try_new(&o->values, samples, sizeof *o->values, "outcomes of %lld pictures", (long long)samples));
@@ -37,6 +40,7 @@ void ls_picture_results_free(ls_picture_results *o) {
     if (!o) return;
     free(o->of);
     free(o->values);
+    free(o->counts);
     free(o);
 }
 
@@ -47,6 +51,26 @@ double ls_log_sum(const double *logits, int classes, int *best) {
         if (logits[c] > logits[*best]) *best = c;
     for (int c = 0; c < classes; c++) sum += exp(logits[c] - logits[*best]);
     return logits[*best] + log(sum);
+}
+
+double ls_label_loss(double logit) {
+    return (logit < 0 ? -logit : 0) + log1p(exp(-fabs(logit)));
+}
+
+static void add_labels(ls_picture_results *o, int64_t index, int label, const double *logits) {
+    const uint8_t *set = o->sets + (int64_t)label * o->classes;
+    double loss = 0;
+    int is_right = 1;
+    for (int k = 0; k < o->classes; k++) {
+        const int predicted = logits[k] > 0;
+        loss += ls_label_loss(set[k] ? logits[k] : -logits[k]);
+        is_right &= predicted == set[k];
+        o->counts[k].samples += set[k];
+        o->counts[k].predicted += predicted;
+        o->counts[k].correct += predicted && set[k];
+    }
+    o->of[index] = (row_classes){ label + 1, is_right ? label + 1 : 0, 0, 0 };
+    o->values[index] = (row_values){ 0, loss / o->classes };
 }
 
 // Returns the number of classes that the logits place ahead of the label. A class whose logit is not a number counts as
@@ -60,6 +84,10 @@ static int place_of(const double *logits, int classes, int label) {
 
 void ls_picture_results_add(ls_picture_results *o, int64_t index, int label, const double *logits) {
     int best;
+    if (o->sets) {
+        add_labels(o, index, label, logits);
+        return;
+    }
     const double log_sum = ls_log_sum(logits, o->classes, &best), probability = exp(logits[best] - log_sum);
     o->of[index] = (row_classes){ label + 1, best + 1, place_of(logits, o->classes, label), 0 };
     o->values[index] = (row_values){ probability >= 0 ? probability : 0, log_sum - logits[label] };
@@ -67,6 +95,8 @@ void ls_picture_results_add(ls_picture_results *o, int64_t index, int label, con
 
 ls_status ls_picture_results_gather(ls_picture_results *o, ls_comm *comm) {
     const int64_t numbers = sizeof *o->of / sizeof(int32_t), values = sizeof *o->values / sizeof(double);
+    const int64_t counts = o->sets ? o->classes * (int64_t)(sizeof *o->counts / sizeof(int64_t)) : 0;
+    if (counts) LS_TRY(ls_comm_allreduce(comm, o->counts, counts, LS_I64, LS_REDUCE_SUM));
     LS_TRY(ls_comm_allreduce(comm, o->of, o->samples * numbers, LS_I32, LS_REDUCE_SUM));
     return ls_comm_allreduce(comm, o->values, o->samples * values, LS_F64, LS_REDUCE_SUM);
 }
@@ -109,6 +139,7 @@ static void count(ls_evaluation *e, int64_t index, const row_classes *of, const 
     e->correct += is_correct;
     e->top5 += of->place < LS_EVALUATION_TOP;
     e->loss_sum += values->loss;
+    if (e->several) return;
     e->per_class[label].samples++;
     e->per_class[label].correct += is_correct;
     e->per_class[prediction].predicted++;
@@ -127,6 +158,7 @@ static int compare_confusions(const void *left, const void *right) {
 // Makes a sorted list of counts, because a matrix of 65536 classes would not fit into memory.
 static ls_status count_confusions(const ls_picture_results *o, ls_evaluation *e) {
     int64_t pairs = 0, kept = 0;
+    if (e->several) return LS_SUCCESS;
     LS_TRY(ls_try_new(&e->confusion, e->samples, sizeof *e->confusion, "confusion of %d classes", e->classes));
     for (int64_t i = 0; i < o->samples; i++)
         if (o->of[i].label) e->confusion[pairs++] = (ls_confusion){ o->of[i].label - 1, o->of[i].prediction - 1, 1 };
@@ -143,8 +175,9 @@ static ls_status count_confusions(const ls_picture_results *o, ls_evaluation *e)
 
 ls_status ls_picture_results_evaluate(const ls_picture_results *o, ls_evaluation **out) {
     ls_evaluation *e = ls_new(1, sizeof *e, "evaluation");
-    *e = (ls_evaluation){ .set = "", .of = "", .classes = o->classes };
+    *e = (ls_evaluation){ .set = "", .of = "", .classes = o->classes, .several = o->sets != NULL };
     e->per_class = ls_new(o->classes, sizeof *e->per_class, "counts of %d classes", o->classes);
+    if (o->sets) memcpy(e->per_class, o->counts, (size_t)o->classes * sizeof *o->counts);
     for (int64_t i = 0; i < o->samples; i++)
         if (o->of[i].label) count(e, i, &o->of[i], &o->values[i]);
     ls_status status = count_confusions(o, e);

@@ -8,6 +8,8 @@
 //   probability  of the predicted class, by softmax in double; 0 if it is not a number
 //   place        number of classes ahead of the label: with a larger logit, or with an equal logit and a lower number
 //   loss         -log of the label's probability
+// If pictures have several labels (data.labels), the row says whether all labels are right, and its loss is the mean
+// binary cross-entropy of the labels. A label is predicted if its logit is positive. Predictions are counted by label.
 #ifndef LS_TRAIN_PICTURE_RESULTS_H
 #define LS_TRAIN_PICTURE_RESULTS_H
 
@@ -18,8 +20,9 @@
 typedef struct ls_picture_results ls_picture_results;
 
 // Makes room for the results of a set. samples: number of pictures in the set, over all ranks. Not every picture has to
-// be added.
-LS_CHECKED ls_status ls_picture_results_new(int64_t samples, int classes, ls_picture_results **out);
+// be added. sets: ls_dataset_label_sets of the data, borrowed.
+LS_CHECKED ls_status ls_picture_results_new(
+    int64_t samples, int classes, const uint8_t *sets, ls_picture_results **out);
 void ls_picture_results_free(ls_picture_results *outcomes); // NULL is allowed
 // Adds the result of a picture. index: its number in the set; each picture may be added only once and on one rank.
 void ls_picture_results_add(ls_picture_results *outcomes, int64_t index, int label, const double *logits);
@@ -37,5 +40,7 @@ LS_CHECKED ls_status ls_picture_results_illustrate(const ls_dataset *dataset, ls
 
 // Returns log(sum(exp(logits))). *best: the class with the largest logit; among equal logits the lowest class.
 double ls_log_sum(const double *logits, int classes, int *best);
+// Returns log(1 + exp(-logit)): -log of the probability of a label with this logit.
+double ls_label_loss(double logit);
 
 #endif

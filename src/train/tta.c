@@ -90,12 +90,19 @@ static int order_candidates(const void *left, const void *right) {
     return (a->sample > b->sample) - (a->sample < b->sample);
 }
 
-// Returns a kept picture with the probability of its predicted class, or with 0 if that is not a number.
+// Returns a kept picture with the probability of its predicted class or labels, or with 0 if that is not a number.
 static candidate candidate_of(const ls_tta *tta, int64_t kept) {
     const int classes = classes_of(tta);
     const double *logits = tta->logits + kept * classes;
-    int best;
-    const double log_of_sum = ls_log_sum(logits, classes, &best), confidence = exp(logits[best] - log_of_sum);
+    double log_p = 0;
+    if (tta->session->plan->info.train_data->label_rows) {
+        for (int k = 0; k < classes; k++) log_p -= ls_label_loss(fabs(logits[k]));
+    } else {
+        int best;
+        const double log_of_sum = ls_log_sum(logits, classes, &best);
+        log_p = logits[best] - log_of_sum;
+    }
+    const double confidence = exp(log_p);
     return (candidate){ confidence >= 0 ? confidence : 0, tta->samples[kept] };
 }
 

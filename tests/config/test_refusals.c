@@ -177,6 +177,16 @@ static const refusal rows[] = {
         "@:3: data.channels = 2: a picture has 1 channel (gray) or 3 (red, green, blue)" },
     { "[data]\ndataset = folder\nchannels = 1\nmean = 0.1, 0.2, 0.3\n", NULL,
         "@:4: data.mean = 0.1, 0.2, 0.3: 3 numbers; expected 1, one a channel of folder" },
+    { "[data]\ndataset = folder\nlabels = l.csv\nbalance = classes\n", NULL,
+        "@:4: data.balance = classes: with data.labels a picture is in several classes, which cannot all be drawn "
+        "equally "
+        "often; train.class_weights = balanced lets rare labels count more" },
+    { "[distill]\nweights = w\n[train]\nfocal_gamma = 2\n", NULL,
+        "@:2: distill.weights = w: the teacher's part of the loss is a softmax over classes; leave out "
+        "train.focal_gamma" },
+    { "[distill]\nweights = w\n[data]\ndataset = folder\nlabels = l.csv\n", NULL,
+        "@:2: distill.weights = w: the teacher's part of the loss is a softmax over classes; leave out data.labels" },
+    { "[train]\nfocal_gamma = -1\n", NULL, "@:2: train.focal_gamma = -1: expected a number from 0 to 16" },
     { "[data]\nbalance = classes\n[train]\nclass_weights = balanced\n", NULL,
         "@:2: data.balance = classes: beside train.class_weights = balanced, rare classes would count more than common "
         "ones; expected one of the two" },

@@ -205,35 +205,62 @@ static const struct {
     int infinite; // the logit of the second sample's label is -infinity: its loss is, its gradient is not a number
     int mixed, weighted;
     float mean_of, scale, teacher_share;
+    int several;
+    float focal_gamma;
 } loss_rows[] = {
-    { "10 classes", 16, 10, 16, 0, 1, 0, 0, 0, 0, 0, 0 },
-    { "10 classes, smoothed", 16, 10, 16, 0.1F, 1, 0, 0, 0, 0, 0, 0 },
-    { "short batch", 16, 10, 5, 0.1F, 1, 0, 0, 0, 0, 0, 0 },
-    { "empty batch", 4, 10, 0, 0, 1, 0, 0, 0, 0, 0, 0 },
-    { "100 classes", 7, 100, 7, 0.2F, 1, 0, 0, 0, 0, 0, 0 },
-    { "17 classes, inference", 9, 17, 8, 0, 0, 0, 0, 0, 0, 0, 0 },
-    { "one class", 3, 1, 3, 0, 1, 0, 0, 0, 0, 0, 0 },
-    { "1000 classes", 2, 1000, 2, 0, 1, 0, 0, 0, 0, 0, 0 },
-    { "many samples", 600, 10, 590, 0.1F, 1, 0, 0, 0, 0, 0, 0 },
-    { "an infinite loss", 4, 10, 4, 0, 1, 1, 0, 0, 0, 0, 0 },
-    { "an infinite loss, smoothed", 4, 10, 4, 0.1F, 1, 1, 0, 0, 0, 0, 0 },
-    { "10 classes, mixed", 16, 10, 16, 0, 1, 0, 1, 0, 0, 0, 0 },
-    { "10 classes, mixed and smoothed", 17, 10, 17, 0.1F, 1, 0, 1, 0, 0, 0, 0 },
-    { "1000 classes, mixed", 3, 1000, 3, 0.1F, 1, 0, 1, 0, 0, 0, 0 },
-    { "an infinite loss, mixed", 4, 10, 4, 0, 1, 1, 1, 0, 0, 0, 0 },
-    { "10 classes, weighted", 16, 10, 16, 0, 1, 0, 0, 1, 0, 0, 0 },
-    { "10 classes, weighted and smoothed", 9, 10, 7, 0.1F, 1, 0, 0, 1, 0, 0, 0 },
-    { "1000 classes, weighted, mixed and smoothed", 3, 1000, 3, 0.1F, 1, 0, 1, 1, 0, 0, 0 },
-    { "an infinite loss, weighted", 4, 10, 4, 0.1F, 1, 1, 0, 1, 0, 0, 0 },
-    { "10 classes, of a mean", 16, 10, 16, 0, 1, 0, 0, 0, 96, 0, 0 },
-    { "10 classes, scaled", 16, 10, 13, 0, 1, 0, 0, 0, 0, 0.125F, 0 },
-    { "17 classes, scaled by a negative number and smoothed", 9, 17, 9, 0.1F, 1, 0, 0, 0, 0, -1.5F, 0 },
-    { "100 classes, scaled, weighted, mixed and smoothed", 7, 100, 6, 0.1F, 1, 0, 1, 1, 96, 0.111F, 0 },
-    { "an infinite loss, scaled", 4, 10, 4, 0.1F, 1, 1, 0, 0, 0, 0.125F, 0 },
-    { "10 classes, smoothed, with a teacher", 16, 10, 13, 0.1F, 1, 0, 0, 0, 96, 0, 0.3F },
-    { "10 classes, of a teacher alone", 5, 10, 5, 0, 1, 0, 0, 0, 0, 0, 1 },
-    { "an infinite loss, of a teacher alone", 4, 10, 4, 0, 1, 1, 0, 0, 0, 0, 1 },
+    { "10 classes", 16, 10, 16, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0 },
+    { "10 classes, smoothed", 16, 10, 16, 0.1F, 1, 0, 0, 0, 0, 0, 0, 0, 0 },
+    { "short batch", 16, 10, 5, 0.1F, 1, 0, 0, 0, 0, 0, 0, 0, 0 },
+    { "empty batch", 4, 10, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0 },
+    { "100 classes", 7, 100, 7, 0.2F, 1, 0, 0, 0, 0, 0, 0, 0, 0 },
+    { "17 classes, inference", 9, 17, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 },
+    { "one class", 3, 1, 3, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0 },
+    { "1000 classes", 2, 1000, 2, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0 },
+    { "many samples", 600, 10, 590, 0.1F, 1, 0, 0, 0, 0, 0, 0, 0, 0 },
+    { "an infinite loss", 4, 10, 4, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0 },
+    { "an infinite loss, smoothed", 4, 10, 4, 0.1F, 1, 1, 0, 0, 0, 0, 0, 0, 0 },
+    { "10 classes, mixed", 16, 10, 16, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0 },
+    { "10 classes, mixed and smoothed", 17, 10, 17, 0.1F, 1, 0, 1, 0, 0, 0, 0, 0, 0 },
+    { "1000 classes, mixed", 3, 1000, 3, 0.1F, 1, 0, 1, 0, 0, 0, 0, 0, 0 },
+    { "an infinite loss, mixed", 4, 10, 4, 0, 1, 1, 1, 0, 0, 0, 0, 0, 0 },
+    { "10 classes, weighted", 16, 10, 16, 0, 1, 0, 0, 1, 0, 0, 0, 0, 0 },
+    { "10 classes, weighted and smoothed", 9, 10, 7, 0.1F, 1, 0, 0, 1, 0, 0, 0, 0, 0 },
+    { "1000 classes, weighted, mixed and smoothed", 3, 1000, 3, 0.1F, 1, 0, 1, 1, 0, 0, 0, 0, 0 },
+    { "an infinite loss, weighted", 4, 10, 4, 0.1F, 1, 1, 0, 1, 0, 0, 0, 0, 0 },
+    { "10 classes, of a mean", 16, 10, 16, 0, 1, 0, 0, 0, 96, 0, 0, 0, 0 },
+    { "10 classes, scaled", 16, 10, 13, 0, 1, 0, 0, 0, 0, 0.125F, 0, 0, 0 },
+    { "17 classes, scaled by a negative number and smoothed", 9, 17, 9, 0.1F, 1, 0, 0, 0, 0, -1.5F, 0, 0, 0 },
+    { "100 classes, scaled, weighted, mixed and smoothed", 7, 100, 6, 0.1F, 1, 0, 1, 1, 96, 0.111F, 0, 0, 0 },
+    { "an infinite loss, scaled", 4, 10, 4, 0.1F, 1, 1, 0, 0, 0, 0.125F, 0, 0, 0 },
+    { "10 classes, smoothed, with a teacher", 16, 10, 13, 0.1F, 1, 0, 0, 0, 96, 0, 0.3F, 0, 0 },
+    { "10 classes, of a teacher alone", 5, 10, 5, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0 },
+    { "an infinite loss, of a teacher alone", 4, 10, 4, 0, 1, 1, 0, 0, 0, 0, 1, 0, 0 },
+    { "10 classes, focal", 16, 10, 13, 0, 1, 0, 0, 0, 0, 0, 0, 0, 2 },
+    { "100 classes, focal, scaled, weighted, mixed and smoothed", 7, 100, 7, 0.1F, 1, 0, 1, 1, 96, 0.5F, 0, 0, 1.5F },
+    { "17 classes, focal, of a small exponent", 9, 17, 9, 0, 1, 0, 0, 0, 0, 4, 0, 0, 0.5F },
+    { "one class, focal", 3, 1, 3, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0.5F },
+    { "an infinite loss, focal", 4, 10, 4, 0.1F, 1, 1, 0, 0, 0, 0, 0, 0, 2 },
+    { "10 labels", 16, 10, 13, 0, 1, 0, 0, 0, 0, 0, 0, 1, 0 },
+    { "17 labels, inference", 9, 17, 8, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0 },
+    { "one label", 3, 1, 3, 0, 1, 0, 0, 0, 0, 0, 0, 1, 0 },
+    { "1000 labels, smoothed", 2, 1000, 2, 0.1F, 1, 0, 0, 0, 0, 0, 0, 1, 0 },
+    { "many samples of 3 labels", 600, 3, 590, 0, 1, 0, 0, 1, 0, 0, 0, 1, 0 },
+    { "100 labels, scaled, weighted, mixed and smoothed", 7, 100, 7, 0.1F, 1, 0, 1, 1, 96, -0.5F, 0, 1, 0 },
+    { "10 labels, focal", 16, 10, 13, 0, 1, 0, 0, 0, 0, 0, 0, 1, 2 },
+    { "10 labels, focal, scaled, weighted, mixed and smoothed", 7, 10, 7, 0.1F, 1, 0, 1, 1, 96, 4, 0, 1, 0.5F },
+    { "an infinite loss, labels", 4, 10, 4, 0, 1, 1, 0, 0, 0, 0, 0, 1, 0 },
+    { "an infinite loss, labels, focal", 4, 10, 4, 0.1F, 1, 1, 0, 0, 0, 0, 0, 1, 2 },
 };
+
+// Rows of labels, about half of them 1. Row k has label k. The first sample's logits get the right signs.
+static inline void loss_sets(op_case *c, int classes, int first_label, float *logits) {
+    uint8_t *sets = case_raw(c, LS_LOSS_SETS, USE_IN, LS_U8, (size_t)classes * (size_t)classes, 0)->host;
+    for (int i = 0; i < classes * classes; i++)
+        sets[i] = i / classes == i % classes || (unsigned)i * 40503U % 65536 < 32768;
+    const float sign = c->desc.attr.loss.scale < 0 ? -1 : 1;
+    for (int k = 0; k < classes; k++)
+        logits[k] = (sets[first_label * classes + k] ? sign : -sign) * (0.5F + fabsf(logits[k]));
+}
 
 // What a loss and a head have in common. tolerance: of a sample's loss.
 static inline void loss_records(op_case *c, int count, double tolerance) {
@@ -274,12 +301,15 @@ static inline void loss_cases(ls_dtype storage, case_visit *visit, void *context
             .weighted = loss_rows[i].weighted,
             .mean_of = loss_rows[i].mean_of,
             .scale = loss_rows[i].scale,
-            .teacher_share = loss_rows[i].teacher_share };
+            .teacher_share = loss_rows[i].teacher_share,
+            .several = loss_rows[i].several,
+            .focal_gamma = loss_rows[i].focal_gamma };
         c->desc.attr.loss = a;
         op_arg *logits = case_activation(c, LS_LOSS_LOGITS, USE_IN, a.logits, 0);
         fill_uniform(c, logits, -8, 8);
         float *first = logits->host; // a tie at the top: the lowest index wins
         if (classes > 4) first[2] = first[4] = 9;
+        if (a.several) loss_sets(c, classes, classes > 4 ? 2 : 0, first);
         if (loss_rows[i].infinite) first[classes + 7 % classes] = -INFINITY;
         // fp32 exponentials of arguments down to -17, whose rounding is 17 * 2^-24, and a sum over the classes
         const double larger = fmax(1, fabs((double)a.scale));

@@ -23,6 +23,7 @@ typedef struct {
     const char *device, *network; // network: the text of a network file
     int batch, training, recompute, sync_norm;
     unsigned fusions; // a set of ls_fusion
+    float focal_gamma;
 } fixture_setup;
 
 typedef struct {
@@ -98,7 +99,8 @@ static inline void fixture_make(fixture *f, const fixture_setup *setup) {
         .training = setup->training,
         .seed = 5,
         .recompute = setup->recompute,
-        .sync_norm = setup->sync_norm };
+        .sync_norm = setup->sync_norm,
+        .focal_gamma = setup->focal_gamma };
     must(ls_session_build(s));
     must(ls_param_store_init(s->store, 3));
     f->device = s->device;

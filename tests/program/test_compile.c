@@ -515,6 +515,9 @@ static void the_loss_takes_in_the_head(void **state) {
                 .training = k > 0,
                 .recompute = k == 2,
                 .fusions = LS_FUSES_HEAD | LS_FUSES_SCALE };
+            fixture_setup focal = setup; // no head computes it
+            focal.focal_gamma = 2;
+            count_fused(&focal, rows[i].tail, (ls_op[]){ LS_OP_HEAD, LS_OP_LOSS }, (int[]){ 0, 1 });
             count_fused(&setup, rows[i].tail, (ls_op[]){ LS_OP_HEAD, LS_OP_LOSS }, (int[]){ heads, !heads });
             if (k > 0)
                 count_fused(&setup, rows[i].tail, (ls_op[]){ LS_OP_HEAD, LS_OP_POOL_BACKWARD },

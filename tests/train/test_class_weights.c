@@ -97,6 +97,43 @@ static void refused(void **state) {
     }
 }
 
+// With several labels a picture: pictures without the label, over those with it. The divisor is the number of samples.
+static void balanced_labels(void **state) {
+    (void)state;
+    char folder[] = "/tmp/lockstep_labels_XXXXXX", path[64], command[128];
+    assert_non_null(mkdtemp(folder));
+    static const char *const files[] = { "a.png", "b.png", "c.png", "l.csv" };
+    for (int i = 0; i < 4; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, files[i]);
+        FILE *file = fopen(path, "w");
+        fputs(i < 3 ? "x" : "file,one,two,all,none\na.png,1,1,1,0\nb.png,0,1,1,0\nc.png,0,0,1,0\n", file);
+        fclose(file);
+    }
+    ls_config cfg = config("train.class_weights=balanced", "data.dataset=folder");
+    must(ls_config_set(&cfg, "data.labels=l.csv"));
+    must(ls_config_set(&cfg, "data.train_samples=0"));
+    must(ls_config_set(&cfg, "data.test_fraction=0"));
+    snprintf(cfg.data_path, sizeof cfg.data_path, "%s", folder);
+    ls_dataset *dataset = open_train(&cfg);
+    ls_class_weights *weights;
+    must(ls_class_weights_new(&cfg, dataset, NULL, &weights));
+    const float *values = ls_class_weights_values(weights);
+    const float expected[] = { 2, 0.5F, 1, 1 };
+    for (int k = 0; k < 4; k++) assert_true(values[k] == expected[k]);
+    const ls_batches b = { .samples = 3,
+        .windows = 1,
+        .global_batch = 24,
+        .micro_batch = 8,
+        .micro_batches = 3,
+        .per_rank = 3,
+        .world_size = 1 };
+    assert_true(ls_class_weights_sum(weights, &b, 0, 0) == 3);
+    ls_class_weights_free(weights);
+    ls_dataset_free(dataset);
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    assert_int_equal(system(command), 0);
+}
+
 static uint64_t weights_after(const char *class_weights, const char *device) {
     static char network_path[] = "/tmp/lockstep_weights_XXXXXX";
     static const char network[] =
@@ -132,6 +169,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(balanced),
         cmocka_unit_test(sums_of_windows),
+        cmocka_unit_test(balanced_labels),
         cmocka_unit_test(refused),
         cmocka_unit_test(twice_is_once),
     };

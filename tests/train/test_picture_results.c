@@ -55,7 +55,7 @@ static void near(double seen, double expected) {
 static void by_hand(void **state) {
     (void)state;
     ls_picture_results *outcomes;
-    must(ls_picture_results_new(7, CLASSES, &outcomes));
+    must(ls_picture_results_new(7, CLASSES, NULL, &outcomes));
     add_pictures(outcomes);
     ls_evaluation *e = evaluated(outcomes);
     assert_int_equal(e->samples, 6);
@@ -110,7 +110,7 @@ static void the_most_confident(void **state) {
     double logit[PICTURES];
     int used[PICTURES] = { 0 };
     ls_picture_results *outcomes;
-    must(ls_picture_results_new(PICTURES, 2, &outcomes));
+    must(ls_picture_results_new(PICTURES, 2, NULL, &outcomes));
     for (int i = 0; i < PICTURES; i++) {
         logit[i] = i * 37 % 7;
         ls_picture_results_add(outcomes, i, i % 5 == 0, (const double[]){ 0, 0.1 + logit[i] }); // a fifth is right
@@ -128,11 +128,49 @@ static void the_most_confident(void **state) {
     ls_evaluation_free(e);
 }
 
+// Pictures with several labels: F1 of the labels is 2/3, 1, 0 (never true, once predicted) and 0 (neither).
+static void several_labels(void **state) {
+    (void)state;
+    static const uint8_t sets[3][4] = { { 1, 0, 0, 0 }, { 1, 1, 0, 0 }, { 0, 1, 0, 0 } };
+    ls_picture_results *outcomes;
+    double loss, accuracy;
+    must(ls_picture_results_new(4, 4, sets[0], &outcomes));
+    ls_picture_results_add(outcomes, 0, 1, (const double[]){ 2, 1, -1, -1 });
+    ls_picture_results_add(outcomes, 1, 0, (const double[]){ -2, -1, 3, -800 });
+    ls_picture_results_add(outcomes, 3, 2, (const double[]){ 0, 5, -1, -1 }); // there is no picture 2; 0 is "no"
+    ls_picture_results_mean(outcomes, &loss, &accuracy);
+    near(accuracy, 2.0 / 3);
+    ls_evaluation *e = evaluated(outcomes);
+    assert_int_equal(e->samples, 3);
+    assert_int_equal(e->correct, 2);
+    near(ls_evaluation_macro_f1(e), (2.0 / 3 + 1) / 4);
+    const double expected = (log1p(exp(-2)) + log1p(exp(-1)) + 2 * log1p(exp(-1))) / 4 +
+                            (2 + log1p(exp(-2)) + log1p(exp(-1)) + 3 + log1p(exp(-3))) / 4 +
+                            (log(2) + log1p(exp(-5)) + 2 * log1p(exp(-1))) / 4;
+    near(e->loss_sum, expected);
+    near(loss, expected / 3);
+    e->names = calloc(4, sizeof *e->names);
+    for (int k = 0; k < 4; k++) e->names[k] = strdup("x");
+    cJSON *written = ls_evaluation_json(e, 1);
+    char *text = ls_json_text(written, 0);
+    cJSON *tree = cJSON_Parse(text);
+    cJSON_Delete(written);
+    free(text);
+    near(ls_json_get(tree, "exact_match")->valuedouble, 2.0 / 3);
+    static const char *const absent[] = { "top1", "top5", "confusion", "bins", "mistakes", "calibration_error" };
+    for (size_t i = 0; i < sizeof absent / sizeof *absent; i++) assert_null(ls_json_get(tree, absent[i]));
+    const cJSON *first = cJSON_GetArrayItem(ls_json_get(tree, "per_class"), 0);
+    near(ls_json_get(first, "recall")->valuedouble, 0.5);
+    near(ls_json_get(first, "precision")->valuedouble, 1);
+    cJSON_Delete(tree);
+    ls_evaluation_free(e);
+}
+
 // A network that has diverged has outputs that are no numbers: nothing is counted as right for that.
 static void not_a_number(void **state) {
     (void)state;
     ls_picture_results *outcomes;
-    must(ls_picture_results_new(2, 6, &outcomes));
+    must(ls_picture_results_new(2, 6, NULL, &outcomes));
     ls_picture_results_add(outcomes, 0, 4, (const double[]){ 0, 0, 0, 0, NAN, 0 });
     ls_picture_results_add(outcomes, 1, 2, (const double[]){ 0, INFINITY, 0, 0, 0, 0 });
     ls_evaluation *e = evaluated(outcomes);
@@ -187,6 +225,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(by_hand),
         cmocka_unit_test(the_most_confident),
+        cmocka_unit_test(several_labels),
         cmocka_unit_test(not_a_number),
         cmocka_unit_test(pictures_are_small),
     };

@@ -1,4 +1,4 @@
-// op_loss.c - softmax cross-entropy, and the head of a network, in one launch each.
+// op_loss.c - the loss, and the head of a network, in one launch each.
 #include "device/cuda/cuda.h"
 #include "device/cuda/kernels/head.h"
 
@@ -17,6 +17,7 @@ static ls_cuda_loss_args loss_args(const ls_plan *plan, const ls_buffer *args, l
         .labels = ls_cuda_at(args[LS_LOSS_LABELS]),
         .samples = a->mixed ? ls_cuda_at(args[LS_LOSS_SAMPLE]) : NULL,
         .weights = a->weighted ? ls_cuda_at(args[LS_LOSS_WEIGHTS]) : NULL,
+        .sets = a->several ? ls_cuda_at(args[LS_LOSS_SETS]) : NULL,
         .micro = ls_cuda_at(args[LS_LOSS_MICRO]),
         .state = ls_cuda_at(args[LS_LOSS_STATE]),
         .result = ls_cuda_at(args[LS_LOSS_RESULT]),
@@ -28,7 +29,7 @@ static ls_cuda_loss_args loss_args(const ls_plan *plan, const ls_buffer *args, l
 
 static void run_loss(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue) {
     const ls_cuda_loss_args k = loss_args(plan, args, workspace);
-    ls_cuda_loss(&k, queue->stream);
+    (k.attr.several || k.attr.focal_gamma > 0 ? ls_cuda_focal_loss : ls_cuda_loss)(&k, queue->stream);
     ls_cuda_enqueued(plan, queue);
 }
 

@@ -7,6 +7,7 @@ typedef struct {
     const void *logits;
     const double *made;   // head: the sample's logits before rounding; else NULL
     const float *weights; // class weights; NULL: all are 1
+    const uint8_t *sets;  // rows of labels; NULL: a label is a class
     int label, partner;
     double mix;          // share of the partner's target
     int64_t first;       // index of the sample's first logit
@@ -23,17 +24,45 @@ static double logit(const loss_row *row, int k) {
     return scale_of(row->attr) * raw;
 }
 
-static double target(const loss_row *row, int k) {
-    double smoothing = (double)row->attr->smoothing;
-    double hard = (k == row->label ? 1 - row->mix : 0) + (k == row->partner ? row->mix : 0);
-    double target = (1 - smoothing) * hard + smoothing / row->attr->logits.c;
-    return row->weights ? target * (double)row->weights[k] : target;
+// Whether a picture with this label has class k.
+static int has_class(const loss_row *row, int label, int k) {
+    return row->sets ? row->sets[(int64_t)label * row->attr->logits.c + k] : k == label;
 }
 
+static double target(const loss_row *row, int k) {
+    double smoothing = (double)row->attr->smoothing;
+    double hard = (1 - row->mix) * has_class(row, row->label, k) + row->mix * has_class(row, row->partner, k);
+    double target = (1 - smoothing) * hard + smoothing / (row->sets ? 2 : row->attr->logits.c);
+    return row->weights && !row->sets ? target * (double)row->weights[k] : target;
+}
+
+// f(p) and s(p) of a probability, whose rest is q = 1 - p.
+typedef struct {
+    double loss, slope;
+} focal;
+
+static focal focal_of(double log_p, double q, double gamma) {
+    if (gamma == 0) return (focal){ -log_p, 1 };
+    const double factor = pow(q, gamma), ratio = q > 0 ? -log_p / q : 1; // the ratio goes to 1 with q to 0
+    return (focal){ factor * -log_p, factor * (1 + gamma * exp(log_p) * ratio) };
+}
+
+static double log_p_of(const loss_row *row, int k) {
+    return logit(row, k) - row->max - row->log_sum;
+}
+
+static focal softmax_focal(const loss_row *row, int k) {
+    const double log_p = log_p_of(row, k);
+    return focal_of(log_p, -expm1(log_p), (double)row->attr->focal_gamma);
+}
+
+// The sum of the targets, each times its slope. Without weights and gamma it is 1.
 static double target_sum(const loss_row *row) {
     double sum = 0;
-    for (int k = 0; row->weights && k < row->attr->logits.c; k++) sum += target(row, k);
-    return row->weights ? sum : 1;
+    if (!row->weights && row->attr->focal_gamma == 0) return 1;
+    for (int k = 0; k < row->attr->logits.c; k++)
+        if (target(row, k) > 0) sum += target(row, k) * softmax_focal(row, k).slope;
+    return sum;
 }
 
 static int find_maximum(loss_row *row) { // returns the argmax; the lowest index wins a tie
@@ -52,9 +81,48 @@ static double row_loss(const loss_row *row) {
     double loss = 0;
     for (int k = 0; k < row->attr->logits.c; k++) {
         double t = target(row, k); // skipping a target of 0 avoids 0 * infinity where log p is infinite
-        if (t > 0) loss -= t * (logit(row, k) - row->max - row->log_sum);
+        if (t > 0) loss += t * softmax_focal(row, k).loss;
     }
     return loss;
+}
+
+static void row_gradient(const loss_row *row, double *grad) {
+    const double all = target_sum(row);
+    for (int k = 0; k < row->attr->logits.c; k++) {
+        const double t = target(row, k);
+        grad[k] = exp(log_p_of(row, k)) * all - (t > 0 ? t * softmax_focal(row, k).slope : 0);
+    }
+}
+
+// --- several labels
+
+// log(sigmoid(z))
+static double log_sigmoid(double z) {
+    return (z < 0 ? z : 0) - log1p(exp(-fabs(z)));
+}
+
+// Returns the loss of one class, and its derivative by the logit.
+static focal class_loss(const loss_row *row, int k) {
+    const double z = logit(row, k), t = target(row, k), p = exp(log_sigmoid(z)), q = exp(log_sigmoid(-z));
+    const double gamma = (double)row->attr->focal_gamma, weight = row->weights ? (double)row->weights[k] : 1;
+    const focal yes = focal_of(log_sigmoid(z), q, gamma), no = focal_of(log_sigmoid(-z), p, gamma);
+    focal sum = { isnan(z) ? NAN : 0, 0 };
+    if (weight * t > 0) sum = (focal){ sum.loss + weight * t * yes.loss, -weight * t * q * yes.slope };
+    if (t < 1) sum = (focal){ sum.loss + (1 - t) * no.loss, sum.slope + (1 - t) * p * no.slope };
+    return (focal){ sum.loss / row->attr->logits.c, sum.slope / row->attr->logits.c };
+}
+
+// Returns whether all labels are right. grad may be NULL.
+static int several_labels(const loss_row *row, double *loss, double *grad) {
+    int right = 1;
+    *loss = 0;
+    for (int k = 0; k < row->attr->logits.c; k++) {
+        const focal one = class_loss(row, k);
+        *loss += one.loss;
+        if (grad) grad[k] = one.slope;
+        right &= (logit(row, k) > 0) == has_class(row, row->label, k);
+    }
+    return right;
 }
 
 // Arguments that both operators share.
@@ -63,6 +131,7 @@ typedef struct {
     const int32_t *labels;
     const ls_augment_sample *samples; // NULL: targets are not mixed
     const float *weights;
+    const uint8_t *sets;
     const ls_train_state *state;
     const void *logits;
     int count;
@@ -77,6 +146,7 @@ static loss_job job_of(const ls_plan *plan, const ls_buffer *args) {
         .labels = ls_buffer_host(args[LS_LOSS_LABELS]),
         .samples = a->mixed ? ls_buffer_host(args[LS_LOSS_SAMPLE]) : NULL,
         .weights = a->weighted ? ls_buffer_host(args[LS_LOSS_WEIGHTS]) : NULL,
+        .sets = a->several ? ls_buffer_host(args[LS_LOSS_SETS]) : NULL,
         .state = ls_buffer_host(args[LS_LOSS_STATE]),
         .logits = ls_buffer_host(args[LS_LOSS_LOGITS]),
         .count = micro->count,
@@ -96,22 +166,27 @@ static void one_row(loss_job *job, int n, const double *made, double *grad) {
         .logits = job->logits,
         .made = made,
         .weights = job->weights,
+        .sets = job->sets,
         .first = (int64_t)n * classes,
         .label = job->labels[n] };
     row.partner = job->samples ? job->labels[a->logits.n - 1 - n] : row.label;
     row.mix = job->samples ? job->samples[n].mix / 65536.0 : 0;
-    int best = find_maximum(&row);
     const double share = 1 - (double)a->teacher_share; // the part without a teacher
-    double loss = share * row_loss(&row), all = target_sum(&row);
-    job->loss += loss;
-    job->result->correct += best == row.label;
-    job->result->bad += !isfinite(loss);
-    for (int k = 0; grad && k < classes; k++) {
-        double p = exp(logit(&row, k) - row.max - row.log_sum);
-        grad[k] = isfinite(loss) ? share * (p * all - target(&row, k)) *
-                                       (double)LS_GRADIENT_SCALE(job->state, a->mean_of) * scale_of(a)
-                                 : NAN;
+    double loss;
+    int is_right;
+    if (row.sets) {
+        is_right = several_labels(&row, &loss, grad);
+    } else {
+        is_right = find_maximum(&row) == row.label;
+        loss = share * row_loss(&row);
+        if (grad) row_gradient(&row, grad);
     }
+    job->loss += loss;
+    job->result->correct += is_right;
+    job->result->bad += !isfinite(loss);
+    for (int k = 0; grad && k < classes; k++)
+        grad[k] =
+            isfinite(loss) ? share * grad[k] * (double)LS_GRADIENT_SCALE(job->state, a->mean_of) * scale_of(a) : NAN;
 }
 
 static void store_row(void *to, const ls_loss_attr *a, int n, const double *values) {

@@ -898,11 +898,12 @@ function mistakes(e, names) {
 function draw_evaluation(node, run) {
   forget('evaluation');
   const e = run.evaluation, names = list(e.classes).map(String), small = names.length <= MATRIX_MAX && list(e.confusion).length === names.length && e.confusion.every(row => list(row).length === names.length);
-  node.replaceChildren(el('dl', { class: 'tiles' }, tile('accuracy', percent(e.top1), `${known(e.samples) ? `of ${count(e.samples)} ` : ''}(${e.set || 'test'}${e.of === 'tta' ? ', with test-time augmentation' : ''})`, 'top1', e.top1),
+  node.replaceChildren(el('dl', { class: 'tiles' }, tile(known(e.exact_match) ? 'all labels right' : 'accuracy', percent(e.exact_match ?? e.top1), `${known(e.samples) ? `of ${count(e.samples)} ` : ''}(${e.set || 'test'}${e.of === 'tta' ? ', with test-time augmentation' : ''})`, 'top1', e.exact_match ?? e.top1),
+    known(e.macro_f1) ? tile('macro F1', number(e.macro_f1), 'mean over the labels', 'macro_f1', e.macro_f1) : null,
     known(e.top5) ? tile('top-5 accuracy', percent(e.top5), 'right class among the five likeliest', 'top5', e.top5) : null,
-    tile('loss', number(e.loss), '', 'loss', e.loss), tile('calibration error', percent(e.calibration_error), 'expected, 15 bins', 'calibration_error', e.calibration_error)),
+    tile('loss', number(e.loss), '', 'loss', e.loss), known(e.exact_match) ? null : tile('calibration error', percent(e.calibration_error), 'expected, 15 bins', 'calibration_error', e.calibration_error)),
   ...(small ? [confusion_table(e, names)] : []),
-  el('div', { class: 'columns', style: 'margin-top:1rem' }, el('div', { class: 'stack' }, small || !pairs_of(e).length ? null : confusion_map(e, names), class_table(e)), el('div', { class: 'stack' }, calibration(e), confused_pairs(e, names))),
+  el('div', { class: 'columns', style: 'margin-top:1rem' }, el('div', { class: 'stack' }, small || !pairs_of(e).length ? null : confusion_map(e, names), class_table(e)), known(e.exact_match) ? null : el('div', { class: 'stack' }, calibration(e), confused_pairs(e, names))),
   ...[mistakes(e, names)].filter(Boolean));
   settle();
 }

@@ -362,16 +362,29 @@ static void batch_norm_inference(void **unused) {
 
 // logits = v(2, 4, 5) * 2, labels 1, 4, 0, 3: F.cross_entropy(..., label_smoothing,
 // reduction = "sum"); one label is the argmax; weighted: weight = (2, 0.5, 0, 1.25, 3)
+// focal: (t * (1 - p)**gamma * -log_softmax(logits)).sum(), with t the one-hot labels, smoothed and weighted
+// several: binary_cross_entropy_with_logits(logits, t, pos_weight, reduction = "sum") / 5 with t = sets[labels], smoothed
+// by smoothing / 2; with gamma torchvision.ops.sigmoid_focal_loss(logits, t, alpha = -1), where t is smooth or weighted
+// the sum of those for targets of 1 and of 0 with these shares
 static const struct {
     float smoothing;
-    int weighted;
+    int weighted, several;
+    float gamma;
     double loss, grad;
 } losses[] = {
-    { 0.0F, 0, 8.803060664584459, -6.457710674726711 },
-    { 0.1F, 0, 8.913060664584458, -5.937710674726713 },
-    { 0.0F, 1, 13.2981237129958, -16.057473815293495 },
-    { 0.1F, 1, 13.266724531415122, -14.438517374852252 },
+    { 0.0F, 0, 0, 0, 8.803060664584459, -6.457710674726711 },
+    { 0.1F, 0, 0, 0, 8.913060664584458, -5.937710674726713 },
+    { 0.0F, 1, 0, 0, 13.2981237129958, -16.057473815293495 },
+    { 0.1F, 1, 0, 0, 13.266724531415122, -14.438517374852252 },
+    { 0.0F, 0, 0, 2, 7.3022550719775845, -6.340025682788459 },
+    { 0.1F, 0, 0, 2, 7.425809978068005, -5.849796723304962 },
+    { 0.1F, 1, 0, 0.5F, 12.423312194692478, -14.402112295856274 },
+    { 0.0F, 0, 1, 0, 3.291751079170157, -3.236290048806051 },
+    { 0.1F, 1, 1, 0, 4.129186762364142, -2.758475052496312 },
+    { 0.0F, 0, 1, 2, 1.7872189812536594, -3.1603674895848055 },
+    { 0.1F, 1, 1, 0.5F, 3.4469004779298102, -2.8291259003369693 },
 };
+static const uint8_t sets[5][5] = { { 1, 0, 1, 1, 0 }, { 0 }, { 1, 1, 1, 1, 1 }, { 0, 0, 0, 1, 1 }, { 1, 0, 0, 0, 1 } };
 
 static void loss(void **unused) {
     (void)unused;
@@ -381,7 +394,9 @@ static void loss(void **unused) {
             .smoothing = losses[i].smoothing,
             .training = 1,
             .storage = LS_F32,
-            .weighted = losses[i].weighted };
+            .weighted = losses[i].weighted,
+            .several = losses[i].several,
+            .focal_gamma = losses[i].gamma };
         op_arg *logits = case_activation(c, LS_LOSS_LOGITS, USE_IN, (ls_nchw){ 4, 5, 1, 1 }, 0);
         fill(logits, 2, 0);
         for (size_t k = 0; k < logits->count; k++) ((float *)logits->host)[k] *= 2;
@@ -389,6 +404,7 @@ static void loss(void **unused) {
         if (losses[i].weighted)
             memcpy(case_raw(c, LS_LOSS_WEIGHTS, USE_IN, LS_F32, 5, 0)->host, (float[]){ 2, 0.5F, 0, 1.25F, 3 },
                 5 * sizeof(float));
+        if (losses[i].several) memcpy(case_raw(c, LS_LOSS_SETS, USE_IN, LS_U8, 25, 0)->host, sets, sizeof sets);
         case_micro(c, LS_LOSS_MICRO, 4);
         case_state(c, LS_LOSS_STATE, USE_IN)->loss_scale = 256;
         case_set(c, LS_LOSS_RESULT, ARG_RESULT, USE_UPDATE, 1, sizeof(ls_micro_result));

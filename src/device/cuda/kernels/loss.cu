@@ -38,8 +38,7 @@ template <typename T> __global__ void __launch_bounds__(LS_BLOCK) loss(ls_cuda_l
 } // namespace
 
 extern "C" void ls_cuda_loss(const ls_cuda_loss_args *args, cudaStream_t stream) {
-    int packs = args->channels / (args->attr.storage == LS_F32 ? 4 : 8), lanes = 1;
-    while (lanes < 32 && lanes * 4 <= packs) lanes *= 2; // at least two packs for each thread
+    int lanes = ls_loss_lanes(*args);
     int blocks = ls_blocks(static_cast<int64_t>(args->attr.logits.n) * lanes, LS_BLOCK);
     LS_BY_STORAGE(args->attr.storage, LS_LAUNCH_BLOCK((loss<T>), blocks, LS_BLOCK, stream, *args, lanes));
 }

@@ -1,10 +1,17 @@
 // loss.cuh - softmax cross-entropy of a row of logits, computed by neighbouring threads (lanes), and the sums over all
-// rows. Shared by the loss (loss.cu) and the head of a network (head.cu).
+// rows. Shared by the losses (loss.cu, focal.cu) and the head of a network (head.cu).
 #pragma once
 
 #include <float.h>
 #include "device/cuda/kernels/kernels.cuh"
 #include "device/cuda/kernels/loss.h"
+
+// Returns the number of threads of a sample. Each has at least two packs.
+inline int ls_loss_lanes(const ls_cuda_loss_args &a) {
+    int packs = a.channels / (a.attr.storage == LS_F32 ? 4 : 8), lanes = 1;
+    while (lanes < 32 && lanes * 4 <= packs) lanes *= 2;
+    return lanes;
+}
 
 struct ls_top {
     float value;

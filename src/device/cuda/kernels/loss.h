@@ -1,4 +1,4 @@
-// loss.h - softmax cross-entropy, its gradient, and the sums that a micro-batch adds to the results.
+// loss.h - the loss, its gradient, and the sums that a micro-batch adds to the results.
 #ifndef LS_DEVICE_CUDA_KERNELS_LOSS_H
 #define LS_DEVICE_CUDA_KERNELS_LOSS_H
 
@@ -18,6 +18,7 @@ typedef struct {
     const int32_t *labels;
     const ls_augment_sample *samples; // NULL unless mixed
     const float *weights;             // class weights; NULL: all are 1
+    const uint8_t *sets;              // rows of labels; NULL: a label is a class
     const ls_micro_input *micro;
     const ls_train_state *state;
     ls_micro_result *result;
@@ -28,6 +29,8 @@ typedef struct {
 } ls_cuda_loss_args;
 
 void ls_cuda_loss(const ls_cuda_loss_args *args, cudaStream_t stream);
+// With focal_gamma > 0 or several labels.
+void ls_cuda_focal_loss(const ls_cuda_loss_args *args, cudaStream_t stream);
 
 #ifdef __cplusplus
 }
