@@ -20,16 +20,16 @@ struct ls_atomic_file {
     int fd;
     ls_status status;      // first failed write
     char *path;            // path given by the caller
-    char target[PATH_MAX]; // the path after following symbolic links
-    char *temporary;       // in the folder of target; NULL: target is not a regular file and is written directly
-    int may_be_lost;       // nothing is flushed to the disk, so a crash of the system may lose the file
+    char target[PATH_MAX]; // path that is written, from find_target; for a file of a cache, `path` itself
+    char *temporary;       // path of the temporary, in the folder of target; NULL: target is written directly
+    int may_be_lost;       // 1: nothing is flushed to the disk, so a crash of the system may lose the file
     ls_hasher *hasher;
     size_t bytes;
 };
 
 // --- following symbolic links
 
-// Replaces `target` by the path that this link holds. Returns 0 if `target` is not a link or the new path is too long.
+// Replaces the link `target` by the path in it. Returns 0 if `target` is not a link or the new path is too long.
 static int follow_link(char target[PATH_MAX]) {
     char to[PATH_MAX];
     ssize_t length = ls_pinned_readlink(target, to, sizeof to - 1);
@@ -48,8 +48,9 @@ static int is_open_file(const struct stat *link) {
     return stat("/proc", &proc) == 0 && link->st_dev == proc.st_dev;
 }
 
-// Follows the links of `path` to `target`. *direct: the target must be written directly, because it exists and is not a
-// regular file, or because it is an open file of /proc.
+// Finds the path to write to. *direct = 1: the file exists and is not a regular file, or a link of /proc leads to it as
+// an open file. It must then be written directly, by opening `target`, whose links are not followed to their end.
+// *direct = 0: `target` is `path` with all links followed.
 static ls_status find_target(const char *path, char target[PATH_MAX], int *direct) {
     struct stat info;
     int there = ls_pinned_stat(path, &info) == 0;

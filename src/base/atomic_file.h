@@ -19,7 +19,7 @@ typedef struct ls_atomic_file ls_atomic_file;
 LS_CHECKED ls_status ls_atomic_file_open(const char *path, ls_atomic_file **out);
 // Opens a file of a cache folder (cache_file.h), which can be made again. Anything that has this name is replaced, also
 // a link or a pipe, and is never written to. The file is not flushed to the disk, so readers must verify a hash. Also
-// removes temporaries that killed processes left more than an hour ago. A younger one may belong to a running process.
+// removes temporaries of `path` that are more than an hour old. A younger one may belong to a running process.
 LS_CHECKED ls_status ls_atomic_file_open_cache(const char *path, ls_atomic_file **out);
 void ls_atomic_file_write(ls_atomic_file *file, const void *data, size_t bytes); // remembers the first error
 // Return the length and the ls_hash of the data written so far.

@@ -27,7 +27,7 @@ static int is_in_open_folder(const char *path) {
 }
 
 static int has_no_other_name(const struct stat *info) {
-    return S_ISREG(info->st_mode) && info->st_nlink <= 1; // 0: the file was replaced after it was opened
+    return S_ISREG(info->st_mode) && info->st_nlink <= 1; // 0 names: the file was replaced after it was opened
 }
 
 static int counts(const char *path, const struct stat *info) {

@@ -28,11 +28,12 @@ void ls_input_close(ls_input *input); // closing twice is allowed
 // overwritten. ls_input_open records its file by itself.
 void ls_note_read(const struct stat *info);
 // Checks that the file named by an option (`option`: "--out") may be written. LS_USAGE if the file, or the folder it
-// lies in, was recorded by ls_note_read; links do not hide it. Call it after all files that the command reads were
-// opened.
+// lies in, was recorded by ls_note_read, also if `path` leads there through links. Call it after all files that the
+// command reads were opened.
 LS_CHECKED ls_status ls_check_output(const char *option, const char *path);
 
-// Reads the whole file and adds a 0 byte; free *data. LS_STORAGE with path and reason, also above LS_READ_BYTES_MAX.
+// Reads the whole file and adds a 0 byte; free *data. LS_STORAGE, with path and reason: the file cannot be read or has
+// more than LS_READ_BYTES_MAX bytes. LS_DEVICE without memory.
 LS_CHECKED ls_status ls_read_file(const char *path, char **data, size_t *bytes);
 // Like ls_read_file for a file, a pipe or standard input (path "-"). Waits until the input ends.
 LS_CHECKED ls_status ls_read_stream(const char *path, char **data, size_t *bytes);
@@ -52,13 +53,13 @@ LS_CHECKED ls_status ls_make_folders(const char *path); // mkdir -p
 LS_CHECKED ls_status ls_sync_folder(const char *path);
 // Like ls_sync_folder, for the folder that contains `path`.
 LS_CHECKED ls_status ls_sync_folder_of(const char *path);
-// Gets the size of the folder's file system and the space that an ordinary user may still fill, in bytes. Returns 0 if
-// they are unknown: the folder does not exist, or the file system reports no blocks at all (some FUSE and network file
+// *all: the bytes of the folder's file system. *unused: those that an ordinary user may still fill. Returns 0 if they
+// are unknown: the folder does not exist, or the file system reports no blocks at all (some FUSE and network file
 // systems, a tmpfs without a limit).
 int ls_path_room(const char *folder, uint64_t *unused, uint64_t *all);
-// Checks that the folder has room for files of `bytes` bytes in total. The largest file has `largest` bytes.
-// LS_STORAGE: "PATH: WHAT 12 MiB, but only 3 MiB are free..." (what: "a checkpoint needs"). Quotas are not checked. If
-// the room is unknown, the check passes.
+// Checks that the folder has room for files of `bytes` bytes in total, and that `ulimit -f` allows the largest of them,
+// of `largest` bytes. LS_STORAGE: "PATH: WHAT 12 MiB, but only 3 MiB are free..." (what: "a checkpoint needs"). Quotas
+// are not checked. If the room is unknown, the check passes.
 LS_CHECKED ls_status ls_check_room(
     const char *folder, const char *path, const char *what, size_t bytes, size_t largest);
 int ls_path_exists(const char *path);

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 uint64_t ls_hash(const void *data, size_t bytes);
-uint64_t ls_hash_more(uint64_t so_far, const void *data, size_t bytes); // hash of so_far and the data
+uint64_t ls_hash_more(uint64_t so_far, const void *data, size_t bytes); // hash of the data with the seed so_far
 // Hashes data that comes in pieces. The result equals ls_hash of all pieces together.
 typedef struct ls_hasher ls_hasher;
 ls_hasher *ls_hasher_new(void);

@@ -50,6 +50,7 @@ LS_CHECKED ls_status ls_json_write_line(FILE *file, const char *path, const cJSO
 // parsing: a parsed value takes some 100 bytes.
 enum { LS_JSON_VALUES_MAX = 2000000 };
 int ls_json_is_moderate(const char *text, size_t bytes);
-LS_CHECKED ls_status ls_json_read_file(const char *path, cJSON **tree); // LS_STORAGE: "PATH: no valid JSON at byte..."
+// Reads a file; free *tree with cJSON_Delete. LS_STORAGE: it cannot be read, is no valid JSON or has too many values.
+LS_CHECKED ls_status ls_json_read_file(const char *path, cJSON **tree);
 
 #endif

@@ -1,5 +1,5 @@
-// log.h - messages for people, on stderr; of one of several runs in a process (scope.h), in its log file. Data goes to
-// stdout or files.
+// log.h - messages for people. They go to stderr. If several runs share a process (scope.h), the messages of each run
+// go to a log file of its own. Data goes to stdout or files.
 //
 // One line is one write(), so lines of different ranks do not mix. Only rank 0 prints info lines. Warnings and errors
 // of other ranks begin with "rank N: ". An alert is a warning that is printed even with --quiet, for example that a
@@ -13,7 +13,7 @@ typedef enum { LS_LOG_ERROR, LS_LOG_ALERT, LS_LOG_WARNING, LS_LOG_INFO, LS_LOG_D
 
 void ls_log_setup(int rank, int world_size, ls_log_level level); // before this call: rank 0 of 1, level info
 void ls_log(ls_log_level level, const char *format, ...) LS_PRINTF(2, 3);
-// Prints "error: <text>"; the caller decides on which rank. LS_STOPPED is no error: rank 0 prints its text alone.
+// Prints "error: <text>"; the caller decides on which rank. LS_STOPPED is no error: rank 0 prints only <text>.
 void ls_log_status(ls_status status);
 // Shows a progress bar on a terminal: `text`, without a newline, replaces the last line. "" removes the bar. Every
 // logged line removes it first.

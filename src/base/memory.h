@@ -18,8 +18,8 @@
 #define ls_new(count, bytes_each, ...) ls_new_zeroed((size_t)(count), bytes_each, __VA_ARGS__)
 char *ls_new_text(const char *text) LS_RETURNS_MEMORY; // a copy
 char *ls_new_textf(const char *format, ...) LS_PRINTF(1, 2) LS_RETURNS_MEMORY;
-// Returns the array with room for one more element after its `count` elements; the array may move. Its capacity is
-// always the next power of two. New elements are not zeroed.
+// Returns the array with room for one more element after its `count` elements; the array may move. It starts as NULL
+// with count 0, and only this macro makes it larger: its capacity is a power of two. New elements are not zeroed.
 #define ls_grow(array, count, bytes_each, ...) ls_grow_array(array, (size_t)(count), bytes_each, __VA_ARGS__)
 // Opens a stream that writes to *text (open_memstream). *text is complete after ls_text_stream_close.
 FILE *ls_text_stream(char **text, size_t *bytes) LS_RETURNS_MEMORY;
@@ -72,7 +72,7 @@ void ls_memory_free(void *memory); // NULL is allowed
 size_t ls_memory_peak_bytes(void); // peak resident set of this process
 
 // Returns the number of allocations (malloc family) of this process so far. It is 0 unless the counting allocator of
-// tests/support/ is linked, which overrides this weak function. It shows that a training update allocates nothing.
+// tests/support/ is linked, which overrides this weak function. Tests then check that an update allocates nothing.
 uint64_t ls_allocation_count(void);
 // Call with 1 before and with 0 after a call of a library that allocates by itself: oneDNN puts the arguments of every
 // call on the heap. This thread's allocations in between are not counted as ours. Does nothing without the counting

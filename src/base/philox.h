@@ -19,7 +19,7 @@ ls_philox_block ls_philox(const uint32_t counter[4], const uint32_t key[2]);
 // Returns the four words of element block `index` of the stream (seed, purpose, a, b):
 //   key = (low word of seed, high word of seed ^ purpose * 0x9E3779B9), counter = (low index, high index, a, b).
 ls_philox_block ls_random_block(uint64_t seed, int purpose, uint32_t a, uint32_t b, uint64_t index);
-void ls_random_key(uint64_t seed, int purpose, uint32_t key[2]);
+void ls_random_key(uint64_t seed, int purpose, uint32_t key[2]); // writes the key of ls_random_block
 // Returns word i of the stream: ls_random_block(.., i / 4).v[i % 4].
 uint32_t ls_random_word(uint64_t seed, int purpose, uint32_t a, uint32_t b, uint64_t i);
 // Maps a random word to [0, 1): its upper 24 bits times 2^-24.

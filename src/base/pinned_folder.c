@@ -47,8 +47,8 @@ static place place_of(const char *path) {
     return (place){ pinned()->fd, *name ? name : "." };
 }
 
-// Tells whether the path still leads to the pinned folder. Only "not there" shows that the folder was moved. After
-// other errors (a missing right) it counts as in place.
+// Tells whether the path still leads to the pinned folder. The folder was moved if the path leads to nothing or to
+// another file. After other errors (a missing right) it counts as in place.
 ls_pinned_state ls_pinned_look(char where[LS_PINNED_PATH_BYTES]) {
     const ls_pinned_scope *self = pinned();
     struct stat ours, there;

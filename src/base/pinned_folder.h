@@ -2,8 +2,8 @@
 //
 // A run's folder may be moved, renamed or replaced during the run. Paths at or below the pinned folder's path are
 // resolved through the open folder (openat), so no file lands in another folder that now has this path. All other paths
-// work as usual. Write paths in the same form as in ls_pin_folder, absolute or relative. A run has one
-// folder: each scope (scope.h) pins its own.
+// work as usual. Pass paths in the same form as to ls_pin_folder, absolute or relative. A run has one folder: each
+// scope (scope.h) pins its own.
 #ifndef LS_BASE_PINNED_FOLDER_H
 #define LS_BASE_PINNED_FOLDER_H
 

@@ -20,14 +20,15 @@
 #define spin_pause() atomic_signal_fence(memory_order_seq_cst)
 #endif
 
-enum { LINE = 128 }; // the cache lines of some arm64 processors, and two neighbouring ones of x86-64, fetched together
+enum { LINE = 128 }; // bytes: a cache line of some arm64 processors, or two of x86-64, which are fetched together
 
 static const double spin_s = 50e-6;
 
-// One thread's share of the tasks; it ends before task number `end`. The upper half of `state` is the number of the
-// run, the lower half counts the tasks not yet handed out. One compare-and-swap claims a task and fails if the run is
-// over. So a thread that wakes late neither delays its run nor takes part in the next one. A successful claim means
-// that a task of the run was open, so job, context and end, which are read before the claim, belong to that run.
+// One thread's share of the tasks; it ends before task number `end`. A run is one call of ls_pool_run. The upper half
+// of `state` is the number of the run, the lower half counts the tasks not yet handed out. One compare-and-swap claims
+// a task and fails if the run is over. So a thread that wakes late neither delays its run nor takes part in the next
+// one. A successful claim means that a task of the run was open, so job, context and end, which are read before the
+// claim, belong to that run.
 typedef struct {
     _Alignas(LINE) _Atomic uint64_t state;
     atomic_int end;
@@ -55,7 +56,7 @@ struct ls_pool {
     worker *workers;
 };
 
-// Runs the remaining tasks of a share in order. Returns their number.
+// Runs the tasks of a share that no thread has claimed yet, in order. Returns the number of tasks that this call ran.
 static int run_share(ls_pool *pool, share *of, int thread) {
     int count = 0;
     uint64_t state = atomic_load_explicit(&of->state, memory_order_acquire);

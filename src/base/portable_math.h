@@ -1,4 +1,4 @@
-// portable_math.h - log and exp with the same bits on every machine; those of C libraries differ in the last bit. They
+// portable_math.h - log and exp with the same bits on every machine; C libraries differ in the last bit. Both functions
 // use only additions, multiplications and divisions of doubles, compiled without fused multiply-add.
 #ifndef LS_BASE_PORTABLE_MATH_H
 #define LS_BASE_PORTABLE_MATH_H

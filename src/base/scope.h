@@ -15,9 +15,9 @@ enum { LS_PINNED_PATH_BYTES = 4096 };
 typedef struct {
     int fd; // lines are written here
     int rank, world_size, level;
-    atomic_int bar;    // a bar is shown in the last line
+    atomic_int bar;    // 1: a bar is shown in the last line
     atomic_int broken; // number of lines above the last one into which the terminal wrapped the bar
-    int beside_bar;    // another process may show a bar on this terminal
+    int beside_bar;    // 1: another process may show a bar on this terminal
     atomic_int lost;   // errno of the first line that could not be written
 } ls_log_scope;
 
@@ -30,7 +30,7 @@ typedef struct {
 typedef struct {
     ls_log_scope log;
     ls_pinned_scope pinned;
-    double started_s;                    // when the run began (ls_clock_seconds); 0: with the process
+    double started_s;                    // when the run began (ls_clock_seconds); 0: it began with the process
     char (*texts)[LS_STATUS_TEXT_BYTES]; // LS_STATUS_RING texts of failures
     unsigned next_text;
 } ls_scope;

@@ -49,8 +49,8 @@ void ls_spans_close(void); // call when no thread records any more
 int ls_spans_opened(void);
 void ls_spans_window(int64_t from, int64_t to); // record the updates [from, to)
 // Turns recording on at the start of the window and off at its end. Call it when no work is under way and `update`
-// comes next. Returns the update before which all work must end and this must be called again; INT64_MAX: no more
-// calls.
+// comes next. Returns the update before which all work must end and this function must be called again; INT64_MAX: no
+// more calls.
 int64_t ls_spans_at(int64_t update);
 int ls_spans_on(void);                 // usage: if (ls_spans_on()) { read the clock and record }
 double ls_spans_clock(void);           // ls_clock_seconds() while recording is on, else 0
@@ -68,7 +68,7 @@ void ls_spans_lose(void); // counts a span as dropped because the caller could n
 // Return the recorded spans, in no particular order. Call these functions at the end, when no thread records.
 int ls_spans_count(void);
 const ls_span *ls_spans_get(int index); // NULL: a thread had not finished writing it
-int64_t ls_spans_dropped(void);         // spans that did not fit
+int64_t ls_spans_dropped(void);         // number of spans that did not fit or that ls_spans_lose counted
 const char *ls_spans_lane_name(ls_span_lane lane);
 
 #endif

@@ -118,7 +118,7 @@ char *ls_text_trim(char *text) {
     return text;
 }
 
-// Returns the bytes of the valid UTF-8 character at the start of `at`; 0: invalid. Source: Unicode 15, table 3-7.
+// Returns the length in bytes of the UTF-8 character at `at`; 0: it is not valid. Source: Unicode 15, table 3-7.
 static int utf8_bytes(const unsigned char *at) {
     const unsigned lead = at[0];
     if (lead < 0x80) return 1;

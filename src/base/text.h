@@ -9,7 +9,8 @@
 
 // Returns the number of edits (insert, delete, replace, swap of neighbours) from a to b; for "did you mean".
 int ls_text_distance(const char *a, const char *b);
-// Returns the candidate nearest to word, or NULL if a third or more of the letters differ for every candidate.
+// Returns the candidate nearest to word. A candidate is too far away if the edits (ls_text_distance) are a third or
+// more of the candidate's length. Returns NULL if all candidates are too far away. Candidates may be NULL.
 const char *ls_text_nearest(const char *word, const char *const *candidates, int count);
 // Whether both texts have the same letters and digits, ignoring case and all other characters: "AdamW" and "adamw",
 // "one-cycle" and "OneCycle". A word without letters and digits is the same as no other.
@@ -20,7 +21,7 @@ int ls_text_glob(const char *pattern, const char *text); // '*' matches any run,
 // than the pattern. Returns 0 if text does not match.
 enum { LS_TEXT_STARS_MAX = 8 };
 int ls_text_replace(const char *pattern, const char *name, const char *text, char *dst, size_t bytes);
-char *ls_text_trim(char *text); // removes white space at both ends, in place
+char *ls_text_trim(char *text); // removes white space at both ends, in place; returns the new start
 // Returns the text as valid UTF-8, for free(): each byte that is not part of valid UTF-8 becomes \xNN (four
 // characters).
 char *ls_text_as_utf8(const char *text);
@@ -45,14 +46,15 @@ char *ls_text_bytes(char *dst, uint64_t bytes);
 // Writes "1.23 G" with unit prefix k, M, G, T or P into dst (at least 24 bytes); returns dst.
 char *ls_text_si(char *dst, double value);
 
-// The free room of a text that grows in an array; start with { array, its bytes }. put appends. Text that does not fit
-// is cut off, and the terminator is always written.
+// The free room of a text that grows in an array; start with { array, its bytes }. ls_text_put appends. Text that does
+// not fit is cut off, and the terminator is always written.
 typedef struct {
     char *at;
     size_t left; // free bytes, including the terminator
 } ls_text_room;
 void ls_text_put(ls_text_room *room, const char *format, ...) LS_PRINTF(2, 3);
-// Returns the length of the text, or less: at most `most` bytes, which end with a whole character (UTF-8).
+// Returns the length of the text; if it is over `most`, the most bytes up to `most` that end with a whole character
+// (UTF-8).
 size_t ls_text_whole(const char *text, size_t most);
 // Like snprintf, for texts that are meant to be cut off if they do not fit.
 void ls_text_cut(char *dst, size_t bytes, const char *format, ...) LS_PRINTF(3, 4);

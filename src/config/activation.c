@@ -69,7 +69,7 @@ static double gelu_tanh_value(double x) {
     return x * sigmoid_value(gelu_tanh_inner(x));
 }
 
-// Beyond 20 it is 0 or 1; squares may be infinite there.
+// For |x| > 20 the slope is 0 or 1. There x * x may be infinite, so x is clamped.
 static double gelu_tanh_slope(double x) {
     const double t = x > 20 ? 20 : x < -20 ? -20 : x, inner = gelu_tanh_inner(t);
     return sigmoid_value(inner) + t * sigmoid_slope(inner) * (4 / sqrt_two_pi * (1 + 3 * 0.044715 * t * t));

@@ -10,7 +10,8 @@ typedef enum {
     LS_ACTIVATION_COUNT
 } ls_activation;
 
-// Return f(x) and f'(x) in double. parameter: of a PARAMETRIC row. NONE is the identity.
+// Return f(x) and f'(x) in double. parameter: the parameter of a PARAMETRIC row; other rows ignore it. NONE is the
+// identity.
 double ls_activation_value(ls_activation kind, double parameter, double x);
 double ls_activation_slope(ls_activation kind, double parameter, double x);
 

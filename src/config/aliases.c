@@ -16,7 +16,7 @@ const ls_alias *ls_alias_at(int index) {
 
 enum { WORD_BYTES = 64 };
 
-// Copies the next word of another program into name and moves *at past it. Returns 0 if there is none.
+// Copies the next word of a row's `theirs` into name and moves *at past it. Returns 0 if no word is left.
 static int next_word(const char **at, char name[WORD_BYTES]) {
     const char *begin = *at + strspn(*at, " ");
     *at = begin + strcspn(begin, " ");

@@ -23,15 +23,15 @@ typedef struct {
 
 const ls_alias *ls_alias_at(int index);                      // NULL: there is no such row
 int ls_alias_names(const ls_alias *alias, const char *word); // whether the word is one of alias->theirs
-// Returns the row of `word`, or NULL. scope is "" except for VALUE.
+// Returns the first row with `word` among its `theirs`, or NULL. scope is "" except for VALUE.
 const ls_alias *ls_alias_find(ls_alias_kind kind, const char *scope, const char *word);
 // Returns the row that `word` may be a misspelling of, or NULL.
 const ls_alias *ls_alias_nearest(ls_alias_kind kind, const char *scope, const char *word);
 
 enum { LS_HINT_BYTES = 512 };
 // Writes the end of a message about the wrong word `word` into dst (LS_HINT_BYTES), and returns dst:
-// "; did you mean 'relu'? (NOTE)", "; NOTE" or "". candidates: the words that are valid here; aliases for other words
-// are ignored. quotes: "''", "[]" or "".
+// "; did you mean 'relu'? (NOTE)", "; NOTE" or "". candidates: the words that are valid here, some may be NULL; an
+// alias whose `ours` is not a candidate is ignored. quotes, put around the suggested word: "''", "[]" or "".
 char *ls_hint(ls_alias_kind kind, const char *scope, const char *word, const char *const *candidates, int count,
     const char *quotes, char *dst);
 // Writes the end of a message for one alias, "; did you mean 'relu'? (NOTE)" or "; NOTE", into dst (LS_HINT_BYTES).

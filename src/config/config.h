@@ -116,10 +116,10 @@ LS_CHECKED ls_status ls_config_path(const ls_config *cfg, int index, char *dst, 
 // Writes the path of the network file in model.file into path: relative like ls_config_path, with or without models/
 // and .ini, or else a shipped network. LS_USAGE, with a list of the shipped networks, if there is no such file.
 LS_CHECKED ls_status ls_config_network(const ls_config *cfg, char *path, size_t bytes);
-// Checks combinations of options that are impossible for any number of ranks. ls_batches_plan checks those that depend
-// on the number of ranks.
+// Refuses combinations of options that are impossible for every number of ranks, and texts that break their own syntax.
+// ls_batches_plan checks the combinations that depend on the number of ranks.
 LS_CHECKED ls_status ls_config_check(const ls_config *cfg);
-// Like ls_config_check, but does not check the options of section data.
+// Like ls_config_check, but skips most checks of section data: augmentation, mean, std, channels and drop_last.
 LS_CHECKED ls_status ls_config_check_without_data(const ls_config *cfg);
 // Returns the shape of a picture as far as the options determine it. LS_USAGE if an option is not a valid shape.
 LS_CHECKED ls_status ls_config_picture_shape(const ls_config *cfg, ls_chw *shape);
@@ -142,19 +142,20 @@ static inline ls_dtype ls_config_storage(const ls_config *cfg) {
            : cfg->train_precision == LS_PRECISION_FP16 ? LS_F16
                                                        : LS_F32;
 }
-// Returns the loss scale at the start of an fp16 run. Where loss_scale.initial is auto, it is 65536 for the mean loss.
-// Gradients of the summed loss are larger: there it is 2^20 / train.global_batch, rounded down to a power of two. The
-// limits loss_scale.minimum and loss_scale.maximum hold for both.
+// Returns the loss scale at the start of an fp16 run: loss_scale.initial, or if this is auto, 65536 for the mean loss,
+// and 2^20 / train.global_batch, rounded down to a power of two, for the summed loss, whose gradients are larger. Both
+// values for auto are kept within loss_scale.minimum and loss_scale.maximum.
 double ls_config_first_loss_scale(const ls_config *cfg);
 // Whether model.override contains `word` (classes, image_size, mean, std or resize), so that this property of a weights
 // file is not used.
 int ls_config_overrides(const ls_config *cfg, const char *word);
 ls_augmentation ls_config_augmentation(const ls_config *cfg); // options of section data for training pictures
 const char *ls_config_choice(const char *name, int value);    // word of a value: ("train.precision", 1) -> "bf16"
-// Whether a chosen optimizer (also of a parameter group) or the chosen schedule reads option `index`. Returns 1 for all
-// other options.
+// Whether a chosen optimizer (also of a parameter group) or the chosen schedule reads option `index`. Returns 1 for an
+// option that does not depend on these choices.
 int ls_config_has_effect(const ls_config *cfg, int index);
-// Returns `value` of option `index`, or for auto (NAN) the value that the optimizer `kind` uses.
+// Returns `value` of option `index`; for auto (NAN) the number that auto means for the optimizer `kind`, or 0 if this
+// optimizer does not read the option.
 double ls_config_of_kind(int index, double value, int kind);
 // Writes the effective configuration as an INI file that reads back to the same values. with_help adds units, ranges
 // and explanations as comments; configs/reference.ini is written in this way from the defaults.
@@ -170,7 +171,7 @@ const char *ls_config_meant(const char *name);
 // Returns the CHOICE option that has `word`, such as "optimizer.kind" for "adamw", in any spelling or in another
 // program's words; NULL if there is no such option. *ours: our word.
 const char *ls_config_option_of_word(const char *word, const char **ours);
-// Writes the words that option `index` accepts into dst, such as "sgd adam"; "" if its value is not a word. Returns
+// Writes the words that option `index` accepts into dst, such as "true false"; "" if its value is not a word. Returns
 // dst.
 char *ls_config_words(int index, char *dst, size_t bytes);
 // Writes the text of one option's value into dst, as ls_config_write prints it. Returns 0 if there is no option

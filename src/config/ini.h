@@ -38,7 +38,8 @@ typedef struct {
 } ls_ini;
 
 LS_CHECKED ls_status ls_ini_read(const char *path, ls_ini **out); // LS_USAGE also if the file cannot be read
-// Reads the text of a file without parsing it. LS_USAGE if the file cannot be read. The caller frees *text.
+// Reads the text of a file without parsing it. Reads at most LS_INI_BYTES_MAX + 1 bytes; ls_ini_parse refuses a text of
+// that length. LS_USAGE if the file cannot be read. The caller frees *text.
 LS_CHECKED ls_status ls_ini_read_text(const char *path, char **text, size_t *bytes);
 // Parses a text that was read already (it is copied). path: its origin, for messages.
 LS_CHECKED ls_status ls_ini_parse(const char *path, const char *text, size_t bytes, ls_ini **out);

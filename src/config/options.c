@@ -356,8 +356,8 @@ static int is_section(const char *name) {
     return 0;
 }
 
-// Returns the option that was probably meant: an equal or near key of the section, another program's name for an
-// option, or an equal or near key of any section. NULL: there is no candidate.
+// Returns the option that was probably meant: the nearest key of the section, else a key of any section with the same
+// letters, else the nearest key of any section. NULL: there is no candidate.
 static const ls_option *nearest_option(const char *section, const char *key) {
     const char *here[LS_OPTION_COUNT], *all[LS_OPTION_COUNT];
     for (int i = 0; i < LS_OPTION_COUNT; i++) {
@@ -374,12 +374,13 @@ static const ls_option *nearest_option(const char *section, const char *key) {
     return NULL;
 }
 
-// Whether the section has this key in another spelling.
+// Whether `option` (may be NULL) is in this section and its key is another spelling of `key`.
 static int is_spelling(const ls_option *option, const char *section, const char *key) {
     return option && !strcmp(option->section, section) && ls_text_same_letters(option->key, key);
 }
 
-// Finds another program's name for an option: the key itself, or what it may be a misspelling of if no option is near.
+// Finds the alias for `key`, or if no option is near (near: NULL) an alias that `key` may be a misspelling of. Returns
+// NULL if there is no alias, or if `near` is another spelling of the key.
 static const ls_alias *find_alias(const ls_option *near, const char *section, const char *key) {
     const ls_alias *alias = ls_alias_find(LS_ALIAS_OPTION, "", key);
     if (!alias && !near) return ls_alias_nearest(LS_ALIAS_OPTION, "", key);
@@ -395,7 +396,8 @@ static char *hint_option(const char *section, const char *key, char *dst) {
     return dst;
 }
 
-// Splits "optimizer.lr" into section and key. A word without a dot is a key; a section that is too long is dropped.
+// Splits "optimizer.lr" into section and key; returns the key. A word without a dot is a key. A section that is too
+// long is cut off.
 static const char *split_name(const char *name, char section[64]) {
     const char *dot = strchr(name, '.');
     snprintf(section, 64, "%.*s", dot ? (int)(dot - name) : 0, name);

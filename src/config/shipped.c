@@ -40,7 +40,7 @@ int ls_named_nearby(ls_shipped_kind kind, const char *folder, const char *name, 
     return 0;
 }
 
-// Writes the name without its folders and ending into stem.
+// Writes the name into stem, without "./", "configs/", "models/" (if it names a network) and ".ini".
 static void find_stem(ls_shipped_kind kind, const char *name, char *stem, size_t bytes) {
     if (strncmp(name, "./", 2) == 0) name += 2;
     if (strncmp(name, "configs/", 8) == 0) name += 8;

@@ -29,7 +29,7 @@ int ls_config_asks_for(const ls_config *cfg, int option) {
 
 typedef struct {
     const ls_config *cfg;
-    char by[READERS_BYTES]; // for the end of the message: the kinds that read the option; "": not mentioned
+    char by[READERS_BYTES]; // condition under which the option added last has an effect; "": no option was added
     ls_text_room room;
 } list;
 

@@ -48,7 +48,7 @@ typedef struct {
     double end;          // epoch at which the rate has fallen linearly to 0; NAN: the rate follows the schedule
     double frozen_after; // epoch from which the rate is 0; NAN: never
     int kind;            // LS_OPTIMIZER_*; -1 if not given: the configuration's optimizer applies
-    int frozen;          // not trained at all
+    int frozen;          // 1: the group's parameters are not trained at all
 } ls_group;
 typedef struct {
     ls_group group[LS_GROUP_LIMIT];

@@ -24,7 +24,7 @@ char *ls_config_words(int index, char *dst, size_t bytes) {
     return dst;
 }
 
-// Writes the values that the option accepts: "samples, 0 to 65536", "true | false" or "text".
+// Writes the values that the option accepts: "samples, integer from 0 to 65536", "true | false" or "text".
 static char *describe(const ls_option *option, char *dst, size_t bytes) {
     const char *unit = option->unit ? option->unit : "", *comma = *unit ? ", " : "";
     char low[32], high[32];

@@ -6,12 +6,12 @@
 #include "data/sampler.h"
 
 struct ls_balance {
-    int classes;       // classes that have samples
-    int64_t *first;    // of each of these classes, and of the end: place in `members`
+    int classes;       // number of classes that have samples
+    int64_t *first;    // for each of these classes the place of its first sample in `members`; then the end
     uint32_t *members; // all samples, class by class
 };
 
-// Sorts the samples by class. place: one number for each label, 0.
+// Sorts the samples by class. place: a work space, one number for each label, 0 before the call.
 static void sort_members(ls_balance *b, const int32_t *labels, int64_t count, int label_count, int64_t *place) {
     int64_t at = 0;
     for (int64_t i = 0; i < count; i++) place[labels[i]]++;
@@ -56,7 +56,7 @@ void ls_balance_free(ls_balance *b) {
 }
 
 typedef struct {
-    int64_t count, draws; // draws: of one class
+    int64_t count, draws; // count: samples of the set; draws: number of draws of one class
     uint64_t seed;
     uint32_t epoch;
 } epoch_draws;

@@ -2,7 +2,8 @@
 // samples, and all classes that have samples come equally often, up to one. A pure function of (seed, epoch), so it is
 // the same for any number of ranks, and a checkpoint need not contain it.
 //
-// - The classes that come once more than others follow one another; the first of them is random.
+// - The classes that come once more than others have neighbouring labels (the first label follows the last), from a
+//   random one on.
 // - Within a class, samples come equally often, up to one. Those that come once more are a random choice.
 // - The list of all draws is mixed like the samples of an epoch without balance (sampler.h).
 //

@@ -25,7 +25,7 @@ typedef struct {
     // ls_dataset_identity of the set that the files contain, before samples are held out. 0: a held-out part, whose
     // samples follow from the training set's source.
     uint64_t source;
-    int64_t broken;          // files found broken at the start; other samples take their places, or they are left out
+    int64_t broken;          // number of files found broken at the start: replaced by other samples, or left out
     float mean[16], std[16]; // one value per channel, of pixel/255
     int resize;              // value of data.resize, for picture files
     char decoder[64];        // decoder of JPEG files (image_decode.h); "": the set has no picture files
@@ -73,7 +73,7 @@ int ls_dataset_is_kept(const ls_dataset *dataset);
 LS_CHECKED ls_status ls_dataset_cache_folder(const ls_config *cfg, char *folder, size_t bytes);
 int ls_dataset_is_packed(const ls_dataset *dataset, int64_t index);
 const char *ls_dataset_packed_at(const ls_dataset *dataset); // path of the packed file; "": no pictures are packed
-// Learns which pictures all processes have packed in the packed file. Call it when all have read their samples.
+// Learns which pictures other processes have packed. Call it when all processes have read their samples.
 void ls_dataset_settle(ls_dataset *dataset);
 // Returns a hash of the files' folder, of the settings that decide pixels, and of the files' stamps (file_content.h).
 // No file has to be read for it. It is equal in all processes of a host that see the same files.

@@ -50,7 +50,7 @@ typedef struct {
     uint64_t blocks[4], all;
     int progressive, scans;
     int adobe;        // transform named by Adobe's marker; -1: there is no such marker
-    uint64_t visited; // blocks that the scans so far go over
+    uint64_t visited; // number of blocks that the scans so far go over; a block counts once for each scan
     unsigned huffman_tables, quantisation_tables;
 } jpeg_frame;
 

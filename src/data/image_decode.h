@@ -23,8 +23,9 @@ typedef struct {
 // - Only the first picture of a GIF counts. Pixels around it have the transparent colour, or the palette's first.
 // - The picture is turned upright as its Exif orientation says (JPEG's APP1, PNG's eXIf), then resized.
 //
-// stb_image decodes all kinds but JPEG, and with LS_DECODER_STB also JPEG. libjpeg-turbo's pixels differ a little. It
-// decodes a JPEG at 1/2, 1/4 or 1/8 of its size if that is at least twice the size of the resized picture.
+// libjpeg-turbo decodes a JPEG of one or three colours, unless options->decoder is LS_DECODER_STB or the program was
+// built without it. stb_image decodes all others; its pixels differ a little. libjpeg-turbo decodes a JPEG at 1/2, 1/4
+// or 1/8 of its size if that is at least twice the size of the resized picture.
 LS_CHECKED ls_status ls_image_decode(const char *path, const ls_image_options *options, uint8_t *dst);
 // Does the same as ls_image_decode with a file that is in memory. name: for messages, and to recognise a TGA.
 LS_CHECKED ls_status ls_image_decode_bytes(

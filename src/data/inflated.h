@@ -24,14 +24,15 @@ typedef struct {
     int makes, lock; // makes: this process makes the kept file and holds its lock, the open file `lock`
 } ls_inflated;
 
-// Looks for the kept file of `source`, an open gzip file. out->bytes: its inflated bytes; NULL: none of this content.
+// Looks for the kept file of `source`, an open gzip file. out->bytes: the inflated bytes of the content that `source`
+// has now; NULL: they are not kept.
 void ls_inflated_open(const char *folder, const ls_input *source, ls_inflated *out);
 // Call it if ls_inflated_open found no bytes. If another process makes the kept file, waits for it and reads its bytes.
-// Otherwise this process becomes its maker, until it keeps or closes the file or ends in any way. Nothing changes after
-// wait_s, after a request to stop (signals.h), or if no file can be kept: then the caller inflates by itself.
+// Otherwise this process becomes its maker, until it keeps or closes the file or ends in any way. Leaves *place alone
+// after wait_s, after a request to stop (signals.h), or if no file can be kept: then the caller inflates by itself.
 void ls_inflated_claim(ls_inflated *place, double wait_s);
 void ls_inflated_close(ls_inflated *inflated); // frees the bytes and ends the claim; closing twice is allowed
-// Writes the kept file and ends the claim, if this process is its maker; else writes nothing. LS_STORAGE: cannot write.
+// Writes the kept file and ends the claim. Writes nothing if another process is its maker. LS_STORAGE: cannot write.
 LS_CHECKED ls_status ls_inflated_keep(ls_inflated *place, const uint8_t *bytes, size_t count, uint64_t hash);
 
 #endif

@@ -43,7 +43,8 @@ static void give_up(j_common_ptr context) {
     longjmp(e->failed, 1);
 }
 
-// Hears each message of libjpeg. Gives up at warnings that pixels are missing or wrong; others do not concern pixels.
+// Hears each message of libjpeg. Gives up at warnings that pixels are missing or wrong; other warnings leave the pixels
+// right.
 static void hear(j_common_ptr context, int level) {
     static const int damages[] = { JWRN_HIT_MARKER, JWRN_HUFF_BAD_CODE, JWRN_JPEG_EOF, JWRN_MUST_RESYNC,
         JWRN_NOT_SEQUENTIAL };

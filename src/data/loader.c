@@ -17,7 +17,7 @@
 
 typedef struct {
     int64_t epoch, window;
-    int micro; // among the rank's micro-batches in the window
+    int micro; // index among this rank's micro-batches in the window
 } place;
 
 typedef struct {

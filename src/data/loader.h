@@ -12,8 +12,8 @@
 
 typedef struct {
     uint8_t *pixels;            // micro_batch * C*H*W bytes; NULL: the consumer has the pixels and needs index
-    int32_t *labels;            // micro_batch of them
-    ls_augment_sample *augment; // micro_batch of them
+    int32_t *labels;            // micro_batch labels
+    ls_augment_sample *augment; // micro_batch draws of ls_augment_draw
     int32_t *index;             // micro_batch sample numbers in the data set; NULL if pixels is set
 } ls_slot;
 
@@ -35,7 +35,7 @@ typedef struct {
     int64_t first_epoch, first_window; // place of the first batch
     int64_t epochs;                    // number of epochs; an acquire after the last one fails with LS_INTERNAL
     int workers;
-    int traced;     // loading is shown in the trace (base/spans.h)
+    int traced;     // 1: loading is shown in the trace (base/spans.h)
     ls_slot *slots; // borrowed until ls_loader_free
     int slot_count;
     // Without shuffle: the numbers of the batches.samples samples to load; borrowed. NULL: all samples in file order.
@@ -46,13 +46,14 @@ typedef struct {
 typedef struct ls_loader ls_loader;
 
 // Draws the augmentation of a sample in an epoch. augment_draw.c says which random number decides which field. sample:
-// the number of the draw (balance.h), which is the sample's if it comes once.
+// the number of the draw (balance.h), which is the sample's index the first time that the sample comes in the epoch.
 ls_augment_sample ls_augment_draw(
     const ls_augmentation *a, ls_chw picture, uint64_t seed, int64_t epoch, int64_t sample);
 
 LS_CHECKED ls_status ls_loader_new(const ls_loader_options *options, ls_loader **out);
 void ls_loader_free(ls_loader *loader); // stops the workers, also in mid-epoch
-// Returns the next micro-batch of this rank that is not empty. Waits until it is filled, and adds up the time waited.
+// Returns the next micro-batch of this rank that is not empty. Waits until it is filled; ls_loader_wait_seconds returns
+// the sum of these waits.
 LS_CHECKED ls_status ls_loader_acquire(ls_loader *loader, ls_batch *batch);
 void ls_loader_release(ls_loader *loader, const ls_batch *batch);
 double ls_loader_wait_seconds(const ls_loader *loader);

@@ -9,7 +9,8 @@
 
 // Writes a PNG file, as a whole or not at all. LS_STORAGE: it cannot be written.
 LS_CHECKED ls_status ls_png_write(const char *path, ls_chw shape, const uint8_t *pixels);
-// Returns the bytes of a PNG file; the caller frees them. what: names the picture in messages.
+// Encodes the picture as a PNG file in memory, *png of *bytes bytes; the caller frees *png. what: names the picture in
+// messages. LS_DEVICE: no memory.
 LS_CHECKED ls_status ls_png_encode(const char *what, ls_chw shape, const uint8_t *pixels, uint8_t **png, size_t *bytes);
 
 #endif

@@ -1,7 +1,7 @@
 // prefetch_ring.h - which slots of a ring are free or filled: batch n is filled and consumed in slot n % slots.
 //
-// A slot's turn counts up: 2k means free for its k-th filling, 2k + 1 means filled. Asking and handing over are single
-// atomic accesses. A thread that finds nothing to do waits elsewhere (loader.c).
+// A slot's turn counts up: 2k means free for its filling number k (from 0), 2k + 1 means filled. Asking and handing
+// over are single atomic accesses. A thread that finds nothing to do waits elsewhere (loader.c).
 #ifndef LS_DATA_PREFETCH_RING_H
 #define LS_DATA_PREFETCH_RING_H
 

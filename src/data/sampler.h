@@ -24,7 +24,8 @@ typedef struct {
 // Fills in the batch sizes. Derives the micro-batch if train.micro_batch is 0 or auto: global_batch / world_size, or
 // its largest divisor up to 512. With run.deterministic the micro-batch must not depend on world_size: then it is
 // global_batch/4 if that is a whole number, else global_batch, or the largest divisor of this number up to 512.
-// LS_USAGE if the sizes do not divide; the message names the options, the ranks and values that would do.
+// LS_USAGE if the sizes do not divide (the message names the options, the ranks and values that would do), or if
+// data.drop_last leaves no window. LS_DATA: train_samples is 0.
 LS_CHECKED ls_status ls_batches_plan(
     const ls_config *cfg, int64_t train_samples, int rank, int world_size, ls_batches *out);
 // Takes the next smaller micro-batch: the largest divisor of a rank's share below it. Returns 0 if it is already 1.

@@ -18,7 +18,7 @@ struct ls_shared_data {
     ls_dataset *dataset; // NULL: it is being opened, or that has failed
     int opening;
     int users;             // including those that wait until it is open
-    pthread_cond_t opened; // `opening` is 0
+    pthread_cond_t opened; // signalled when `opening` becomes 0
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // protects everything here

@@ -17,7 +17,7 @@ typedef struct {
 } ls_verify_options;
 
 // Sets broken[i] = 1 for each sample of this rank that cannot be read or decoded; other entries do not change. *looked:
-// the number of samples to read. A warning names a picture that takes more than 5 s. LS_DEVICE: no memory.
+// the number of samples that this rank reads. A warning names a picture that takes more than 5 s. LS_DEVICE: no memory.
 LS_CHECKED ls_status ls_verify_read(
     const ls_dataset *dataset, const ls_verify_options *options, uint8_t *broken, int64_t *looked);
 

@@ -50,22 +50,22 @@ typedef struct {
     int unused;
 } ls_layer_none;
 typedef struct {
-    double parameter; // of a PARAMETRIC row; else 0
+    double parameter; // the parameter of a PARAMETRIC row of config/activations.def; 0 for other activations
 } ls_layer_activation;
 typedef struct {
     int out_channels;
     ls_pair kernel, stride, padding;
     int dilation, groups, bias;
-    int matrix; // files have the weight as a matrix
+    int matrix; // 1: weight files have the weight as a matrix (O, I)
     ls_init weight_init, bias_init;
-    int whiten_samples; // pictures to use for LS_INIT_WHITEN; 0 for other kinds
+    int whiten_samples; // number of pictures that LS_INIT_WHITEN reads; 0 for other kinds
     double whiten_eps;  // added to each eigenvalue by LS_INIT_WHITEN
 } ls_layer_conv2d;
 typedef struct {
     int out_features, bias;
     ls_init weight_init, bias_init;
 } ls_layer_linear;
-typedef struct { // groupnorm, layernorm and layerscale, which have the same address
+typedef struct { // for groupnorm, layernorm and layerscale, whose attributes have the same address
     int groups, affine;
     double eps;
     double value; // layerscale: initial value of the factors
@@ -79,9 +79,9 @@ typedef struct {
 typedef struct {
     // stride: without this key in the file, equal to the kernel; 0, 0: an adaptive average (device/op_pool.h)
     ls_pair kernel, stride, padding;
-    int ceil_mode;   // maxpool2d: the last window may reach beyond the padding
-    ls_pair output;  // avgpool2d: the size from which the windows follow; 0, 0: they are in the file
-    int from_output; // they have been set
+    int ceil_mode;   // maxpool2d, 1: the last window may reach beyond the padding
+    ls_pair output;  // avgpool2d: size of the output that gives the windows; 0, 0: the file has the windows
+    int from_output; // 1: kernel and stride have been computed from `output`
 } ls_layer_pool;
 typedef struct {
     double p;
@@ -129,7 +129,7 @@ typedef struct {
     int needs_input_grad; // 1: an earlier layer is trained, so the backward pass continues through this layer
     int first_param, param_count;
     int line;     // line of the layer's section in the network file
-    int use_line; // line of the section that uses the block of the layer's section; 0: it is in no block
+    int use_line; // line of the use of a block, outside all blocks, that made the layer; 0: no block made it
     union {
 #define X(NAME, name, type, field) type name;
 #include "model/layers.def"
@@ -139,7 +139,7 @@ typedef struct {
 
 typedef struct {
     char path[1024];
-    char *text;    // the network file without blocks; numbers replace words that follow the data
+    char *text;    // the network file without blocks, with numbers in place of the words `data` and `classes`
     uint64_t hash; // hash of the sections, keys and values in order; comments do not count
     ls_chw input;
     int classes;
@@ -157,8 +157,8 @@ typedef struct {
 } ls_graph_data;
 
 // Reads a network file. Errors are LS_USAGE with file:line, layer, shapes and the nearest valid name; also for a
-// missing file.
-LS_CHECKED ls_status ls_graph_read(const char *path, ls_graph **out); // a file that has only numbers
+// missing file. A failure of data->find is passed on.
+LS_CHECKED ls_status ls_graph_read(const char *path, ls_graph **out); // refuses the words `data` and `classes`
 LS_CHECKED ls_status ls_graph_read_for(const char *path, const ls_graph_data *data, ls_graph **out);
 // Reads a network from a text. path: the origin of the text, for messages.
 LS_CHECKED ls_status ls_graph_parse(const char *path, const char *text, ls_graph **out);

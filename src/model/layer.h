@@ -79,7 +79,7 @@ typedef struct {
     const char *name; // "weight"; "": the parameter has the layer's name
     ls_param_role role;
     ls_param_shape shape;
-    int rank; // 0: the rank of the kind of shape
+    int rank; // 0: by shape.kind: vector 1, linear 2, convolution 4
     double fan_in, value;
     ls_init init;
 } ls_param_spec;
@@ -105,13 +105,13 @@ LS_CHECKED ls_status ls_layer_slide(
     const ls_graph *graph, const ls_layer *layer, ls_sliding_window window, ls_chw *out);
 
 // Sets the shapes, parameters and needs_input_grad of all layers, in order. Their keys and inputs must be set. Refuses
-// layers whose output is not used, and a network whose output is not a vector of logits.
+// layers whose output is not used, and a network without parameters or whose output is not a vector of logits.
 LS_CHECKED ls_status ls_graph_infer(ls_graph *graph);
 
 // Adds the weight and the bias of a norm with a number for each channel, unless it is not affine.
 void ls_group_norm_add_params(ls_graph *graph, int layer);
 
-// Infer the layers that pool. Devices number the elements of a window with 16 bits.
+// Infer the layers that pool. ls_pool_check_window refuses a window whose elements 16 bits cannot number on a device.
 enum { LS_POOL_KERNEL_MAX = 255 };
 ls_status ls_pool_check_window(const ls_graph *graph, const ls_layer *layer, int rows, int columns);
 ls_status ls_pool_infer(const ls_graph *graph, ls_layer *layer);        // for a sliding window

@@ -59,7 +59,7 @@ static ls_status check_whitening(const ls_graph *graph, ls_layer *layer) {
     return LS_SUCCESS;
 }
 
-// Sets the numbers of padding = same.
+// Sets the numbers that padding = same stands for.
 static ls_status pad_same(const ls_graph *graph, ls_layer *layer) {
     ls_layer_conv2d *a = &layer->attr.conv2d;
     const int rows = a->dilation * (a->kernel.h - 1), columns = a->dilation * (a->kernel.w - 1);

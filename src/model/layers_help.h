@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include "base/status.h"
 
-// Prints how a network file is written and all kinds, one line each; or a single kind with its keys and an example.
-// LS_USAGE if there is no such kind; the message suggests the nearest name.
+// kind NULL: prints how a network file is written, and what each kind computes. Otherwise prints this kind with its
+// keys and an example. LS_USAGE if there is no such kind; the message suggests the nearest name.
 LS_CHECKED ls_status ls_layers_help(FILE *file, const char *kind);
 
 #endif

@@ -22,10 +22,10 @@ typedef struct {
 
 // The network, or one repetition of a block.
 typedef struct scope {
-    const struct scope *outer; // where the use is; NULL: this is the network
+    const struct scope *outer; // the scope that contains `use`; NULL: this is the network
     const ls_ini_section *block, *use;
-    int depth, number, repeats;   // number: of the repetition, from 0
-    char prefix[LS_NAME_BYTES];   // of the sections' names
+    int depth, number, repeats;   // number: index of this repetition, from 0; repeats: number of repetitions
+    char prefix[LS_NAME_BYTES];   // put before the names of the sections
     char input[LS_NAME_BYTES];    // the layer that the word `input` stands for
     char previous[LS_NAME_BYTES]; // the layer that gives the output of the section before
 } scope;
@@ -34,11 +34,11 @@ typedef struct {
     const ls_ini *ini;
     FILE *text;
     int64_t bytes;
-    int *lines, line_count; // of the text's sections and entries, in order
-    int *uses, use_count;   // by section of the text
+    int *lines, line_count; // for each section and entry of the text, in order: its line in the file
+    int *uses, use_count;   // as in ls_network_plain
     wire *wires;
     int wire_count;
-    int sections;             // expanded so far
+    int sections;             // number of sections expanded so far
     int use_line;             // line of the use outside all blocks that is being expanded; 0: none
     unsigned char *is_used;   // by section of the file: whether it is a block that is used
     char last[LS_NAME_BYTES]; // the last layer of the text
@@ -231,7 +231,7 @@ static ls_status put_layer(expansion *e, scope *s, const ls_ini_section *section
     return LS_SUCCESS;
 }
 
-// Decides whether a block's section is there. One that is not has its (first) input as its output.
+// Decides whether a block's section is there. The output of a section that is left out is its (first) input.
 static ls_status find_presence(expansion *e, scope *s, const ls_ini_section *section, const char *name, int *is_there) {
     const ls_ini_entry *entry = s->outer ? find_entry(e, section, "if") : NULL;
     char value[VALUE_BYTES], inputs[VALUE_BYTES];
@@ -251,7 +251,7 @@ static ls_status find_presence(expansion *e, scope *s, const ls_ini_section *sec
 
 // --- uses of blocks -------------------------------------------------------------------------------------------------
 
-// Finds the block that a section uses. Only blocks that are complete before can be used, so none contains itself.
+// Finds the block that a section uses. The block must end before this section, so no block contains itself.
 static ls_status find_block(expansion *e, const scope *s, const ls_ini_section *section, const ls_ini_section **block) {
     const ls_ini_section *end = s->outer ? s->block : section;
     const ls_ini_entry *entry = find_entry(e, section, "block");
@@ -314,7 +314,7 @@ static ls_status read_repeat(
 
 static ls_status expand_section(expansion *e, scope *s, const ls_ini_section *section);
 
-// Expands one repetition. name: of the use; its '*', or its end, gets the number.
+// Expands one repetition. name: the use's name; the number replaces its '*' or is put at its end. -1: no number.
 static ls_status expand_once(expansion *e, scope *inner, const char *name, int number) {
     const char *star = strchr(name, '*');
     const int line = inner->use->line;
@@ -428,7 +428,7 @@ static ls_status expand_all(expansion *e) {
 
 // --- the whole ------------------------------------------------------------------------------------------------------
 
-// Gives the plain file the lines of the file with blocks.
+// Gives the plain file's sections and entries their line numbers in the file with blocks.
 static void set_lines(ls_ini *ini, const int *lines) {
     for (int s = 0; s < ini->section_count; s++) {
         ls_ini_section *section = &ini->sections[s];

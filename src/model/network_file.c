@@ -27,7 +27,7 @@ typedef struct {
     ls_graph *graph;
     const char **names; // "input", then the layers' names in order
     const ls_graph_data *data;
-    int followed; // 1: the members below are filled in from the data set
+    int followed; // 1: `shape` and `classes` are filled in from the data set
     char shape[SHAPE_BYTES], classes[CLASSES_BYTES];
     ptrdiff_t grown; // how much longer graph->text is than the file's text, up to the last replaced word
 } reader;

@@ -4,8 +4,8 @@
 
 #include <stddef.h>
 
-// Writes the path of "lockstep" in the user's cache folder (XDG_CACHE_HOME, else HOME/.cache) to `path`. Returns NULL
-// if there is no cache folder. The folder need not exist.
+// Writes the path of "lockstep" in the user's cache folder (XDG_CACHE_HOME, else HOME/.cache) to `path`; it need not
+// exist. Returns path, or NULL if neither variable is an absolute path or the result does not fit.
 const char *ls_cache_folder(char *path, size_t bytes);
 
 #endif

@@ -25,13 +25,13 @@ typedef struct {
 typedef struct {
     char path[LS_LIBRARY_PATH_BYTES]; // ".../lockstep_cuda12.so"
     int runtime;                      // version of the CUDA runtime that it is for, 12040 for 12.4
-    char problem[LS_GPU_TEXT_BYTES];  // one line: why it cannot be used; "": it can, or a newer one can
+    char problem[LS_GPU_TEXT_BYTES];  // one line: why it cannot be used; "": it can, or was not tried: a newer one can
 } ls_gpu_build;
 
 typedef struct {
     char name[96];
-    int capability; // compute capability: 90 for 9.0
-    int new_enough;
+    int capability;      // compute capability: 90 for 9.0
+    int new_enough;      // 1: `capability` is enough for the build
     size_t memory_bytes; // memory of the card
     char uuid[48];       // "GPU-..."; "": unknown
     char pci[16];        // "0000:3b:00.0"
@@ -53,7 +53,7 @@ typedef struct {
     // Index of the newest build that can be used, or else of the build that lacks least: the needs and problems above
     // are for this build.
     int build;
-    char problem[LS_GPU_TEXT_BYTES]; // the first line that prevents the use of every build; "": `build` can be used
+    char problem[LS_GPU_TEXT_BYTES]; // one line: the first problem that prevents the use of `build`; "": no problem
 } ls_gpu_machine;
 
 // How the GPUs of one vendor are found: a column of plugins.def.

@@ -17,9 +17,9 @@ _Static_assert((int)LS_NVIDIA_LIBRARY_COUNT <= (int)LS_GPU_LIBRARIES_MAX, "a mac
 
 typedef struct {
     const char *folders;               // libraries and plugins are searched in these only; NULL: everywhere
-    int whole;                         // do not stop at the first problem
-    int major;                         // of the CUDA that libraries are searched for
-    char *places;                      // folders of these libraries
+    int whole;                         // 1: do not stop at the first problem
+    int major;                         // major version of CUDA for which libraries are searched
+    char *places;                      // folders in which libraries for `major` are searched, separated by ':'
     char cudnn[LS_LIBRARY_PATH_BYTES]; // the cuDNN that was opened; a process can have only one
 } search;
 
@@ -616,7 +616,7 @@ void ls_nvidia_look_in(const char *folders, int whole, ls_gpu_machine *machine) 
     fill_machine(&(search){ .folders = folders, .whole = whole }, machine);
 }
 
-// Written once, in look_once. "": nothing is missing; no plugin is there.
+// Written once, in look_once. missing_text "": nothing is missing. missing_file "": no plugin is there.
 static char missing_text[LS_GPU_TEXT_BYTES], missing_file[LS_LIBRARY_PATH_BYTES];
 
 static void look_once(void) {

@@ -16,8 +16,8 @@ typedef enum {
 
 extern const ls_gpu_vendor ls_gpu_nvidia;
 
-// For tests: describes driver, cards, libraries and the plugin's builds, but searches only these folders, separated by
-// ':'. whole: do not stop at the first problem.
+// For tests: describes driver, cards, libraries and the plugin's builds, but searches only `folders`, separated by ':'.
+// whole 1: does not stop at the first problem.
 void ls_nvidia_look_in(const char *folders, int whole, ls_gpu_machine *machine);
 
 #endif

@@ -13,7 +13,7 @@ typedef struct {
     char folders[1016]; // where the build found NVIDIA's libraries, separated by ':'
 } ls_plugin_build;
 
-// Reads the facts of the plugin `path`. Returns 0 if the file has no such section.
+// Reads the facts of the plugin `path`. Returns 0 if the file cannot be read or has no valid section with the facts.
 int ls_plugin_build_read(const char *path, ls_plugin_build *build);
 
 #endif

@@ -19,7 +19,7 @@ enum { PATH_BYTES = 1024, ZONE_BYTES = 64 };
 
 typedef struct {
     char name[ZONE_BYTES]; // name of the zone's folder
-    uint64_t last, range;  // both in microjoules
+    uint64_t last, range;  // the last reading, and the value at which the counter wraps around; in microjoules
 } zone;
 
 struct ls_powercap {
