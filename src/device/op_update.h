@@ -5,7 +5,7 @@
 // moment, 16-bit copy. A flat operator covers `count` elements from the start of its buffers. Gaps between tensors are
 // zero and stay zero.
 //
-//   UPDATE_BEGIN     window = windows[state.record]; result = 0; sums[0..count-1] = 0, whole fp32 words
+//   UPDATE_BEGIN     window = windows[state.record]; result = 0; sums = 0 (count: words of 4 bytes)
 //   TO_FIXED_POINT   t = grad[i] * 2^fraction_bits / LS_GRADIENT_SCALE in double, rounded to the nearest integer (ties
 //                    to even); fixed[i] += t as int64.
 //                    Where the element is not finite or |t| >= 2^(62 - LS_FIXED_RANK_BITS), nothing is added.
@@ -78,7 +78,7 @@ static const float LS_MUON_EPS = 1e-7F;
 typedef struct {            // host -> device with every update
     double samples;         // true number of samples in the window over all ranks; 1 when the loss is summed
     double micro_batches;   // micro-batches of the window, over all ranks
-    double average_decay;   // a double, because 1 - decay is computed from it
+    double average_decay;   // AVERAGE: a; a double, because 1 - a is computed from it
     float lr[LS_RATES_MAX]; // lr[0] follows the schedule; each of the others reaches its own end
     uint32_t update;
     int32_t renormalise; // MUON: the weights are rescaled
@@ -127,9 +127,9 @@ typedef struct {
 typedef struct {   // neighbouring tensors of the store that share their constants
     int64_t count; // elements: a multiple of LS_SEGMENT_ELEMENTS, except in the last segment
     float lr_factor, decay;
-    float momentum; // SGD, LARS, MUON: momentum; statistics: weight of the new value in the average, as in PyTorch
+    float momentum; // SGD, RMSPROP, LARS, MUON; statistics: weight of the new value in the average, as in PyTorch
     int rate;       // index of ls_train_state.lr, LS_SEGMENT_IDLE (the step skips the segment) or LS_SEGMENT_STATISTICS
-    const ls_param_shape *shape; // MUON, LARS: shape of the segment's one tensor
+    const ls_param_shape *shape; // MUON: shape of the segment's one tensor
     uint32_t rests_with; // statistics: a set of rates. Statistics are frozen when all these rates have ended. 0: never
     float stretch;       // MUON: factor of the orthogonal step
 } ls_step_segment;
@@ -143,8 +143,8 @@ typedef struct {
     const ls_step_segment *segments;
     int segment_count;
     int nesterov;        // SGD, LARS, MUON
-    double beta1, beta2; // ADAMW, LION; doubles, because 1 - beta is computed from them
-    float eps;           // ADAMW, LARS
+    double beta1, beta2; // ADAMW, LION; RMSPROP: beta2; doubles, because 1 - beta is computed from them
+    float eps;           // ADAMW, RMSPROP, LARS
     float trust;         // LARS
     int ns_steps;        // MUON
     float ns[3];         // MUON

@@ -1,6 +1,7 @@
-// conv_grouped.c - grouped and depthwise convolutions, lane by lane (ls_kernel_grouped). No multiplication is wasted on
-// channels of other groups. In forward and backward data, a task is a range of planes, each one block of one sample. In
-// the weight gradient, a task is a range of samples; its sums are added in order.
+// conv_grouped.c - grouped and depthwise convolutions (ls_kernel_grouped). Each vector lane computes one output
+// channel, so no multiplication is wasted on channels of other groups. In forward and backward data, a task computes a
+// range of planes; a plane is one block of one sample. In the weight gradient, a task sums over a range of samples, for
+// some of the blocks. Afterwards add_task adds the sums of all tasks in a fixed order.
 #include <limits.h>
 #include <string.h>
 #include "base/half.h"

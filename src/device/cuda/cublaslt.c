@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-enum { ALIGNMENT = 16 }; // of the tensors in the store: 64 bytes in fp32, 32 in 16 bits
+enum { ALIGNMENT = 16 }; // bytes; tensors in the store are aligned to 64 in fp32, to 32 in 16 bits
 
 struct ls_cuda_gemm {
     ls_cuda_libraries *libraries;

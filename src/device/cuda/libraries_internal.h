@@ -1,6 +1,5 @@
-// libraries_internal.h - declarations shared by libraries.c, cudnn_*.c and cublaslt.c.
-// cudnn_plans.c needs only cuDNN, no GPU and no
-// device: tests/device/cuda/cudnn_plans.c makes the same plans for described devices.
+// libraries_internal.h - declarations shared by libraries.c, cudnn_*.c and cublaslt.c. cudnn_plans.c needs only cuDNN,
+// no GPU and no device: tests/device/cuda/cudnn_plans.c makes the same plans for described devices.
 #ifndef LS_DEVICE_CUDA_LIBRARIES_INTERNAL_H
 #define LS_DEVICE_CUDA_LIBRARIES_INTERNAL_H
 

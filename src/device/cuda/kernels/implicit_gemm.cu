@@ -76,7 +76,9 @@ static pixel_map forward_map(const geometry &g, int element, int each) {
     return m;
 }
 
-// The taps that pixels of remainder `first` meet: pixel first + stride * i meets result i + offset through tap r.
+// Backward data: input pixel first + stride * i gets a contribution from output pixel i + offset through tap r. Returns
+// these taps r, by rising offset. *lowest: the lowest offset; taps.at counts from it. *span: the highest offset -
+// *lowest + 1.
 static taps phase_taps(int kernel, int first, int stride, int pad, int dilation, int *lowest, int *span) {
     taps t = {};
     int offsets[KERNEL_MAX], most = 0;

@@ -15,7 +15,7 @@ extern "C" {
 enum { LS_CUDA_MUON_PARTS = 64 }; // blocks that sum one matrix
 
 typedef struct {
-    int64_t first;     // number of its first element in the store
+    int64_t first;     // number in the store of the matrix's first element
     int rows, columns; // including padding
     int transposed;    // x is transposed, because the matrix has more rows than columns
     int true_rows;     // rows without padding
