@@ -41,7 +41,7 @@ int ls_algorithm_cache_settled(const ls_algorithm_cache *cache);
 // no memory. The choices still hold for this process, so callers may continue after a failure.
 LS_CHECKED ls_status ls_algorithm_cache_save(ls_algorithm_cache *cache);
 const char *ls_algorithm_cache_path(const ls_algorithm_cache *cache); // path of the file; NULL: there is none
-// Why the file was ignored when the cache was opened, as the end of a sentence that starts with its path ("is
+// Why the file was ignored when the cache was opened, as the end of a sentence that starts with the path ("is
 // damaged"). For one message only: from the second call on it returns NULL. NULL also if the file was read or did not
 // exist.
 const char *ls_algorithm_cache_ignored(ls_algorithm_cache *cache);

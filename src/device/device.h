@@ -109,9 +109,9 @@ typedef struct {
     // Borrowed until close. NULL: a fixed rule decides.
     struct ls_algorithm_cache *algorithms;
     int vector_width;     // cpu: 4, 8 or 16 floats; 0: the widest that the processor has (tests set the others)
-    const char *winograd; // cpu: "auto" | "f2" | "off"
+    const char *winograd; // cpu: "auto" | "f2" | "off" (device.winograd); NULL: "auto"
     // For tests and benchmarks: use this algorithm for every convolution that it can compute. cpu: "winograd f(4,3)",
-    // "winograd f(3,3)", ..., "onednn", "own direct". cuda: "implicit gemm", "library"; depthwise kernels keep theirs.
+    // "winograd f(3,3)", ..., "onednn", "own direct". cuda: "implicit gemm", "library"; not for depthwise ones.
     const char *convolution;
     size_t workspace_limit_bytes; // GPUs: most workspace of a library for one operator; 0: the device's default
 } ls_device_options;
@@ -164,7 +164,7 @@ typedef struct {
     void (*event_record)(ls_event *event, ls_queue *queue);
     void (*event_wait)(ls_event *event, ls_queue *queue);  // the queue waits for the event
     ls_status (*event_sync)(ls_event *event);              // the host waits for the event
-    int (*event_happened)(ls_event *event);                // does not wait
+    int (*event_happened)(ls_event *event);                // 1: it happened, or there was an error; does not wait
     double (*event_seconds)(ls_event *from, ls_event *to); // time between two timed events that have happened
     // Marks a named range of this thread's enqueued work for a profiler (NVTX). NULL: the device has no such profiler.
     void (*range_begin)(const char *name);
@@ -208,7 +208,7 @@ typedef enum {
     LS_ROUNDS_GRADIENTS = 2,  // in 16-bit storage, weight gradients of convolutions in GRAD_ROUNDED (op_conv.h)
     LS_FUSES_BIAS = 4,        // a bias in max pooling (op_pool.h); a relu after a linear layer's bias (op_linear.h)
     LS_FUSES_RELU_ADD = 8,    // batch norm and relu with the addition after them (op_norm.h, adds_last)
-    LS_FUSES_CONCAT_ADD = 16, // sum of two gradients of a concatenation while its backward pass copies (op_channels.h)
+    LS_FUSES_CONCAT_ADD = 16, // sum of two gradients that a concatenation's backward pass copies (op_channels.h)
     // LS_FUSES_NORM_POOL, but only for 2x2 windows that do not overlap, on maps of even height and width
     LS_FUSES_NORM_POOL_2X2 = 32,
     LS_FUSES_SCALE = 64, // a factor of the logits in the loss (op_loss.h)
@@ -238,7 +238,7 @@ const char *ls_op_name(ls_op op);
 int ls_op_args(ls_op op);
 ls_op_family ls_op_family_of(ls_op op);
 ls_dtype ls_op_storage(const ls_op_desc *desc); // LS_F32 for operators that only work in fp32
-size_t ls_pool_index_bytes(const ls_pool_attr *attr, size_t dst_elements); // 0: no index
+size_t ls_pool_index_bytes(const ls_pool_attr *attr, size_t dst_elements); // dst_elements: padded. Returns 0: no index
 
 // The quantity that an operator's time grows with: floating-point operations of convolutions, linear layers, the head
 // and Muon's products; window elements of pooling; elements of all other operators.

@@ -23,7 +23,7 @@ typedef struct {
     int from, to, count; // first channel of src, first channel of dst, number of channels
     int stride;
     int spread;
-    int keep;                  // not with spread
+    int keep;                  // channels that are not copied keep their values; not with spread
     int interleave, alternate; // not both
     ls_dtype storage;
     int two_sources; // not with interleave

@@ -68,7 +68,7 @@
 typedef struct {
     ls_nchw shape;
     float eps;
-    ls_activation activation;               // applied after the residual is added, with adds_last before
+    ls_activation activation;               // applied after the residual is added; with adds_last, before
     float parameter;                        // of the activation
     int residual;                           // forward, inference: RESIDUAL is read; backward: GRAD_RESIDUAL is written
     int adds_last;                          // forward, inference: the residual is added after the activation

@@ -79,10 +79,10 @@ typedef struct {            // host -> device with every update
     double samples;         // true number of samples in the window over all ranks; 1 when the loss is summed
     double micro_batches;   // micro-batches of the window, over all ranks
     double average_decay;   // AVERAGE: a; a double, because 1 - a is computed from it
-    float lr[LS_RATES_MAX]; // lr[0] follows the schedule; each of the others reaches its own end
+    float lr[LS_RATES_MAX]; // lr[0] follows the schedule; each other rate has an end of its own (optimizer.groups)
     uint32_t update;
     int32_t renormalise; // MUON: the weights are rescaled
-    uint32_t rates_over; // set of rates that have reached their end and stay 0
+    uint32_t rates_over; // set of rates (bit r: lr[r]) that have reached their end and stay 0
 } ls_update_input;
 
 typedef struct {      // lives on the device; part of every checkpoint
@@ -104,12 +104,12 @@ typedef struct {      // lives on the device; part of every checkpoint
 
 typedef struct {
     int64_t count;     // elements
-    int fraction_bits; // TO_FIXED_POINT, FROM_FIXED_POINT
+    int fraction_bits; // TO_ and FROM_FIXED_POINT: bits after the binary point
     int unscaled;      // TO_ and FROM_FIXED_POINT: use 1 as the scale (batch norm's statistics are not scaled)
     float mean_of;     // TO_ and FROM_FIXED_POINT: argument of LS_GRADIENT_SCALE
     int64_t first;     // TO_FIXED_POINT: number of element 0 in the store
-    int write_back;    // AVERAGE
-    ls_dtype storage;  // CAST, CAST_TO_F32, WIDEN
+    int write_back;    // AVERAGE: the weights become the average
+    ls_dtype storage;  // type of CAST's dst, of CAST_TO_F32's src, of WIDEN's rounded
 } ls_flat_attr;
 
 typedef struct {
@@ -144,10 +144,10 @@ typedef struct {
     int segment_count;
     int nesterov;        // SGD, LARS, MUON
     double beta1, beta2; // ADAMW, LION; RMSPROP: beta2; doubles, because 1 - beta is computed from them
-    float eps;           // ADAMW, RMSPROP, LARS
-    float trust;         // LARS
-    int ns_steps;        // MUON
-    float ns[3];         // MUON
+    float eps;           // ADAMW, RMSPROP, LARS: added to a denominator
+    float trust;         // LARS: factor of the trust ratio
+    int ns_steps;        // MUON: number of Newton-Schulz steps
+    float ns[3];         // MUON: coefficients of a Newton-Schulz step
     ls_dtype storage;    // type of the working copy; LS_F32: there is no copy, the master weights are used
 } ls_optimizer_attr;
 

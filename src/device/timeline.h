@@ -24,8 +24,8 @@ void ls_timeline_free(ls_timeline *timeline); // call after the queues have fini
 LS_CHECKED ls_status ls_timeline_align(ls_timeline *timeline, ls_queue *queue);
 double ls_timeline_error_seconds(const ls_timeline *timeline); // largest error of the clocks' relation
 
-// Begin and end a span: call them before and after enqueuing the work. what: the span without its times; its texts as
-// in base/spans.h.
+// Begin and end a span: call them before and after enqueuing the work. what: the span without its times. Its texts
+// must live as long as base/spans.h says.
 void ls_timeline_begin(ls_timeline *timeline, const ls_span *what, ls_queue *queue);
 void ls_timeline_end(ls_timeline *timeline, ls_span_lane lane, ls_queue *queue);
 // Records the spans of all updates up to this one. Call after these updates have completed. Returns the device's first

@@ -15,7 +15,7 @@ typedef struct {
     ls_kernel_grouped map; // arguments common to all planes
     // block size and blocks of the tensor whose channels the lanes hold: dst, or in backward data src
     int block, blocks;
-    // channels of that tensor, and its channels in each group
+    // channels of the tensor in the lanes, and its channels in each group
     int channels, each;
     size_t in_sample, out_sample; // elements of a sample of the tensor that is read, and of the tensor of the lanes
     size_t in_plane, out_plane;   // elements of one block of such a sample

@@ -65,7 +65,7 @@ static inline int ls_cpu_channels(const ls_cpu *cpu, int channels) { // rounded 
 static inline int ls_cpu_vector(const ls_cpu *cpu, int channels) { // elements of a per-channel parameter
     return (channels + cpu->block - 1) / cpu->block * cpu->block;
 }
-static inline size_t ls_cpu_sample(const ls_cpu *cpu, ls_nchw shape) { // elements of one sample
+static inline size_t ls_cpu_sample(const ls_cpu *cpu, ls_nchw shape) { // elements of one sample, with padding
     return (size_t)ls_cpu_channels(cpu, shape.c) * (size_t)shape.h * (size_t)shape.w;
 }
 static inline size_t ls_cpu_elements(const ls_cpu *cpu, ls_nchw shape) {

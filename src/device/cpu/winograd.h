@@ -59,7 +59,7 @@ typedef struct {
     ls_winograd_variant variant;
     ls_dtype storage; // storage type of the maps
     int groups;
-    int kernel_h, kernel_w, pieces_x; // taps of the filter; pieces in a row of it
+    int kernel_h, kernel_w, pieces_x; // taps of the filter; pieces in a row of the filter
     int first_y, first_x;             // first tap of the first piece
     int stride_y, stride_x; // stride; more than 1: the source map is split into phases of pixels at this distance
     int pad_y, pad_x;       // padding of the convolution

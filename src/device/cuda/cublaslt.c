@@ -1,5 +1,5 @@
-// cublaslt.c - matrix products by cuBLASLt. The library is column-major: a row-major C[m][n] is its n x m matrix
-// with leading dimension n. So C = op(A) op(B), transposed, is its product of B by A.
+// cublaslt.c - matrix products by cuBLASLt. The library is column-major: it sees a row-major C[m][n] as an n x m matrix
+// with leading dimension n. So the library computes C = op(A) op(B), transposed, as the product of B by A.
 #include "base/memory.h"
 #include "device/cuda/libraries_internal.h"
 

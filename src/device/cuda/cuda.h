@@ -18,8 +18,8 @@
 #include "device/device.h"
 
 enum { LS_CUDA_CHANNELS = 8 };
-// The lowest compute capability with bf16, TF32 and the matrix operations of kernels/tensor_cores.cuh. Cards before it
-// train in fp32 or fp16, by cuDNN's and the direct kernels. The lowest capability of all is that of the build,
+// The lowest compute capability with bf16, TF32 and the matrix operations of kernels/tensor_cores.cuh. Older cards
+// train in fp32 or fp16, without the implicit GEMM kernels. The lowest capability of all is that of the build,
 // LS_CUDA_LOWEST (cmake/cuda.cmake).
 enum { LS_CUDA_BF16 = 80 };
 // Most workspace of one operator in bytes, if the device's options set no limit. With 256 MiB, resnet9's widest layer
@@ -54,7 +54,7 @@ struct ls_queue {
     ls_cuda_device *device;
     cudaStream_t stream;
     char name[32];
-    ls_queue *next; // of ls_cuda_device.queues
+    ls_queue *next; // next in ls_cuda_device.queues
 };
 
 // The common first part of every plan of this device.
@@ -105,8 +105,8 @@ void ls_cuda_enqueued(const ls_plan *plan, ls_queue *queue);
         if (ls_cuda_rc_ != cudaSuccess) return ls_cuda_fail(#call, ls_cuda_rc_); \
     } while (0)
 ls_status ls_cuda_fail(const char *call, cudaError_t rc);
-// Notes in device->error that a call failed which cannot return its error; cudaSuccess is ignored. while_doing: "a
-// copy".
+// Notes in device->error that a call failed which cannot return its error; ignores cudaSuccess. while_doing: for
+// example "a copy".
 void ls_cuda_note(ls_cuda_device *device, const char *while_doing, cudaError_t rc);
 void ls_cuda_note_status(ls_cuda_device *device, ls_status status);
 ls_status ls_cuda_error(ls_cuda_device *device); // the noted error

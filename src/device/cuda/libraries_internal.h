@@ -13,7 +13,7 @@ enum {
     LS_CUDNN_PARTS_MAX = 6, // three tensors, convolution, operation, graph
     LS_CUDNN_ALIGNMENT = 16,
     LS_CUDNN_TAG_BYTES = 384,
-    LS_LIBRARY_ALIGNMENT = 256 // of a workspace: cuBLASLt requires it
+    LS_LIBRARY_ALIGNMENT = 256 // alignment of a workspace, which cuBLASLt requires
 };
 
 // --- cudnn_plans.c: cuDNN's plans of one convolution -----------------------------------------

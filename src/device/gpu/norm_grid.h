@@ -24,9 +24,9 @@ typedef struct {
     // blocks in a column whose sums are added up; their number decides the order of additions. In clusters: blocks of a
     // cluster.
     int slices;
-    int places;        // places for their sums: slices, rounded up to a multiple of four
+    int places;        // places for the sums of the slices: slices, rounded up to a multiple of four
     int kept;          // one launch: most pixels that a thread keeps
-    size_t kept_bytes; // one launch: shared memory for these pixels
+    size_t kept_bytes; // one launch: shared memory of a block for the pixels that its threads keep
     int apply_blocks;  // two launches: blocks in a column of the second launch (apply)
 } ls_cuda_norm_grid;
 

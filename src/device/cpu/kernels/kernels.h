@@ -53,8 +53,8 @@ typedef struct {
     void *out;                  // dst or grad_src
     const float *gamma, *beta;  // NULL unless affine
     float *mean, *r;            // for each pixel: mean, and 1/deviation
-    double *sums;               // backward adds to them: for each channel grad_dst, then grad_dst * (src - mean) * r
-    size_t plane;               // elements of a block
+    double *sums; // backward adds to the sums: for each channel grad_dst, then grad_dst * (src - mean) * r
+    size_t plane; // elements of a block
     int blocks, channels, pixels;
     float eps;
 } ls_kernel_pixel_norm;
@@ -144,13 +144,13 @@ typedef struct {
     int top, left, spread_h, spread_w; // source pixel (y,x) lies at (top + y*spread_h, left + x*spread_w) of the copy
     int width;                         // columns outside 0..width-1 are dropped; missing rows are zero
     int kept;                          // source rows kept at a time, a power of two
-    float *rows; // memory for these rows: [kept + 1][depth][width][LS_VL]; zero at first, reusable
+    float *rows; // memory for the kept rows: [kept + 1][depth][width][LS_VL]; zero at first, reusable
     int p, q, kernel_h, kernel_w, stride_h, stride_w, dilation;
     const float *weight, *bias; // forward; bias may be NULL
     void *dst;                  // [p][q][LS_VL]
     int stream;                 // write around the cache
     const void *grad_dst;       // weight gradient: [p][q][LS_VL]
-    float *sums;                // the kernel adds to them
+    float *sums;                // weight gradient: the kernel adds to the sums
 } ls_kernel_grouped;
 
 typedef struct {

@@ -26,7 +26,7 @@ INLINE int pixels_over(int distance, int apart) {
 
 enum {
     SIDE_MAX = 10,
-    POSITIONS_MAX = 49, // for both directions together
+    POSITIONS_MAX = 49, // of a tile, both directions together
 };
 
 // The pairs for even numbers of positions, from index 1 on. They have the smallest errors of all combinations of 10

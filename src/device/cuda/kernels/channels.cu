@@ -19,7 +19,7 @@ struct copy_geometry {
     int src_h, src_w, src_channels, dst_channels;
     int from, to, end;                          // to, end: channels of dst
     int stride, spread, keep, interleave, step; // step: distance of channels of src
-    ls_divider by_packs, by_w, by_h;            // of dst
+    ls_divider by_packs, by_w, by_h;            // divide by the packs of a pixel of dst, its width, its height
 };
 
 // Offset of the src pixel that is copied to this dst pixel; -1: none.

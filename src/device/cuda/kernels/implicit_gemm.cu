@@ -272,7 +272,7 @@ static __global__ void weight_sum(int quads, int slices, const float *parts, flo
     const float4 *from = reinterpret_cast<const float4 *>(parts);
     float4 sum = { 0, 0, 0, 0 };
     if (quad < quads) {
-        LS_UNROLL_BY(8) // as many loads in flight
+        LS_UNROLL_BY(8) // 8 loads are in flight
         for (int slice = lane; slice < slices; slice += SUM_LANES) {
             float4 v = from[static_cast<int64_t>(slice) * quads + quad];
             sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;

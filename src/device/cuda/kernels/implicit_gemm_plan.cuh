@@ -10,7 +10,7 @@
 enum {
     KERNEL_MAX = 7,
     CHANNELS_MAX = 128,
-    STRIDE_MAX = 2, // of the data gradient
+    STRIDE_MAX = 2, // largest stride of the data gradient
     PHASES_MAX = STRIDE_MAX * STRIDE_MAX,
     GATHER_WARPS = 4,
     GATHER_BLOCKS = 528, // four on each multiprocessor of an H100; with more tiles of pixels, each block takes several

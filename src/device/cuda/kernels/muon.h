@@ -25,7 +25,7 @@ typedef struct {
 
 typedef struct {
     const ls_cuda_muon_matrix *matrices; // device memory
-    int count, small, large;             // matrices in the batch, and their sides in x
+    int count, small, large;             // number of matrices; shorter and longer side of each matrix in x
     int nesterov;
     const ls_train_state *state;
     const float *grad;
