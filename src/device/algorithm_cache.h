@@ -25,8 +25,8 @@ typedef struct ls_algorithm_cache ls_algorithm_cache;
 // NULL: there is no file.
 LS_CHECKED ls_status ls_algorithm_cache_open(const char *folder, const char *name, ls_algorithm_cache **out);
 void ls_algorithm_cache_free(ls_algorithm_cache *cache); // NULL is allowed
-// Returns the choice for the key, valid until the next put, or NULL. *how (NULL is allowed) becomes LS_CHOSEN_NOW if
-// the choice was put since the cache was opened, else LS_CHOSEN_BEFORE.
+// Returns the choice for the key, valid until the next put or take, or NULL. *how (how may be NULL) becomes
+// LS_CHOSEN_NOW if this process put the choice, else LS_CHOSEN_BEFORE.
 const char *ls_algorithm_cache_find(ls_algorithm_cache *cache, const char *key, const char **how);
 // Adds the choice for a key, or replaces it. Neither text may hold a tab or a line break.
 void ls_algorithm_cache_put(ls_algorithm_cache *cache, const char *key, const char *choice);
@@ -41,13 +41,13 @@ int ls_algorithm_cache_settled(const ls_algorithm_cache *cache);
 // no memory. The choices still hold for this process, so callers may continue after a failure.
 LS_CHECKED ls_status ls_algorithm_cache_save(ls_algorithm_cache *cache);
 const char *ls_algorithm_cache_path(const ls_algorithm_cache *cache); // path of the file; NULL: there is none
-// Why the file was ignored when the cache was opened, as the end of a sentence that starts with its path ("is
+// Why the file was ignored when the cache was opened, as the end of a sentence that starts with the path ("is
 // damaged"). For one message only: from the second call on it returns NULL. NULL also if the file was read or did not
 // exist.
 const char *ls_algorithm_cache_ignored(ls_algorithm_cache *cache);
 
-// Exchange between processes. give returns all entries that were found or put so far, as text that the caller frees.
-// take adds the entries of another process's text; its choices replace this cache's choices.
+// Exchange between processes. give returns all entries found, put or taken so far, as text that the caller frees. take
+// adds the entries of another process's text, which it overwrites; they replace entries with the same keys.
 LS_CHECKED ls_status ls_algorithm_cache_give(const ls_algorithm_cache *cache, char **text, size_t *bytes);
 LS_CHECKED ls_status ls_algorithm_cache_take(ls_algorithm_cache *cache, char *text, size_t bytes);
 

@@ -26,7 +26,7 @@ typedef enum { LS_COLLECT_SUM, LS_COLLECT_MAX } ls_collect;
 
 // Progress of the device's collectives, for the watchdog. Any thread may read it while collectives run.
 typedef struct {
-    int64_t completed; // collectives, since open
+    int64_t completed; // number of collectives completed since open
     int32_t last_tag;  // tag of the collective completed last; -1: none
 } ls_collective_progress;
 
@@ -53,8 +53,8 @@ typedef struct {
     // thread.
     ls_status (*health)(ls_collective *collective);
     ls_collective_progress (*progress)(const ls_collective *collective); // from any thread
-    // Called on all ranks after their queues are empty and every captured graph with a collective is freed. If peers
-    // are gone, it waits for them at most timeout_s.
+    // Called on all ranks after their queues are empty and every captured graph with a collective is freed. It waits at
+    // most a few seconds longer than timeout_s for peers.
     void (*close)(ls_collective *collective, double timeout_s);
 } ls_collective_api;
 
@@ -65,7 +65,7 @@ typedef struct {
     // Environment variable for tests. "1" allows ranks to share a GPU; the library is then told that each rank has a
     // host of its own (NCCL_HOSTID).
     const char *shared_gpu_variable;
-    // Environment variable for the library. "0" stops network switches from adding values. Set in ordered mode.
+    // Environment variable for the library. "0", set in ordered mode, stops network switches from adding values.
     const char *network_sums_variable;
 } ls_collective_row;
 

@@ -48,12 +48,11 @@ typedef struct ls_plan ls_plan;
 
 typedef enum {
     LS_MEMORY_DEVICE,
-    LS_MEMORY_PINNED, // host memory that the device copies from at full speed
+    LS_MEMORY_PINNED, // host memory that the device reads and writes itself, at full speed
     LS_MEMORY_REDUCED // memory of the device that is summed over ranks; ls_collective_api.register_memory registers it
 } ls_memory_kind;
 
-// A range of a slab. {0} means that the argument is absent. The host cannot read device memory: ls_buffer_host asserts
-// that it can.
+// A range of a slab. {0}: the argument is absent. The host can read and write a range only if its slab is host_visible.
 typedef struct ls_buffer {
     ls_slab *slab;
     size_t offset, bytes;
@@ -108,15 +107,15 @@ typedef struct {
     // The blocks of an operator may then fill the GPU and wait for each other (gpu/norm_rule.h).
     int alone;
     // Cache of measured algorithms, used by devices whose table sets `measures`. The device takes the algorithms of its
-    // convolutions from the cache and measures those that are missing (algorithm_cache.h). Borrowed until close.
-    // NULL: a fixed rule decides.
+    // convolutions from the cache. It measures those that are missing, unless the cache is settled (algorithm_cache.h).
+    // Borrowed until close. NULL: a fixed rule decides.
     struct ls_algorithm_cache *algorithms;
     int vector_width;     // cpu: 4, 8 or 16 floats; 0: the widest that the processor has (tests set the others)
-    const char *winograd; // cpu: "auto" | "f2" | "off"
+    const char *winograd; // cpu: "auto" | "f2" | "off" (device.winograd); NULL: "auto"
     // For tests and benchmarks: use this algorithm for every convolution that it can compute. cpu: "winograd f(4,3)",
-    // "winograd f(3,3)", ..., "onednn", "own direct"; cuda: "implicit gemm", "library".
+    // "winograd f(3,3)", ..., "onednn", "own direct". cuda: "implicit gemm", "library"; not for depthwise ones.
     const char *convolution;
-    size_t workspace_limit_bytes; // GPUs: most workspace of one convolution; 0: the device's default
+    size_t workspace_limit_bytes; // GPUs: most workspace of a library for one operator; 0: the device's default
 } ls_device_options;
 
 typedef struct {
@@ -156,18 +155,18 @@ typedef struct {
     void (*slab_free)(ls_slab *slab);
 
     // Work in a queue runs in order. Events order the work of one queue after the work of another. On a device without
-    // real queues the work is done when the call returns. Only one thread at a time may use a queue or an event;
-    // different threads may use different ones.
+    // real queues the work is done when the call returns. Errors of work are kept: by the queue, on GPUs by the whole
+    // device. Only one thread at a time may use a queue or an event; different threads may use different ones.
     ls_status (*queue_new)(ls_device *device, const char *name, ls_queue **out);
     void (*queue_free)(ls_queue *queue);
-    ls_status (*queue_sync)(ls_queue *queue); // waits until the queue is empty; returns the first error of all its work
+    ls_status (*queue_sync)(ls_queue *queue); // waits until the queue is empty; returns the first error so far
     // timed: for event_seconds; not allowed in captures
     ls_status (*event_new)(ls_device *device, int timed, ls_event **out);
     void (*event_free)(ls_event *event);
     void (*event_record)(ls_event *event, ls_queue *queue);
     void (*event_wait)(ls_event *event, ls_queue *queue);  // the queue waits for the event
     ls_status (*event_sync)(ls_event *event);              // the host waits for the event
-    int (*event_happened)(ls_event *event);                // does not wait
+    int (*event_happened)(ls_event *event);                // 1: it happened, or there was an error; does not wait
     double (*event_seconds)(ls_event *from, ls_event *to); // time between two timed events that have happened
     // Marks a named range of this thread's enqueued work for a profiler (NVTX). NULL: the device has no such profiler.
     void (*range_begin)(const char *name);
@@ -211,7 +210,7 @@ typedef enum {
     LS_ROUNDS_GRADIENTS = 2,  // in 16-bit storage, weight gradients of convolutions in GRAD_ROUNDED (op_conv.h)
     LS_FUSES_BIAS = 4,        // a bias in max pooling (op_pool.h); a relu after a linear layer's bias (op_linear.h)
     LS_FUSES_RELU_ADD = 8,    // batch norm and relu with the addition after them (op_norm.h, adds_last)
-    LS_FUSES_CONCAT_ADD = 16, // sum of two gradients of a concatenation while its backward pass copies (op_channels.h)
+    LS_FUSES_CONCAT_ADD = 16, // sum of two gradients that a concatenation's backward pass copies (op_channels.h)
     // LS_FUSES_NORM_POOL, but only for 2x2 windows that do not overlap, on maps of even height and width
     LS_FUSES_NORM_POOL_2X2 = 32,
     LS_FUSES_SCALE = 64, // a factor of the logits in the loss (op_loss.h)
@@ -224,14 +223,14 @@ struct ls_device { // the common first part of every device's own struct
 
 extern const ls_device_api ls_device_ref, ls_device_cpu;
 
-// Opens the device that `device.type` names. For auto, *why_not_gpu becomes one line that says why no GPU is used, or
-// NULL if a GPU is used.
+// Opens the device that `type`, a value of device.type, names. *why_not_gpu (why_not_gpu may be NULL): for auto without
+// a usable GPU one line with the reason, else NULL. LS_USAGE: there is no such device.
 LS_CHECKED ls_status ls_device_open(
     const char *type, const ls_device_options *options, ls_device **out, const char **why_not_gpu);
 void ls_device_close(ls_device *device); // NULL is allowed
 int ls_device_is_gpu(const char *type);  // whether this value of device.type names a plugin's device; auto does not
-// Lists the GPUs that `type` (a plugin's device or "auto") can open here, without opening them. Fails with the error
-// that opening would give. *found: the device type that opens them.
+// Lists at most `most` GPUs that `type` (a plugin's device or "auto") can open here, without opening them. Fails with
+// the reason if there is no such GPU. *found: the device type that opens them. Other types: *count = 0, *found = NULL.
 LS_CHECKED ls_status ls_device_gpus(const char *type, ls_device_gpu *gpus, int most, int *count, const char **found);
 
 // Asserts that the operator can compute this descriptor. A wrong descriptor is a bug: the program ends with a line that
@@ -241,13 +240,13 @@ const char *ls_op_name(ls_op op);
 int ls_op_args(ls_op op);
 ls_op_family ls_op_family_of(ls_op op);
 ls_dtype ls_op_storage(const ls_op_desc *desc); // LS_F32 for operators that only work in fp32
-size_t ls_pool_index_bytes(const ls_pool_attr *attr, size_t dst_elements); // dst_elements: in the device's layout
+size_t ls_pool_index_bytes(const ls_pool_attr *attr, size_t dst_elements); // dst_elements: padded. Returns 0: no index
 
-// The quantity that an operator's time grows with: floating-point operations of convolutions and products, window
-// elements of pooling, elements of all other operators.
+// The quantity that an operator's time grows with: floating-point operations of convolutions, linear layers, the head
+// and Muon's products; window elements of pooling; elements of all other operators.
 double ls_op_work(const ls_op_desc *desc);
-// Floating-point operations of one run. A multiply-add counts 2. Convolutions count as direct convolutions, with
-// padding and without bias.
+// Floating-point operations of one run. A multiply-add counts 2. Convolutions count as direct convolutions:
+// multiplications with padding count, the bias does not.
 double ls_op_flops(const ls_op_desc *desc);
 
 static inline ls_buffer ls_buffer_at(ls_slab *slab, size_t offset, size_t bytes) {

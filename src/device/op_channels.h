@@ -23,7 +23,7 @@ typedef struct {
     int from, to, count; // first channel of src, first channel of dst, number of channels
     int stride;
     int spread;
-    int keep;                  // not with spread
+    int keep;                  // channels that are not copied keep their values; not with spread
     int interleave, alternate; // not both
     ls_dtype storage;
     int two_sources; // not with interleave
@@ -31,7 +31,7 @@ typedef struct {
 
 enum { LS_COPY_CHANNELS_SRC, LS_COPY_CHANNELS_DST, LS_COPY_CHANNELS_SRC2, LS_COPY_CHANNELS_ARGS };
 
-// The activation with fewer pixels (src with spread, else dst): only these pixels are copied.
+// Returns the shape of the activation with fewer pixels: src with spread, else dst. Each of its pixels is copied once.
 static inline ls_nchw ls_channels_copied(const ls_channels_attr *attr) {
     return attr->spread ? attr->src : attr->dst;
 }

@@ -37,7 +37,7 @@ static int slides(int in, int out, int window, int stride, int pad) {
     return window >= 1 && stride >= 1 && pad >= 0 && span >= 0 && out == span / stride + 1;
 }
 
-// The same, but one more window may reach beyond the padding at the end.
+// Like slides, but one more window may reach beyond the padding at the end.
 static int slides_up(int in, int out, int window, int stride, int pad) {
     return slides(in, out, window, stride, pad) ||
            (slides(in, out - 1, window, stride, pad) && (out - 1) * stride < in + pad);
@@ -223,8 +223,8 @@ static void check_optimizer(const ls_op_desc *desc) {
 
 // --- work: units of work in one run; ops.def gives the operations for each unit --------------------
 
-// Returns the operations of a convolution, each a multiplication or an addition. Linear layers and pooling count them
-// too.
+// Returns the operations of a convolution, each a multiplication or an addition. linear_work counts operations, too;
+// pool_work counts the elements of all windows.
 static double conv_work(const ls_op_desc *desc) {
     const ls_conv_attr *a = &desc->attr.conv;
     if (a->bias_only) return (double)ls_nchw_count(a->dst);
@@ -242,7 +242,7 @@ static double pool_work(const ls_op_desc *desc) {
     return (double)ls_nchw_count(a->dst) * a->kernel_h * a->kernel_w;
 }
 
-// Returns the elements of the pictures. Other operators than conv, linear, pool, head and Muon count elements, too.
+// Returns the number of elements of the pictures. The other functions below, except head and Muon, count elements, too.
 static double augment_work(const ls_op_desc *desc) {
     return (double)ls_nchw_count(desc->attr.augment.shape);
 }

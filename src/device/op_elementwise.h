@@ -30,9 +30,9 @@
 typedef struct {
     ls_nchw shape;
     ls_dtype storage;
-    ls_activation activation; // activation forward and backward: its kind
-    float parameter;          // and its parameter
-    float factor;             // scale
+    ls_activation activation; // activation forward, backward: the kind
+    float parameter;          // activation forward, backward: the parameter
+    float factor;             // scale: the factor
     float p;                  // dropout: probability of zero, 0 <= p < 1
     int unit;                 // dropout: 1, H*W or C*H*W
     int layer;                // dropout: the layer's index in its network

@@ -14,7 +14,8 @@
 //         all four are absent, gamma is 1 and beta is 0. GRAD_GAMMA or GRAD_BETA may be absent if it is not wanted.
 //         saved: float[2][N*groups], over pixels float[2][N*H*W], without a device layout. Over nothing, SAVED and BETA
 //         are absent.
-// Types   arithmetic fp32 (ref: double); saved, and grad_gamma and grad_beta before the addition, are rounded to fp32
+// Types   arithmetic fp32 (ref: double); saved, and grad_gamma and grad_beta before the addition (ref: only after it),
+//         are rounded to fp32
 // Rules   groups divides the channels, and is 1 unless the norm is over groups; m is over at least two elements
 //         (ls_op_check asserts these)
 // Source  torch.nn.GroupNorm; Wu and He 2018, arXiv 1803.08494. Over pixels and nothing: torchvision's LayerNorm2d and

@@ -4,8 +4,8 @@
 
 #include "device/device.h"
 
-// X(identifier, name). The kind "gradients" covers sums, statistics and conversions of gradients, and the rest of the
-// end of an update.
+// X(identifier, name). The kind "gradients" covers the families flat and step_control: conversions and checks of
+// gradients, and the rest of an update except the optimizer's step.
 #define LS_OP_KINDS(X) \
     X(CONVOLUTION, "convolution") \
     X(LINEAR, "linear") \

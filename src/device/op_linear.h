@@ -17,7 +17,7 @@ typedef struct {
     int has_bias;
     int bias_only; // backward weight: GRAD_WEIGHT is absent
     ls_dtype storage;
-    int relu; // forward
+    int relu; // forward: negative results become 0
 } ls_linear_attr;
 
 // Whether the layer is small enough for a head (op_loss.h). A GPU then computes its weight and bias gradients in one

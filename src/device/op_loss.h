@@ -89,7 +89,7 @@ typedef struct {       // host -> device with every micro-batch
 // use it.
 #define LS_LOSS_STEP(sum) (rint((sum)*0x1p24) * 0x1p-24)
 
-typedef struct { // device -> host; sums since the host last zeroed it
+typedef struct { // device -> host; sums since UPDATE_BEGIN or the host zeroed it
     double loss_sum;
     int64_t correct, count, bad;
 } ls_micro_result;

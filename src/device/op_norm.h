@@ -54,8 +54,8 @@
 //         optionally with relu. With relu, DST or BETA may be absent, but not both. GRAD_DST2 is read only with
 //         two_grads.
 //         GRAD_RESIDUAL is written only with residual. Unused arguments are absent. Arguments do not overlap.
-// Types   arithmetic fp32 (ref: double); saved, sum_* and grad_* are rounded to fp32, before the addition where values
-//         are added
+// Types   arithmetic fp32 (ref: double); saved, and sum_*, grad_gamma and grad_beta before the addition (ref: only
+//         after it), are rounded to fp32
 // Rules   count is at least 2 in training without stored, because the variance of one value is undefined. This also
 //         holds for one rank's half, because that rank can be the only one with samples. ls_op_check asserts it.
 // Source  torch.nn.BatchNorm2d, torch.nn.SyncBatchNorm; Ioffe and Szegedy 2015
@@ -68,7 +68,7 @@
 typedef struct {
     ls_nchw shape;
     float eps;
-    ls_activation activation;               // applied after the residual, if there is one, is added
+    ls_activation activation;               // applied after the residual is added; with adds_last, before
     float parameter;                        // of the activation
     int residual;                           // forward, inference: RESIDUAL is read; backward: GRAD_RESIDUAL is written
     int adds_last;                          // forward, inference: the residual is added after the activation
@@ -118,8 +118,8 @@ enum {
     LS_NORM_BACKWARD_VAR,
     LS_NORM_BACKWARD_ARGS
 };
-// Arguments of the halves. APPLY and BACKWARD_APPLY take the arguments of the whole operator, then SUMS. BACKWARD_SUMS
-// takes them too, but GRAD_SRC and GRAD_RESIDUAL are absent, and GAMMA is absent unless BETA is present. In
+// Arguments of the halves. APPLY, BACKWARD_SUMS and BACKWARD_APPLY take the arguments of the whole operator, then SUMS.
+// In BACKWARD_SUMS, GRAD_SRC and GRAD_RESIDUAL are absent, and GAMMA is absent unless BETA is present. In
 // BACKWARD_APPLY, GRAD_GAMMA and GRAD_BETA are absent.
 enum { LS_NORM_SUMS_SRC, LS_NORM_SUMS_SUMS, LS_NORM_SUMS_ARGS };
 enum { LS_NORM_APPLY_SUMS = LS_NORM_FORWARD_ARGS, LS_NORM_APPLY_ARGS };

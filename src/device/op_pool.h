@@ -28,7 +28,7 @@ typedef struct {
     ls_pool_kind kind;
     ls_nchw src, dst;
     int kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w;
-    int relu;     // max only
+    int relu;     // max only: negative results become 0
     int has_bias; // max only: bias of the layer before; backward ignores it
     int training; // forward: write the index
     ls_dtype storage;

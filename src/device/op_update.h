@@ -5,7 +5,7 @@
 // moment, 16-bit copy. A flat operator covers `count` elements from the start of its buffers. Gaps between tensors are
 // zero and stay zero.
 //
-//   UPDATE_BEGIN     window = windows[state.record]; result = 0; sums[0..count-1] = 0, whole fp32 words
+//   UPDATE_BEGIN     window = windows[state.record]; result = 0; sums = 0 (count: words of 4 bytes)
 //   TO_FIXED_POINT   t = grad[i] * 2^fraction_bits / LS_GRADIENT_SCALE in double, rounded to the nearest integer (ties
 //                    to even); fixed[i] += t as int64.
 //                    Where the element is not finite or |t| >= 2^(62 - LS_FIXED_RANK_BITS), nothing is added.
@@ -78,11 +78,11 @@ static const float LS_MUON_EPS = 1e-7F;
 typedef struct {            // host -> device with every update
     double samples;         // true number of samples in the window over all ranks; 1 when the loss is summed
     double micro_batches;   // micro-batches of the window, over all ranks
-    double average_decay;   // a double, because 1 - decay is computed from it
-    float lr[LS_RATES_MAX]; // lr[0] follows the schedule; each of the others reaches its own end
+    double average_decay;   // AVERAGE: a; a double, because 1 - a is computed from it
+    float lr[LS_RATES_MAX]; // lr[0] follows the schedule; each other rate has an end of its own (optimizer.groups)
     uint32_t update;
     int32_t renormalise; // MUON: the weights are rescaled
-    uint32_t rates_over; // set of rates that have reached their end and stay 0
+    uint32_t rates_over; // set of rates (bit r: lr[r]) that have reached their end and stay 0
 } ls_update_input;
 
 typedef struct {      // lives on the device; part of every checkpoint
@@ -104,12 +104,12 @@ typedef struct {      // lives on the device; part of every checkpoint
 
 typedef struct {
     int64_t count;     // elements
-    int fraction_bits; // TO_FIXED_POINT, FROM_FIXED_POINT
+    int fraction_bits; // TO_ and FROM_FIXED_POINT: bits after the binary point
     int unscaled;      // TO_ and FROM_FIXED_POINT: use 1 as the scale (batch norm's statistics are not scaled)
     float mean_of;     // TO_ and FROM_FIXED_POINT: argument of LS_GRADIENT_SCALE
     int64_t first;     // TO_FIXED_POINT: number of element 0 in the store
-    int write_back;    // AVERAGE
-    ls_dtype storage;  // CAST, CAST_TO_F32, WIDEN
+    int write_back;    // AVERAGE: the weights become the average
+    ls_dtype storage;  // type of CAST's dst, of CAST_TO_F32's src, of WIDEN's rounded
 } ls_flat_attr;
 
 typedef struct {
@@ -127,9 +127,9 @@ typedef struct {
 typedef struct {   // neighbouring tensors of the store that share their constants
     int64_t count; // elements: a multiple of LS_SEGMENT_ELEMENTS, except in the last segment
     float lr_factor, decay;
-    float momentum; // SGD, LARS, MUON: momentum; statistics: weight of the new value in the average, as in PyTorch
+    float momentum; // SGD, RMSPROP, LARS, MUON; statistics: weight of the new value in the average, as in PyTorch
     int rate;       // index of ls_train_state.lr, LS_SEGMENT_IDLE (the step skips the segment) or LS_SEGMENT_STATISTICS
-    const ls_param_shape *shape; // MUON, LARS: shape of the segment's one tensor
+    const ls_param_shape *shape; // MUON: shape of the segment's one tensor
     uint32_t rests_with; // statistics: a set of rates. Statistics are frozen when all these rates have ended. 0: never
     float stretch;       // MUON: factor of the orthogonal step
 } ls_step_segment;
@@ -143,11 +143,11 @@ typedef struct {
     const ls_step_segment *segments;
     int segment_count;
     int nesterov;        // SGD, LARS, MUON
-    double beta1, beta2; // ADAMW, LION; doubles, because 1 - beta is computed from them
-    float eps;           // ADAMW, LARS
-    float trust;         // LARS
-    int ns_steps;        // MUON
-    float ns[3];         // MUON
+    double beta1, beta2; // ADAMW, LION; RMSPROP: beta2; doubles, because 1 - beta is computed from them
+    float eps;           // ADAMW, RMSPROP, LARS: added to a denominator
+    float trust;         // LARS: factor of the trust ratio
+    int ns_steps;        // MUON: number of Newton-Schulz steps
+    float ns[3];         // MUON: coefficients of a Newton-Schulz step
     ls_dtype storage;    // type of the working copy; LS_F32: there is no copy, the master weights are used
 } ls_optimizer_attr;
 

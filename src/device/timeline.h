@@ -16,16 +16,16 @@
 
 typedef struct ls_timeline ls_timeline;
 
-// spans[lane]: most spans that may be in progress at once. Further spans are dropped, and the trace counts them.
-// LS_DEVICE: no memory.
+// spans[lane]: most spans of the lane that are begun but not yet resolved. Further spans are dropped, and the trace
+// counts them. LS_DEVICE: no memory, or the device cannot make the events.
 LS_CHECKED ls_status ls_timeline_new(ls_device *device, const int spans[LS_SPANS_LANE_COUNT], ls_timeline **out);
 void ls_timeline_free(ls_timeline *timeline); // call after the queues have finished
 // Relates the device's clock to the host's. Call while the device is idle, before the first span.
 LS_CHECKED ls_status ls_timeline_align(ls_timeline *timeline, ls_queue *queue);
-double ls_timeline_error_seconds(const ls_timeline *timeline); // largest error of that relation
+double ls_timeline_error_seconds(const ls_timeline *timeline); // largest error of the clocks' relation
 
-// Begin and end a span: call them before and after enqueuing the work. what: the span without its times; its texts as
-// in base/spans.h.
+// Begin and end a span: call them before and after enqueuing the work. what: the span without its times. Its texts
+// must live as long as base/spans.h says.
 void ls_timeline_begin(ls_timeline *timeline, const ls_span *what, ls_queue *queue);
 void ls_timeline_end(ls_timeline *timeline, ls_span_lane lane, ls_queue *queue);
 // Records the spans of all updates up to this one. Call after these updates have completed. Returns the device's first

@@ -22,7 +22,7 @@ const char *ls_conv_name(int algorithm);
 
 typedef struct {
     ls_cpu_plan base;
-    int block;            // B
+    int block;            // B: channels in a block
     int depth, dst_depth; // neighbouring channels of a pixel in memory: B, or C of a plain tensor
     int parts;            // number of dense convolutions; more than 1 only with groups
     // Blocks of the weights: src_blocks of one part's source, dst_blocks of all results. A plain tensor counts as one
@@ -66,10 +66,10 @@ int ls_conv_multiplies_bf16(const ls_cpu *cpu, const ls_conv_attr *attr);
 // operator.
 LS_CHECKED ls_status ls_cpu_conv_plan_by(ls_cpu *cpu, const ls_op_desc *desc, int algorithm, ls_plan **out);
 
-// conv_grouped.c: grouped convolutions, including depthwise ones, lane by lane.
+// conv_grouped.c: grouped and depthwise convolutions; each vector lane computes one output channel.
 int ls_conv_grouped_can(const ls_cpu *cpu, const ls_op_desc *desc);
 // Whether grouped kernels are expected to be faster than dense convolution of the parts. winograd_gain: how many times
-// fewer multiplications Winograd needs for the parts; 1: not by Winograd.
+// fewer multiplications Winograd needs for the parts; 1: Winograd does not compute them.
 int ls_conv_grouped_gains(const ls_cpu *cpu, const ls_op_desc *desc, double winograd_gain);
 LS_CHECKED ls_status ls_cpu_conv_grouped_plan(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out);
 

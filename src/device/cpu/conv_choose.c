@@ -1,10 +1,10 @@
 // conv_choose.c - chooses the algorithm of a convolution.
 //
 // The rule, in this order:
-// - grouped kernels, lane by lane, where they need less time than dense convolutions of the parts
+// - grouped kernels where they need less time than dense convolutions of the parts
 // - Winograd where it gains, with the tiles that need the fewest multiplications for maps of this size
-// - matrix products of each tap with the pixels that it meets, where there are few of these, and for weight gradients
-//   of 1x1 filters
+// - matrix products, one for each tap, where at most half of the filter's taps meet a pixel; for weight gradients,
+//   where the filter is 1x1 or the outputs are few
 // - own direct kernels where they skip enough of the padding channels in the last blocks
 // - oneDNN's generated code, if it has some for the device's layouts
 // - own direct kernels

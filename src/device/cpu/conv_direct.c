@@ -89,8 +89,8 @@ static padded source_copy(const ls_conv_plan *plan) {
 
 // One dimension of a phase: the pixels first, first + stride, ... of the source.
 typedef struct {
-    int count; // number of these pixels
-    // taps of the turned filter that meet these pixels: the first, the distance to the next, the number
+    int count; // number of pixels of the phase
+    // taps of the turned filter that meet pixels of the phase: the first, the distance to the next, the number
     int tap, step, taps;
     int from; // pixel of dst that the first tap reads for the first pixel; negative: left of dst
     int dilation;

@@ -1,6 +1,7 @@
-// conv_grouped.c - grouped and depthwise convolutions, lane by lane (ls_kernel_grouped). No multiplication is wasted on
-// channels of other groups. In forward and backward data, a task is a range of planes, each one block of one sample. In
-// the weight gradient, a task is a range of samples; its sums are added in order.
+// conv_grouped.c - grouped and depthwise convolutions (ls_kernel_grouped). Each vector lane computes one output
+// channel, so no multiplication is wasted on channels of other groups. In forward and backward data, a task computes a
+// range of planes; a plane is one block of one sample. In the weight gradient, a task sums over a range of samples, for
+// some of the blocks. Afterwards add_task adds the sums of all tasks in a fixed order.
 #include <limits.h>
 #include <string.h>
 #include "base/half.h"
@@ -14,7 +15,7 @@ typedef struct {
     ls_kernel_grouped map; // arguments common to all planes
     // block size and blocks of the tensor whose channels the lanes hold: dst, or in backward data src
     int block, blocks;
-    // channels of that tensor, and its channels in each group
+    // channels of the tensor in the lanes, and its channels in each group
     int channels, each;
     size_t in_sample, out_sample; // elements of a sample of the tensor that is read, and of the tensor of the lanes
     size_t in_plane, out_plane;   // elements of one block of such a sample

@@ -13,7 +13,8 @@ static size_t taps_of(const ls_conv_plan *plan) {
     return (size_t)ls_conv_taps(&plan->base.base.desc.attr.conv);
 }
 
-// Place of a weight in the dense array. k: among all results. c: among all source channels, or those of k's part.
+// Place of a weight in the dense array. k: number of the output channel. c: number of the source channel, or its number
+// within k's part.
 static size_t dense_place(const ls_conv_plan *plan, int k, int c, size_t tap) {
     c %= plan->src_blocks * plan->depth;
     size_t row = (size_t)(k / plan->block * plan->src_blocks + c / plan->depth) * taps_of(plan) + tap;

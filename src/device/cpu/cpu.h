@@ -28,11 +28,11 @@ typedef struct {
     ls_device base;
     const ls_kernels *kernels, *kernels_bf16; // for blocked tensors
     const ls_kernels *plain, *plain_bf16;     // for tensors with few channels
-    const char *isa;                          // their instructions: "AVX2"
+    const char *isa;                          // vector instructions of the kernels: "AVX2"
     int block;
-    ls_pool *pool, *alone; // alone: only the calling thread
+    ls_pool *pool, *alone; // alone: a pool of the calling thread only
     int threads;
-    ls_onednn *onednn; // NULL: it has no code for the device's layouts
+    ls_onednn *onednn; // NULL: no oneDNN, or it has no code for the device's layouts
     ls_cpus cpus;
     char winograd[8];       // "auto", "f2" or "off"
     int forced_convolution; // an ls_conv_algorithm for all convolutions; -1: none
@@ -49,7 +49,7 @@ struct ls_cpu_plan { // the common first part of every plan of this device
     void (*release)(ls_cpu_plan *plan); // frees the plan's own resources; NULL: it has none
 };
 
-static inline int ls_cpu_few(const ls_cpu *cpu) { // tensors of up to so many channels are plain; less than a block
+static inline int ls_cpu_few(const ls_cpu *cpu) { // most channels of a plain tensor; fewer than a block has
     return cpu->block > 4 ? 4 : 3;
 }
 static inline int ls_cpu_block(const ls_cpu *cpu, int channels) {
@@ -65,7 +65,7 @@ static inline int ls_cpu_channels(const ls_cpu *cpu, int channels) { // rounded 
 static inline int ls_cpu_vector(const ls_cpu *cpu, int channels) { // elements of a per-channel parameter
     return (channels + cpu->block - 1) / cpu->block * cpu->block;
 }
-static inline size_t ls_cpu_sample(const ls_cpu *cpu, ls_nchw shape) { // elements of one sample
+static inline size_t ls_cpu_sample(const ls_cpu *cpu, ls_nchw shape) { // elements of one sample, with padding
     return (size_t)ls_cpu_channels(cpu, shape.c) * (size_t)shape.h * (size_t)shape.w;
 }
 static inline size_t ls_cpu_elements(const ls_cpu *cpu, ls_nchw shape) {
@@ -85,7 +85,7 @@ static inline float *ls_cpu_floats_at(ls_buffer buffer) { // NULL for an absent 
 static inline size_t ls_cpu_round(size_t bytes) { // rounds up, so that the next item is aligned
     return (bytes + LS_CPU_ALIGN - 1) / LS_CPU_ALIGN * LS_CPU_ALIGN;
 }
-// Whether an address is aligned to a cache line, as stores around the cache need. NULL counts as aligned.
+// Whether an address is aligned to a cache line, as stores that bypass the cache need. NULL counts as aligned.
 static inline int ls_cpu_aligned(const void *address) {
     return ((uintptr_t)address & 63) == 0;
 }
@@ -110,8 +110,6 @@ void ls_cpu_plan_free(ls_plan *plan);
 // message lists the known ones.
 LS_CHECKED ls_status ls_cpu_conv_find(const char *name, int *algorithm);
 
-// Each family of operators has one function that makes its plans (ls_cpu_maker). desc->op is an operator of the family,
-// and ls_op_check has passed.
 // product.c: C[m][n] = A * B, or with accumulate C += A * B, summed over k. Columns of B from `columns` on are zero and
 // are not read.
 typedef struct {
@@ -124,6 +122,8 @@ typedef struct {
 size_t ls_cpu_product_bytes(const ls_cpu *cpu);
 void ls_cpu_product_run(const ls_cpu_product *product);
 
+// Each family of operators has one function that makes its plans. desc->op is an operator of the family, and
+// ls_op_check has passed.
 typedef ls_status ls_cpu_maker(ls_cpu *cpu, const ls_op_desc *desc, ls_plan **out);
 // through_fp32.c: makes a plan for a bf16 operator of the families augment, resize, linear and loss. The plan computes
 // on fp32 copies.

@@ -21,7 +21,7 @@ static void cpu_close(ls_device *device) {
 #pragma weak ls_kernels_v16e_bf16
 #endif
 
-typedef enum { ANY, AVX2, AVX512, AVX512_BF16 } needs; // of the processor
+typedef enum { ANY, AVX2, AVX512, AVX512_BF16 } needs; // instructions that the processor must have
 
 static int has(const ls_cpus *cpus, needs what) {
     return what == ANY ? 1 : what == AVX2 ? cpus->has_avx2 : what == AVX512 ? cpus->has_avx512 : cpus->has_avx512_bf16;

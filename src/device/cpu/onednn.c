@@ -12,7 +12,7 @@ struct ls_onednn {
     dnnl_stream_t *streams; // one for each thread
 };
 
-enum { CONV_MEMORIES = 5 }; // src, weight, bias, dst, scratch
+enum { CONV_MEMORIES = 5 }; // src, weight, scratch, dst, bias
 typedef struct {
     dnnl_memory_t memory[CONV_MEMORIES];
     dnnl_exec_arg_t args[CONV_MEMORIES];
@@ -214,7 +214,7 @@ static ls_status add_memory(ls_onednn_conv *conv, thread_args *t, int argument, 
     return LS_SUCCESS;
 }
 
-// Makes memory objects in the order of ls_onednn_conv_args. A thread sets their addresses before it executes.
+// Makes the memory objects of each thread, in the order of CONV_MEMORIES. ls_onednn_conv_run sets their addresses.
 static ls_status add_memories(ls_onednn_conv *conv, const ls_onednn_conv_attr *a, const conv_descs *d,
     memory_desc_ref weight, memory_desc_ref scratch) {
     static const int arguments[][4] = {

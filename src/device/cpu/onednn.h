@@ -39,9 +39,9 @@ typedef struct {
     void *scratch; // ls_onednn_conv_scratch_bytes, 64-byte aligned
 } ls_onednn_conv_args;
 
-LS_CHECKED ls_status ls_onednn_new(int threads, ls_onednn **out);
-void ls_onednn_free(ls_onednn *onednn); // NULL is allowed
-void ls_onednn_describe(char *text, size_t bytes);
+LS_CHECKED ls_status ls_onednn_new(int threads, ls_onednn **out); // *out is NULL without the library
+void ls_onednn_free(ls_onednn *onednn);                           // NULL is allowed
+void ls_onednn_describe(char *text, size_t bytes);                // "oneDNN 2.6.3"
 
 // Makes a convolution. *out is NULL if the library has only slow (not generated) code for these layouts.
 LS_CHECKED ls_status ls_onednn_conv_new(ls_onednn *onednn, const ls_onednn_conv_attr *attr, ls_onednn_conv **out);

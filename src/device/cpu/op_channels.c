@@ -70,7 +70,7 @@ static void channels_task(void *context, int task, int thread) { // task: a bloc
     void *dst = ls_cpu_at(run->dst, (size_t)n * plan->dst_sample + (size_t)db * plan->dst_plane, plan->storage);
     const int end = a->to + (a->count << a->interleave);
     const int touched = db * plan->dst_block < end && (db + 1) * plan->dst_block > a->to;
-    // every second channel of two source blocks fills a block if both begin alike
+    // alternate: two source blocks fill a block of dst only if both ranges of channels begin in their first block
     const int same = plan->src_block == plan->dst_block && (!a->alternate || (a->from < 2 && a->to == 0));
     if (!a->keep && (!touched || a->spread || a->interleave || !same))
         memset(dst, 0, plan->dst_plane * ls_dtype_bytes(plan->storage));

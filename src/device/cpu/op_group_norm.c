@@ -213,7 +213,7 @@ static void backward_params(void *context, int cb, int thread) {
         for (int n = 0; n < a->shape.n; n++) {
             const double *of_channel = run->sums + (size_t)n * 2 * (size_t)plan->channels;
             sum += of_channel[c];
-            double r = 1; // the other sums have it
+            double r = 1; // over pixels, the sums contain r already
             if (a->over == LS_NORM_OVER_GROUPS) r = (double)r_of(run, n)[c / (a->shape.c / a->groups)];
             dot += of_channel[plan->channels + c] * r;
         }

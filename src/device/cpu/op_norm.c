@@ -27,7 +27,7 @@ typedef struct {
     float *grad_gamma, *grad_beta;
     double *sums;         // [blocks][groups][2][block]
     double *whole;        // over several ranks: [2][vector], then the count
-    const double *summed; // the same layout, summed over ranks
+    const double *summed; // sums over all ranks, in the layout of `whole`
     int stream;
 } norm_run;
 
@@ -68,7 +68,7 @@ static int vector_of(const norm_run *run) {
     return ls_cpu_vector(run->plan->base.cpu, run->plan->base.base.desc.attr.norm.shape.c);
 }
 
-// Adds up the sums of one channel block. Returns the number of values in them.
+// Adds up the sums of one channel block. Returns the number of values that each sum is over.
 static double total(const norm_run *run, int cb, double sums[2 * WIDTH_MAX]) {
     int b = run->plan->block, vector = vector_of(run);
     if (run->summed) {

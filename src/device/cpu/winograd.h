@@ -59,7 +59,7 @@ typedef struct {
     ls_winograd_variant variant;
     ls_dtype storage; // storage type of the maps
     int groups;
-    int kernel_h, kernel_w, pieces_x; // taps of the filter; pieces in a row of it
+    int kernel_h, kernel_w, pieces_x; // taps of the filter; pieces in a row of the filter
     int first_y, first_x;             // first tap of the first piece
     int stride_y, stride_x; // stride; more than 1: the source map is split into phases of pixels at this distance
     int pad_y, pad_x;       // padding of the convolution
@@ -70,7 +70,7 @@ typedef struct {
     int n, tiles;   // images; tiles of the whole batch
     int slab_tiles; // tiles that are transformed and multiplied at a time, padded
     int shared;     // 1: all threads work on one slab at a time (large filters); 0: each thread has its own slab
-    int whole;      // shared, and the slab is the whole batch: only one panel of U or A exists at a time
+    int whole;      // shared, and the slab is the whole batch: each thread holds one panel of U or A
     int in_place;   // backward weight of 1x1 filters: the maps serve as V and Z without a copy
     int parts;      // backward weight: number of partial sums; depends on the shape only
     size_t in_block, in_pos, out_block, out_pos; // strides of V, and of M or Z, in floats

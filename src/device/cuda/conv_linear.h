@@ -14,11 +14,11 @@ typedef struct {
     ls_cuda_conv_algorithm *algorithm; // cuDNN's plan of a convolution, or NULL
     ls_cuda_gemm *gemm;                // cuBLASLt's plan of a linear layer, or NULL
     ls_cuda_implicit_gemm *implicit;   // plan of the implicit GEMM kernels, or NULL
-    int depthwise;                     // use the depthwise kernels; if none of these four is set: the direct kernels
+    int depthwise;                     // 1: the depthwise kernels; 0, and no plan above: the direct kernels
     ls_cuda_conv_geometry geometry;
     int has_bias, bias_only;
-    int relu;           // forward
-    ls_dtype bias_type; // forward
+    int relu;           // forward: negative results become 0
+    ls_dtype bias_type; // forward: type of the bias
     int64_t rows;       // rows of dst: n * p * q
     ls_slab *done;      // counters of the bias gradient; NULL: there is none
 } ls_cuda_conv_linear_plan;

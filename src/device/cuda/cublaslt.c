@@ -1,11 +1,11 @@
-// cublaslt.c - matrix products by cuBLASLt. The library is column-major: a row-major C[m][n] is its n x m matrix
-// with leading dimension n. So C = op(A) op(B), transposed, is its product of B by A.
+// cublaslt.c - matrix products by cuBLASLt. The library is column-major: it sees a row-major C[m][n] as an n x m matrix
+// with leading dimension n. So the library computes C = op(A) op(B), transposed, as the product of B by A.
 #include "base/memory.h"
 #include "device/cuda/libraries_internal.h"
 
 #include <stdio.h>
 
-enum { ALIGNMENT = 16 }; // of the tensors in the store: 64 bytes in fp32, 32 in 16 bits
+enum { ALIGNMENT = 16 }; // bytes; tensors in the store are aligned to 64 in fp32, to 32 in 16 bits
 
 struct ls_cuda_gemm {
     ls_cuda_libraries *libraries;

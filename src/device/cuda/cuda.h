@@ -9,7 +9,7 @@
 //
 // This code is compiled in two ways: with the CUDA runtime, cuDNN and cuBLASLt, and in tests/emulation, which compiles
 // the same files for the processor. The libraries have an interface of their own (libraries.h). The emulation has no
-// libraries and uses the direct kernels.
+// libraries and uses the device's own kernels.
 #ifndef LS_DEVICE_CUDA_CUDA_H
 #define LS_DEVICE_CUDA_CUDA_H
 
@@ -18,8 +18,8 @@
 #include "device/device.h"
 
 enum { LS_CUDA_CHANNELS = 8 };
-// The lowest compute capability with bf16, TF32 and the matrix operations of kernels/tensor_cores.cuh. Cards before it
-// train in fp32 or fp16, by cuDNN's and the direct kernels. The lowest capability of all is that of the build,
+// The lowest compute capability with bf16, TF32 and the matrix operations of kernels/tensor_cores.cuh. Older cards
+// train in fp32 or fp16, without the implicit GEMM kernels. The lowest capability of all is that of the build,
 // LS_CUDA_LOWEST (cmake/cuda.cmake).
 enum { LS_CUDA_BF16 = 80 };
 // Most workspace of one operator in bytes, if the device's options set no limit. With 256 MiB, resnet9's widest layer
@@ -35,14 +35,14 @@ typedef struct {
     char name[96], uuid[48], pci[16];
     int capability;      // 90 for 9.0
     int multiprocessors; // used to size the grids of looping kernels
-    size_t shared_bytes; // most shared memory of a block: 64 KiB for 7.5, 96 for 7.0, 99 to 227 for later ones
+    size_t shared_bytes; // most shared memory of a block; at capability 7.5: 64 KiB, 7.0: 96, later: 99 to 227
     int alone;           // all blocks of a kernel may wait for each other (ls_device_options)
     size_t memory_bytes;
     int tf32;
     int no_library, no_implicit_gemm;      // set by ls_device_options.convolution
     struct ls_algorithm_cache *algorithms; // borrowed; NULL: no algorithms are timed
     size_t workspace_limit;
-    ls_cuda_libraries *libraries; // NULL: direct kernels only
+    ls_cuda_libraries *libraries; // NULL: own kernels only
     pthread_mutex_t lock;         // protects the members below, which every enqueuing thread writes
     const ls_op_desc *last;       // the operator enqueued last; named when an error shows up later
     int last_recorded;            // `last` is the last operator of a captured graph
@@ -54,7 +54,7 @@ struct ls_queue {
     ls_cuda_device *device;
     cudaStream_t stream;
     char name[32];
-    ls_queue *next; // of ls_cuda_device.queues
+    ls_queue *next; // next in ls_cuda_device.queues
 };
 
 // The common first part of every plan of this device.
@@ -105,8 +105,8 @@ void ls_cuda_enqueued(const ls_plan *plan, ls_queue *queue);
         if (ls_cuda_rc_ != cudaSuccess) return ls_cuda_fail(#call, ls_cuda_rc_); \
     } while (0)
 ls_status ls_cuda_fail(const char *call, cudaError_t rc);
-// Notes in device->error that a call failed which cannot return its error. while_doing: for example "a copy of 12
-// bytes".
+// Notes in device->error that a call failed which cannot return its error; ignores cudaSuccess. while_doing: for
+// example "a copy".
 void ls_cuda_note(ls_cuda_device *device, const char *while_doing, cudaError_t rc);
 void ls_cuda_note_status(ls_cuda_device *device, ls_status status);
 ls_status ls_cuda_error(ls_cuda_device *device); // the noted error

@@ -7,7 +7,7 @@
 
 // A tensor as [outer][inner pixels][channels] on the device and [outer][channels][pixels] in the canonical layout.
 typedef struct {
-    int outer, channels, pixels;       // canonical
+    int outer, channels, pixels;       // in the canonical layout
     int outer_padded, channels_padded; // on the device
 } shape3;
 

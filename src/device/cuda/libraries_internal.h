@@ -1,6 +1,5 @@
-// libraries_internal.h - declarations shared by libraries.c, cudnn_*.c and cublaslt.c.
-// cudnn_plans.c needs only cuDNN, no GPU and no
-// device: tests/device/cuda/cudnn_plans.c makes the same plans for described devices.
+// libraries_internal.h - declarations shared by libraries.c, cudnn_*.c and cublaslt.c. cudnn_plans.c needs only cuDNN,
+// no GPU and no device: tests/device/cuda/cudnn_plans.c makes the same plans for described devices.
 #ifndef LS_DEVICE_CUDA_LIBRARIES_INTERNAL_H
 #define LS_DEVICE_CUDA_LIBRARIES_INTERNAL_H
 
@@ -14,7 +13,7 @@ enum {
     LS_CUDNN_PARTS_MAX = 6, // three tensors, convolution, operation, graph
     LS_CUDNN_ALIGNMENT = 16,
     LS_CUDNN_TAG_BYTES = 384,
-    LS_LIBRARY_ALIGNMENT = 256 // of a workspace: cuBLASLt requires it
+    LS_LIBRARY_ALIGNMENT = 256 // alignment of a workspace, which cuBLASLt requires
 };
 
 // --- cudnn_plans.c: cuDNN's plans of one convolution -----------------------------------------

@@ -26,7 +26,7 @@
 // VERSION_OF_WINDOWS: before this version, captured sums in symmetric windows can be wrong, because their kernels do
 // not wait for the work before them (nccl #1924).
 enum { VERSION_MIN = 21800, VERSION_OF_WINDOWS = 23007, REGISTERED_MAX = 16 };
-static const double abort_grace_s = 5; // NCCL's own threads check its abort flag many times a second
+static const double abort_grace_s = 5; // for CommAbort: NCCL's threads check the abort flag many times a second
 
 _Static_assert(sizeof(ncclUniqueId) == LS_COLLECTIVE_ID_BYTES, "an id is NCCL's");
 
@@ -160,8 +160,8 @@ struct ls_nccl {
     int registered_count;
 };
 
-// Waits, with the lock held, until NCCL has finished the call that returned rc. *late: it did not finish within the
-// timeout.
+// Waits until NCCL has finished the call that returned rc. No other thread may use comm meanwhile. *late: NCCL did not
+// finish within the timeout.
 static ncclResult_t settle(ncclComm_t comm, ncclResult_t rc, double timeout_s, int *late) {
     double until = ls_clock_seconds() + timeout_s, nap_s = 2e-6;
     *late = 0;

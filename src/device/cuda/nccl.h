@@ -16,7 +16,8 @@ LS_CHECKED ls_status ls_nccl_register_memory(ls_nccl *peers, void *address, size
 LS_CHECKED ls_status ls_nccl_all_reduce(
     ls_nccl *peers, void *data, int64_t count, ls_dtype dtype, ls_collect op, int32_t tag, cudaStream_t stream);
 LS_CHECKED ls_status ls_nccl_health(ls_nccl *peers); // does not wait for a thread that is in another of these functions
-// Returns 0 if not all ranks had ended in time. The device may then wait for ever in any call that waits for its work.
+// Ends with all peers, or aborts. Returns 0 if neither was done in time; the device may then wait for its work for
+// ever.
 int ls_nccl_close(ls_nccl *peers, double timeout_s);
 
 // Allocates device memory with the library's own allocator. *address NULL with cudaSuccess: there is no such allocator,

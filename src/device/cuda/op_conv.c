@@ -20,7 +20,7 @@ static int is_faster(const ls_cuda_conv_geometry *g, ls_op op) {
     const int strides = g->stride_h * g->stride_w, narrow = g->storage != LS_F32;
     if (taps == 1 && strides == 1) return 0; // this is a plain matrix product
     if (op == LS_OP_CONV_FORWARD) return weights <= (narrow ? 14336 : 6400);
-    // weights that one pixel meets
+    // weights that meet one pixel of the source
     if (op == LS_OP_CONV_BACKWARD_DATA) return weights / strides <= (narrow ? 9216 : 6400);
     return weights <= (narrow ? 18432 : 9216);
 }

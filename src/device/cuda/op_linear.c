@@ -1,5 +1,5 @@
 // op_linear.c - fully connected layers as row-major matrix products C[m][n] = op(A) op(B), summed over k, by cuBLASLt;
-// by the direct kernels if cuBLASLt is not there.
+// by the direct kernels if cuBLASLt is absent or has no algorithm.
 //                    m         n         k         A                      B
 //   forward          batch     outputs   inputs    src                    weight, transposed
 //   backward data    batch     inputs    outputs   grad_dst               weight

@@ -17,7 +17,7 @@ struct ls_event {
 struct ls_captured_graph {
     ls_cuda_device *device;
     cudaGraphExec_t executable;
-    const ls_op_desc *last; // the last operator in it
+    const ls_op_desc *last; // the last operator in the graph
 };
 
 // --- errors --------------------------------------------------------------------------------------

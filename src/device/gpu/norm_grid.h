@@ -14,8 +14,8 @@ enum {
 
 typedef enum { LS_CUDA_NORM_TWO_LAUNCHES, LS_CUDA_NORM_IN_CLUSTERS, LS_CUDA_NORM_IN_ONE_GRID } ls_cuda_norm_form;
 
-// A block handles `lanes` neighbouring packs of channels. Each row of its threads handles one pixel, and continues with
-// every n-th pixel after it. `columns` blocks next to each other cover all channels.
+// A block handles `lanes` neighbouring packs of channels. Each row of its threads handles one pixel, then the pixels
+// that follow it at a fixed distance. `columns` blocks next to each other cover all channels.
 typedef struct {
     ls_cuda_norm_form form;
     int channels, packs; // of a pixel, including padding
@@ -24,9 +24,9 @@ typedef struct {
     // blocks in a column whose sums are added up; their number decides the order of additions. In clusters: blocks of a
     // cluster.
     int slices;
-    int places;        // places for their sums: slices, rounded up to a multiple of four
-    int kept;          // one launch: pixels that a thread keeps
-    size_t kept_bytes; // one launch: shared memory for these pixels
+    int places;        // places for the sums of the slices: slices, rounded up to a multiple of four
+    int kept;          // one launch: most pixels that a thread keeps
+    size_t kept_bytes; // one launch: shared memory of a block for the pixels that its threads keep
     int apply_blocks;  // two launches: blocks in a column of the second launch (apply)
 } ls_cuda_norm_grid;
 

@@ -12,9 +12,9 @@ static int parts_of(int64_t all, int64_t part) {
 
 // --- two launches ---------------------------------------------------------------------------------
 
-// SUM_BLOCKS: blocks that add up, two for each multiprocessor of an H100. A thread adds at least SUM_PIXELS pixels,
-// because the last block reads the sums that every other block has written. Other GPUs use the same number of blocks,
-// so they get the same bits.
+// SUM_BLOCKS: most blocks that add up, two for each multiprocessor of an H100. A thread adds at least SUM_PIXELS
+// pixels, because the last block reads the sums that every other block has written. Other GPUs use the same number of
+// blocks, so they get the same bits. APPLY_BLOCKS_EACH: most blocks of the second launch for each multiprocessor.
 enum { SUM_BLOCKS = 264, SUM_PIXELS = 4, APPLY_BLOCKS_EACH = 8, APPLY_PIXELS = 4 };
 
 static int pools(const ls_op_desc *desc) { // whether the operator writes a pooled map
@@ -44,7 +44,7 @@ static ls_cuda_norm_grid two_launches(const ls_op_desc *desc, int multiprocessor
 // Clusters are faster than two launches if there are few of them and their threads keep few pixels
 // (bench/results/2026-11-26-gpu-norms.md).
 enum { CLUSTER_BLOCKS = 64, CLUSTER_PIXELS = 2 };
-enum { GRID_LANES = 2 }; // a sector of memory; with few channels a block has few sums to read
+enum { GRID_LANES = 2 }; // a sector of memory; a block with few channels has few sums to read
 
 static void set_kept(ls_cuda_norm_grid *g) {
     g->kept = parts_of(g->pixels, (int64_t)g->slices * (LS_CUDA_NORM_KEPT_THREADS / g->lanes));
@@ -74,7 +74,7 @@ static ls_cuda_norm_grid in_one_launch(
     const size_t size = ls_dtype_bytes(a->storage);
     const int tensors = desc->op == LS_OP_NORM_FORWARD ? 1 : a->two_grads ? 3 : 2;
     const size_t sums = 2 * PACK_BYTES / size * (LS_CUDA_NORM_KEPT_THREADS + 1) * sizeof(float);
-    // bytes of one pixel for each thread
+    // shared memory of a block whose threads keep one pixel each
     const size_t pixel_bytes = (size_t)tensors * LS_CUDA_NORM_KEPT_THREADS * PACK_BYTES;
     const int most = (int)((gpu->shared_bytes - sums) / pixel_bytes);
     ls_cuda_norm_grid g = { 0 };

@@ -119,7 +119,7 @@ void ls_ref_conv_backward_data(
     ls_ref_run_tasks(plan, backward_data_plane, &job, a->src.n * a->src.c);
 }
 
-// Puts channels innermost, so that the sums of one tap over the channels run in parallel lanes.
+// Converts to doubles and puts channels innermost, so that the sums of one tap for many channels run in parallel lanes.
 static void widen_channels_last(const void *array, ls_dtype storage, ls_nchw s, double *out) {
     int64_t plane = (int64_t)s.h * s.w;
     for (int64_t i = 0; i < ls_nchw_count(s); i++) {

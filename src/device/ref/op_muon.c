@@ -5,7 +5,7 @@
 // One tensor as a matrix. In the canonical layout its rows follow each other.
 typedef struct {
     int rows, columns; // of the tensor
-    int small, large;  // of x, which is transposed if the tensor has more rows than columns
+    int small, large;  // rows and columns of x, which is transposed if the tensor has more rows than columns
     double *x, *next, *gram, *factor;
     const float *ns;
 } muon_matrix;

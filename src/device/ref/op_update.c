@@ -134,7 +134,7 @@ void ls_ref_step_control(const ls_plan *plan, const ls_buffer *args, ls_buffer w
 
 typedef struct {
     double lr, decay, momentum, beta1, beta2, eps;
-    double correction1, correction2; // 1 - beta^t
+    double correction1, correction2; // 1 - beta1^t, 1 - beta2^t
     int nesterov, first;
 } step_constants;
 

@@ -44,7 +44,7 @@ void ls_ref_add_rounded(void *rounded, ls_dtype storage, int64_t count, float *g
 // update.
 typedef struct {
     double squares, bad; // sum of squares; number of elements that are not finite
-    int64_t last;        // index of the last of these elements, or -1
+    int64_t last;        // index of the last element that is not finite, or -1
 } ls_ref_gradient;
 void ls_ref_control(const ls_plan *plan, const ls_buffer *args, ls_ref_gradient gradient);
 // Updates a segment of running statistics. The pointers are at its first element.

@@ -26,8 +26,8 @@ typedef struct {
     vf r, p, scale; // exp(x) = (1 + r + p r^2) * scale, scale a power of 2
 } exponential;
 
-// For x in [-87, 0], with a rest of a few units in the last place of x. Reduction by Cody and Waite, polynomial from
-// Cephes (expf); relative error 1e-7.
+// exp(x + rest) for x in [-87, 0]; rest: at most a few units in the last place of x. Reduction by Cody and Waite,
+// polynomial from Cephes (expf); relative error 1e-7.
 static inline exponential exponential_of(vf x, vf rest) {
     // 1.5 * 2^23: adding a number to it rounds the number to an integer in the last bits of the sum
     const float to_integer = 12582912.0f;

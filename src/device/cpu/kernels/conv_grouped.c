@@ -1,4 +1,4 @@
-// conv_grouped.c - grouped convolution of one block of channels of one sample, lane by lane (ls_kernel_grouped).
+// conv_grouped.c - grouped convolution of one block of one sample (ls_kernel_grouped); a lane is one output channel.
 //
 // A ring of padded copies holds the rows that an output row needs. So no tap needs a bounds check, the source is read
 // once, and the factors are in the first-level cache. Up to 8 pixels are summed in registers; each is a separate chain

@@ -53,9 +53,9 @@ typedef struct {
     const void *src, *grad_dst; // [blocks][pixels][width]
     void *out;                  // dst or grad_src
     const float *gamma, *beta;  // NULL unless affine
-    float *mean, *r;            // of the pixels
-    double *sums;               // backward adds to them: for each channel grad_dst, then grad_dst * (src - mean) * r
-    size_t plane;               // elements of a block
+    float *mean, *r;            // for each pixel: mean, and 1/deviation
+    double *sums; // backward adds to the sums: for each channel grad_dst, then grad_dst * (src - mean) * r
+    size_t plane; // elements of a block
     int blocks, channels, pixels;
     float eps;
 } ls_kernel_pixel_norm;
@@ -68,8 +68,8 @@ typedef struct {
 } ls_kernel_pool;
 
 // Copies channels from one or two neighbouring blocks of a tensor into one block of another tensor: p x q pixels. Rows
-// and steps count pixels. Lane i of dst takes lane number lane[i] of the two source blocks, counted across both, or is
-// added to it with `add`. Where lane[i] is -1, it becomes 0, or with `keep` stays.
+// and steps count pixels. Lane i of dst takes lane number lane[i] of the two source blocks, counted across both; with
+// `add`, this value is added to lane i. If lane[i] is -1, lane i becomes 0; with `keep` it does not change.
 typedef struct {
     int p, q;
     size_t src_row, src_step, dst_row, dst_step;
@@ -145,13 +145,13 @@ typedef struct {
     int top, left, spread_h, spread_w; // source pixel (y,x) lies at (top + y*spread_h, left + x*spread_w) of the copy
     int width;                         // columns outside 0..width-1 are dropped; missing rows are zero
     int kept;                          // source rows kept at a time, a power of two
-    float *rows; // memory for these rows: [kept + 1][depth][width][LS_VL]; zero at first, reusable
+    float *rows; // memory for the kept rows: [kept + 1][depth][width][LS_VL]; zero at first, reusable
     int p, q, kernel_h, kernel_w, stride_h, stride_w, dilation;
     const float *weight, *bias; // forward; bias may be NULL
     void *dst;                  // [p][q][LS_VL]
     int stream;                 // write around the cache
     const void *grad_dst;       // weight gradient: [p][q][LS_VL]
-    float *sums;                // the kernel adds to them
+    float *sums;                // weight gradient: the kernel adds to the sums
 } ls_kernel_grouped;
 
 // The grid of fake quantisation: whole numbers from least to most, times scale.
@@ -183,8 +183,8 @@ typedef struct {
 #define ELEMENTWISE(NAME, name, text, output, flops) ls_kernel_elementwise *name;
 #include "device/ops.def"
     void (*dropout)(const ls_kernel_dropout *dropout, const void *src, void *dst); // dropout.c; dst may be src
-    // norm.c. sums is double[2][width]: norm_stats sums x and x^2 (exact to double), norm_grad_sums sums g and g * (x -
-    // mean).
+    // norm.c. sums is double[2][width]: norm_stats sums x and x^2 (without cancellation, see norm.c), norm_grad_sums
+    // sums g and g * (x - mean).
     void (*norm_stats)(const ls_kernel_span *span, const void *src, double *sums);
     void (*norm_apply)(const ls_kernel_span *span, const void *src, const void *residual, ls_activation activation,
         float parameter, const float *constants,
@@ -269,7 +269,7 @@ typedef float stored;
 #include <immintrin.h>
 #endif
 
-// A register tile of products. AVX-512 and NEON have twice the registers.
+// Rows of a register tile of products. AVX-512 and NEON have twice as many registers as AVX2 and SSE2.
 #if (LS_VL == 16 && !defined(LS_EMULATED)) || defined(__aarch64__)
 #define LS_GEMM_ROWS 12
 #else

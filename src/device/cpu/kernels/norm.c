@@ -184,8 +184,8 @@ static inline __attribute__((always_inline)) plane plane_of(
     return p;
 }
 
-// Returns the gradient of pixel i before the normalisation: the sum of both incoming gradients, passed through the
-// activation. *x: the input of the pixel minus its mean.
+// Returns the gradient with respect to the normalised value y of pixel i: the sum of both gradients of dst, passed back
+// through the activation. *x: the pixel's src minus the mean.
 static inline __attribute__((always_inline)) vf incoming(const plane *p, const ls_activation activation, int i, vf *x) {
     prefetch(p->g1 + (size_t)i * LS_VL + p->lead);
     prefetch(p->x + (size_t)i * LS_VL + p->lead);

@@ -158,7 +158,7 @@ static inline vf from_nine(const stored *grad_dst, const uint8_t *index, size_t 
     return sum;
 }
 
-// Each pixel adds up the gradients of the windows around it, in their order, and is written once.
+// Each pixel adds up the gradients of the windows in which it won, in the windows' order, and is written once.
 static void max_grad_general(
     const ls_kernel_pool *pool, const stored *grad_dst, const void *index, size_t index_at, stored *grad_src) {
     const int usual = pool->kernel_h == 3 && pool->kernel_w == 3 && pool->stride_h == 1 && pool->stride_w == 1;

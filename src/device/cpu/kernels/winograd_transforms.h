@@ -26,7 +26,7 @@ INLINE int pixels_over(int distance, int apart) {
 
 enum {
     SIDE_MAX = 10,
-    POSITIONS_MAX = 49, // for both directions together
+    POSITIONS_MAX = 49, // of a tile, both directions together
 };
 
 // The pairs for even numbers of positions, from index 1 on. They have the smallest errors of all combinations of 10
@@ -148,7 +148,7 @@ INLINE vf with_zeros(int side, int without, int first, line l) {
     return sum;
 }
 
-// 7 positions: s is the line times x - PF. w and u are s times x*x - EE and s times x*x - 1.
+// 7 positions: s is the line times x - PF. Pair 1 is computed from s times x*x - EE, pair 2 from s times x*x - 1.
 INLINE two data_pair_7(int pair, line l) {
     if (pair == 3) return (two){ l.x5 - (1 + EE) * l.x3 + EE * l.x1, l.x5 };
     const vf s1 = l.x2 - PF * l.x1, s2 = l.x3 - PF * l.x2, s3 = l.x4 - PF * l.x3, s4 = l.x5 - PF * l.x4;

@@ -76,7 +76,7 @@ __device__ inline float gelu_tanh_inner(float x) {
 __device__ inline float gelu_tanh_value(float x) {
     return x * sigmoid_value(gelu_tanh_inner(x));
 }
-// Beyond 20 it is 0 or 1; squares may be infinite there.
+// Beyond -20 and 20 the slope is 0 or 1; squares may be infinite there.
 __device__ inline float gelu_tanh_slope(float x) {
     float t = x > 20 ? 20 : x < -20 ? -20 : x, inner = gelu_tanh_inner(t);
     return fmaf(t * sigmoid_slope(inner), fmaf(t * t, 3 * 1.59576912f * 0.044715f, 1.59576912f), sigmoid_value(inner));

@@ -1,6 +1,6 @@
 // bias.cu - bias and its gradient, which the libraries' convolutions lack.
 //
-// Estimates for 16-bit storage on an H200 (sm_90): 4.8 TB/s and 132 multiprocessors. Each needs 24 KiB of
+// Estimates for 16-bit storage on an H200 (sm_90): 4.8 TB/s and 132 multiprocessors, each of which needs 24 KiB of
 // loads in flight. Blocks of 256 threads; "blocks" are blocks on a multiprocessor.
 //                   bytes/element   registers   blocks   in flight   least time for a map of 64 MiB
 //   bias_add        4               28          8        32 KiB      28 us
@@ -10,8 +10,8 @@
 
 enum {
     COLUMNS_MAX = 32,     // packs of channels in a block of the bias gradient
-    ROWS_OF_THREAD = 4,   // rows that a thread of it sums at least before there are more parts,
-    BIAS_PARTS_MAX = 128, // up to this number of parts
+    ROWS_OF_THREAD = 4,   // bias gradient: rows of a thread, more only if there are BIAS_PARTS_MAX parts
+    BIAS_PARTS_MAX = 128, // most parts of the rows that are summed by blocks of their own
     PACK_MAX = 8          // largest pack of all storage types
 };
 

@@ -4,7 +4,7 @@
 // A block has `columns` neighbouring packs of channels and `lanes` threads for each pack, which take turns with the
 // pixels.
 //
-// Estimates for 16-bit storage on an H200 (sm_90): 4.8 TB/s and 132 multiprocessors. Each needs 24 KiB of
+// Estimates for 16-bit storage on an H200 (sm_90): 4.8 TB/s and 132 multiprocessors, each of which needs 24 KiB of
 // loads in flight. Blocks of 256 threads; "blocks" are blocks on a multiprocessor; several values are for kernels of
 // 3x3, 5x5, 7x7. In flight: a row of taps over a strip, or a row of taps.
 //                         bytes/element      registers     blocks    in flight         least time for a map of 64 MiB
@@ -23,13 +23,13 @@ enum {
     CHANNELS = 128,        // channels of a block
     STRIP = 4,             // neighbouring pixels of a row that a thread computes at once; they share the inputs
     STRIPS_OF_THREAD = 4,  // strips for which a thread uses the block's weights
-    PIXELS_OF_THREAD = 16, // weight gradient: least pixels of a thread before there are more parts,
-    PARTS_MAX = 128,       // up to this number of parts
+    PIXELS_OF_THREAD = 16, // weight gradient: pixels of a thread, more only if there are PARTS_MAX parts
+    PARTS_MAX = 128,       // weight gradient: most parts of the pixels
     PACK_MAX = 8           // largest pack of all storage types
 };
 
 typedef struct {
-    int channels, packs, columns, lanes, groups; // groups of columns
+    int channels, packs, columns, lanes, groups; // groups: groups of `columns` packs
     int n, h, w, p, q;                           // the map that is read, and the map that is written
     int stride_h, stride_w, pad_h, pad_w;
     int reverse; // take taps in reverse order: the convolution that is the backward pass

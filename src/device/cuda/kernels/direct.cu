@@ -21,11 +21,11 @@
 typedef ls_cuda_conv_geometry geometry;
 
 enum {
-    FORWARD_SAMPLES = 2,   // a forward tile has this many samples
-    FORWARD_CHANNELS = 4,  // and output channels
+    FORWARD_SAMPLES = 2,   // samples of a tile of the forward pass
+    FORWARD_CHANNELS = 4,  // output channels of a tile of the forward pass
     DATA_SAMPLES = 4,      // samples of a tile of the data gradient
     WEIGHT_THREADS = 8192, // the weight gradient is split into slices of samples until it has this many threads
-    WEIGHT_SLICES_MAX = 64 // or slices
+    WEIGHT_SLICES_MAX = 64 // most slices of the weight gradient
 };
 
 static __device__ inline int64_t thread_number() {

@@ -1,7 +1,7 @@
-// direct.h - convolution without a library: the last resort, the oracle for the libraries' plans, and the algorithm of
-// the emulation. Three passes with any stride, padding, dilation, groups and number of channels. A linear layer is the
-// 1x1 convolution of a 1x1 map and uses the same kernels. Also the parts that the libraries' convolutions lack: bias
-// and its gradient.
+// direct.h - convolution without a library: used where neither a library nor the other own kernels can compute it, and
+// as the oracle for the libraries' plans. Three passes with any stride, padding, dilation, groups and number of
+// channels. A linear layer is the 1x1 convolution of a 1x1 map and uses the same kernels. Also the parts that the
+// libraries' convolutions lack: bias and its gradient.
 //
 // Layouts are those of cuda.h. Padding channels of results are written as zero, whatever the inputs hold (a library
 // would write 0 * inf). Padding rows and columns of weight gradients are not changed. All arrays are 16-byte aligned.

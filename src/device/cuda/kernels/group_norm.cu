@@ -2,7 +2,7 @@
 // third time mostly from the cache; backward reads both inputs twice. Every sum has one order. Over pixels, the last
 // reads come from the first-level cache, but the sums of the parameters read both inputs once more.
 //
-// Estimates for 16-bit storage on an H200 (sm_90): 4.8 TB/s and 132 multiprocessors. Each needs 24 KiB of
+// Estimates for 16-bit storage on an H200 (sm_90): 4.8 TB/s and 132 multiprocessors, each of which needs 24 KiB of
 // loads in flight. Blocks of 256 threads; "blocks" are blocks on a multiprocessor.
 //                     bytes/element      registers   blocks   in flight   least time for a map of 64 MiB
 //   group_statistics  2 (2 more cached)  30          8        4 KiB       about 90 us: single elements, one at a time
@@ -21,7 +21,7 @@ namespace {
 struct geometry {
     uint32_t items; // packs of the map
     int n, c, channels, plane, groups, each;
-    int means; // numbers of saved before the deviations
+    int means; // means in saved; as many 1/deviations follow
     float eps;
     ls_divider by_packs, by_plane, by_each;
 };
@@ -152,7 +152,7 @@ __global__ void __launch_bounds__(LS_BLOCK)
 }
 
 // Adds the sums over all samples to the gradients of gamma and beta, one thread for each channel. saved: NULL if the
-// sums have the deviations already.
+// sums need no factor r (over pixels they contain it, over nothing it is 1).
 __global__ void __launch_bounds__(LS_BLOCK)
     group_params(geometry g, const float *saved, const float *sums, float *grad_gamma, float *grad_beta) {
     int c = static_cast<int>(blockIdx.x * LS_BLOCK + threadIdx.x);

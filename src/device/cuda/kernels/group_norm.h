@@ -1,7 +1,7 @@
-// group_norm.h - group norm (op_group_norm.h). Forward: the first launch computes the statistics of each group of
-// each sample, the second applies them. Backward: the first launch sums each channel of each sample. The next launches
+// group_norm.h - group norm (op_group_norm.h). Forward: the first launch computes the statistics of each group of each
+// sample, the second applies them. Backward: the first launch sums each channel of each sample. The next launches
 // compute the sums of groups and of parameters from these sums. The last launch applies them. Over pixels, one launch
-// computes and applies the statistics, forward and backward.
+// computes the whole forward pass, and one computes grad_src; the gradients of the parameters take two more.
 #ifndef LS_DEVICE_CUDA_KERNELS_GROUP_NORM_H
 #define LS_DEVICE_CUDA_KERNELS_GROUP_NORM_H
 

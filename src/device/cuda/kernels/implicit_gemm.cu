@@ -76,7 +76,9 @@ static pixel_map forward_map(const geometry &g, int element, int each) {
     return m;
 }
 
-// The taps that pixels of remainder `first` meet: pixel first + stride * i meets result i + offset through tap r.
+// Backward data: input pixel first + stride * i gets a contribution from output pixel i + offset through tap r. Returns
+// these taps r, by rising offset. *lowest: the lowest offset; taps.at counts from it. *span: the highest offset -
+// *lowest + 1.
 static taps phase_taps(int kernel, int first, int stride, int pad, int dilation, int *lowest, int *span) {
     taps t = {};
     int offsets[KERNEL_MAX], most = 0;
@@ -270,7 +272,7 @@ static __global__ void weight_sum(int quads, int slices, const float *parts, flo
     const float4 *from = reinterpret_cast<const float4 *>(parts);
     float4 sum = { 0, 0, 0, 0 };
     if (quad < quads) {
-        LS_UNROLL_BY(8) // as many loads in flight
+        LS_UNROLL_BY(8) // 8 loads are in flight
         for (int slice = lane; slice < slices; slice += SUM_LANES) {
             float4 v = from[static_cast<int64_t>(slice) * quads + quad];
             sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;

@@ -487,7 +487,7 @@ static void gather_launch(
 #define LAUNCH(tiles) \
     LS_LAUNCH_SHARED((gather<T, ROWS, tiles, TRANSPOSED>), plan.grid, GATHER_WARPS * 32, plan.bytes, stream, plan.all, \
         in, weight, bias, out)
-    if (!TRANSPOSED && plan.tiles == 8) // tiles_of
+    if (!TRANSPOSED && plan.tiles == 8) // tiles_of: the data gradient never has 8
         LAUNCH((TRANSPOSED ? 4 : 8));
     else if (plan.tiles == 4)
         LAUNCH(4);

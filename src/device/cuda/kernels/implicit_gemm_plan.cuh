@@ -10,7 +10,7 @@
 enum {
     KERNEL_MAX = 7,
     CHANNELS_MAX = 128,
-    STRIDE_MAX = 2, // of the data gradient
+    STRIDE_MAX = 2, // largest stride of the data gradient
     PHASES_MAX = STRIDE_MAX * STRIDE_MAX,
     GATHER_WARPS = 4,
     GATHER_BLOCKS = 528, // four on each multiprocessor of an H100; with more tiles of pixels, each block takes several
@@ -21,7 +21,7 @@ enum {
     // one on each multiprocessor of an H100, or two if a warp has 16 channels of grad_dst
     WEIGHT_BLOCKS = 132,
     AHEAD = 4,        // loads in flight of a thread that stages pixels
-    FILTERS_AHEAD = 8 // and of a thread that copies filters
+    FILTERS_AHEAD = 8 // loads in flight of a thread that copies filters
 };
 
 // Taps along one axis: their numbers in the filter, and their distances from the first tap.
@@ -36,7 +36,7 @@ typedef struct {
     int in_h, in_w, units; // size of the map that is read; units in a pixel
     int out_h, out_w;      // rows and columns of pixels that are computed
     int stride_h, stride_w;
-    int top, left;             // of the virtual map
+    int top, left;             // first row and column of the virtual map, in the map that is read
     int span_h, rows, columns; // rows that one pixel meets; size of the virtual map
     int pitch;                 // units of a pixel in shared memory
     int staged;                // most rows that a block stages
@@ -50,7 +50,7 @@ typedef struct {
 // The filters of a gather.
 typedef struct {
     int outputs, padded_outputs, reduced; // channels; `reduced`: channels that are summed over, with padding
-    int kernel_w, filter, units;          // of the weight: units of a filter, and of one tap
+    int kernel_w, filter, units;          // of the weight: taps in a row; units of a filter, and of one tap
     int depth, pitch, rows;               // units that are summed over (even); units of a row and rows in shared memory
     ls_divider by_pitch, by_taps_w;
 } filter_map;

@@ -1,9 +1,9 @@
 // kernels.cuh - shared by all kernels: launching, shared memory, 16-byte packs, storage types, reductions in a block.
 //
 // nvcc compiles these files; for tests without a GPU, a C++ compiler compiles them against tests/emulation. So kernels
-// follow these rules: inline PTX only in tensor_cores.cuh, no asynchronous copies, shared memory only by LS_SHARED,
-// warp operations with the full mask, launches only by LS_LAUNCH and LS_LAUNCH_BLOCK. No float atomics: every sum has
-// one order.
+// follow these rules: inline PTX only in tensor_cores.cuh and collective.cu, no asynchronous copies, shared memory only
+// by LS_SHARED and LS_SHARED_DYNAMIC, warp operations with the full mask, launches only by the LS_LAUNCH macros (here
+// and in launch.cuh). No float atomics: every sum has one order.
 //
 // Estimates of a kernel's speed stand above it or at the head of its file. Their numbers of registers are those in
 // tests/device/cuda/registers.txt, which scripts/kernel_report.py checks.

@@ -23,8 +23,8 @@ typedef struct {
     const ls_train_state *state;
     ls_micro_result *result;
     void *grad;     // NULL: no gradient
-    float *losses;  // workspace, N
-    int *correct;   // workspace, N
+    float *losses;  // workspace: the loss of each sample
+    int *correct;   // workspace: whether each sample is correct
     unsigned *done; // counts the blocks that have finished; must be 0 and is 0 again afterwards
 } ls_cuda_loss_args;
 

@@ -1,7 +1,7 @@
 // muon.cu - the element-wise passes of Muon, between its products. Each reads and writes every element of the matrices
 // once.
 //
-// Estimates on an H200 (sm_90): 4.8 TB/s and 132 multiprocessors. Each needs 24 KiB of loads in flight. Blocks
+// Estimates on an H200 (sm_90): 4.8 TB/s and 132 multiprocessors, each of which needs 24 KiB of loads in flight. Blocks
 // of 256 threads; "blocks" are blocks on a multiprocessor.
 //                bytes/element        registers   blocks   in flight   least time for a million elements
 //   direction    20                   39          6        18 KiB      4.2 us; 64 blocks for each matrix

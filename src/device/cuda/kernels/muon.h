@@ -15,7 +15,7 @@ extern "C" {
 enum { LS_CUDA_MUON_PARTS = 64 }; // blocks that sum one matrix
 
 typedef struct {
-    int64_t first;     // number of its first element in the store
+    int64_t first;     // number in the store of the matrix's first element
     int rows, columns; // including padding
     int transposed;    // x is transposed, because the matrix has more rows than columns
     int true_rows;     // rows without padding
@@ -25,7 +25,7 @@ typedef struct {
 
 typedef struct {
     const ls_cuda_muon_matrix *matrices; // device memory
-    int count, small, large;             // matrices in the batch, and their sides in x
+    int count, small, large;             // number of matrices; shorter and longer side of each matrix in x
     int nesterov;
     const ls_train_state *state;
     const float *grad;

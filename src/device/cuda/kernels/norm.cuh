@@ -5,7 +5,7 @@
 #include "device/cuda/kernels/activations.cuh"
 #include "device/cuda/kernels/norm.h"
 
-struct ls_norm_place { // of a thread; its pixels are first, first + step, ...
+struct ls_norm_place { // of a thread, whose pixels are first, first + step, ...
     int lane, rows, pack;
     bool inside; // pack is one of the existing packs
     int first, step;

@@ -1,7 +1,7 @@
 // pool.cu - max and average pooling. Memory bandwidth limits these kernels. Forward reads src once if windows do not
 // overlap. Backward gathers, so that one thread writes each element of grad_src once.
 //
-// Estimates for 16-bit storage on an H200 (sm_90): 4.8 TB/s and 132 multiprocessors. Each needs 24 KiB of
+// Estimates for 16-bit storage on an H200 (sm_90): 4.8 TB/s and 132 multiprocessors, each of which needs 24 KiB of
 // loads in flight. Blocks of 256 threads; "blocks" are blocks on a multiprocessor. Bytes count for each element of src,
 // with a 2x2 window, stride 2, and its index.
 //                            bytes/element   registers   blocks   in flight   least time for a map of 64 MiB
@@ -40,8 +40,8 @@ geometry geometry_of(const ls_pool_attr *a, int channels, ls_nchw items) {
         1 / static_cast<float>(a->kernel_h * a->kernel_w), nullptr };
 }
 
-// An average has no index. The type of an index says whether it is adaptive, so the other kernels need no register for
-// that.
+// An average has no index. So the type I of the index says whether the average is adaptive (uint16_t), and kernels need
+// no register for that.
 template <typename I, bool MAX> __device__ constexpr bool is_adaptive() {
     return !MAX && sizeof(I) == 2;
 }

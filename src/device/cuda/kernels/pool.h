@@ -11,7 +11,7 @@ extern "C" {
 
 typedef enum {
     LS_CUDA_POOL_WINDOW, // one thread for each window
-    LS_CUDA_POOL_SHARED  // the threads of a block share a few windows; for large windows, or few
+    LS_CUDA_POOL_SHARED  // the threads of a block share a few windows; for few large windows
 } ls_cuda_pool_kernel;
 
 // Pools src into dst. channels: including padding. index: NULL if not needed, and for average. bias: NULL or

@@ -21,7 +21,7 @@ typedef struct {
     float *grad;
     void *rounded; // NULL if storage is LS_F32
     ls_train_state *state;
-    void *reports;  // NULL if there are no records
+    void *reports;  // host memory that the device writes; NULL if there are no records
     void *parts;    // workspace: ls_cuda_control_workspace(count) bytes
     unsigned *done; // counts the blocks that have finished; must be 0 and is 0 again afterwards
 } ls_cuda_control_args;
