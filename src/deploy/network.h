@@ -51,7 +51,7 @@ typedef struct {
     int32_t *numbers;    // owned: integers.bias, multiplier and shift, number_count of each
     int64_t table_count;
     int number_count;
-    int64_t ram_bytes;       // of the slab that are in use at this step
+    int64_t ram_bytes;       // bytes of the slab that are in use at this step
     int64_t multiplications; // of one picture; only convolutions and linear layers count
 } ls_step;
 
@@ -59,7 +59,7 @@ typedef struct {
     int channels, area;        // area: rows * columns
     int first_step, last_step; // lifetime
     int64_t offset;            // place in the slab, in elements
-    double scale, least, most; // int8: scale of a value, and the range of real numbers from which it follows
+    double scale, least, most; // int8: scale, and the range of real numbers from which the scale follows
     int zero;                  // int8: zero point
 } ls_network_value;
 
@@ -75,12 +75,12 @@ typedef struct {
 } ls_network;
 
 // Makes the steps. info and weights are borrowed; the weights only for the call. LS_STORAGE: a weight is missing, or is
-// not finite. LS_USAGE names the layer: with `integer`, a layer without an integer form; or a
-// size of the network does not fit into 32 bits.
+// not finite. LS_USAGE: with `integer`, a layer has no integer form; or a size of the network does not fit into 32
+// bits.
 LS_CHECKED ls_status ls_network_new(
     const ls_weights_info *info, const ls_safetensors *weights, int integer, ls_network **out);
 void ls_network_free(ls_network *network); // NULL is allowed
-// Returns the elements of a value.
+// Returns the number of elements of a value.
 int64_t ls_network_elements(const ls_network *network, int value);
 int64_t ls_network_multiplications(const ls_network *network);
 // Returns the bytes of constants of a step, and of the whole network.

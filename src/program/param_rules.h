@@ -18,9 +18,9 @@ typedef struct {
     int rate; // index into ls_param_rules.rate
     float lr_factor, decay, momentum;
     // Only for statistics of a batch norm:
-    int fixed;           // it never changes: its layer's weight and bias are frozen, or it is stored
-    int stored;          // training normalises with it (train.stored_statistics)
-    uint32_t rests_with; // set of rates: it stops changing when all of them have ended; 0: it always moves
+    int fixed;           // the statistic never changes: its layer's weight and bias are frozen, or it is stored
+    int stored;          // training normalises with the statistic (train.stored_statistics)
+    uint32_t rests_with; // set of rates: the statistic stops changing when all of them have ended; 0: no such end
 } ls_param_rule;
 
 typedef struct { // in epochs
@@ -38,7 +38,7 @@ typedef struct {
     ls_rate_rule rate[LS_RATES_MAX]; // rate[0] follows the schedule
     int rate_count;
     int average; // LS_AVERAGE_*: average of trained parameters and moving statistics
-    int kept;    // most tensors that an optimizer in use keeps for one parameter
+    int kept;    // the largest number of tensors that an optimizer in use keeps for one parameter
 } ls_param_rules;
 
 // Makes the rules of a network's parameters. Decay applies only to weights of convolutions and linear layers, unless

@@ -36,7 +36,7 @@ typedef struct { // starts as {0}; parts that do not exist yet are NULL
     ls_slab *activations, *workspace; // shared by all programs, which never run at the same time
     ls_slab *table;                   // memory of LS_INPUT_TABLE
     ls_slab *class_weights;           // memory of LS_INPUT_CLASS_WEIGHTS; NULL: classes have no weights
-    ls_memory_plan memory;            // its inputs, control and ring are set by the code that allocates those
+    ls_memory_plan memory;            // the fields inputs, control and ring are set by the code that allocates these
 } ls_session;
 
 // Returns device.threads, or if that is 0, this rank's share of its host's cores.
@@ -49,8 +49,8 @@ LS_CHECKED ls_status ls_session_start(ls_session *session, ls_dtype storage);
 // Decides the place of each tensor in the parameter store. graph is borrowed.
 LS_CHECKED ls_status ls_session_place(
     ls_session *session, const ls_graph *graph, const ls_param_store_options *options);
-// Frees the programs of an earlier compile. Sets the weights, gradients and optimizer of `memory` without making plans,
-// and for a device with its own memory the activations.
+// Frees the programs of an earlier compile. Sets `memory` without making plans: activations only for a device with its
+// own memory; inputs, control and ring stay.
 LS_CHECKED ls_status ls_session_measure(ls_session *session);
 LS_CHECKED ls_status ls_session_compile(ls_session *session);
 LS_CHECKED ls_status ls_session_allocate(ls_session *session);
