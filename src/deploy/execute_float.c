@@ -33,7 +33,7 @@ static void run(const ls_network *n, const ls_step *s, const uint8_t *pixels, fl
         kernels[s->kind](&s->floats, input(n, s, slab, 0), input(n, s, slab, 1), dst);
 }
 
-// Whether the step completes its output: the inputs of a concat have one output.
+// Whether the step completes its output. The steps of a concat share one output, which the last of them completes.
 static int completes(const ls_network *n, int step) {
     const int output = n->steps[step].output;
     return output >= 0 && n->steps[step + 1].output != output;

@@ -3,8 +3,8 @@
 
 // --- convolutions for processors with AVX-512 VNNI: the same integers, because all sums fit into int32 ---------------
 //
-// A VNNI instruction multiplies uint8 by int8. So the inputs get 128 more, and each sum starts with that much less.
-// Padding becomes the zero point. The compiler makes the instructions of the loop in `dot`.
+// A VNNI instruction multiplies uint8 by int8. So 128 is added to the inputs, and the sums start with less to make up
+// for it. Padding becomes the zero point. The compiler makes the instructions of the loop in `dot`.
 #if defined __x86_64__ && defined __GNUC__ && !defined __clang__
 #define VNNI __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni"), optimize("O3")))
 

@@ -73,8 +73,8 @@ static int64_t integer_place(const ls_step *s, int o, int at, int each) {
     return s->kind == LS_STEP_DEPTHWISE ? ls_step_weight_place(s, o, at) : (int64_t)o * each + at;
 }
 
-// Returns the scale of the weights of output channel o. If they are all 0, it makes the factor 1; if they are so small
-// that the bias would not fit into an int32, it is larger.
+// Returns the scale of the weights of output channel o. If the weights are all 0, the scale makes the factor 1; if they
+// are so small that the bias would not fit into an int32, the scale is larger.
 static double weight_scale(const ls_step *s, int o, int each, double in_scale, double out_scale) {
     double most = 0;
     for (int at = 0; at < each; at++) most = fmax(most, fabs((double)s->weight[ls_step_weight_place(s, o, at)]));
@@ -155,8 +155,8 @@ static ls_status make_multiply(ls_network *n, ls_step *s, ls_quantised *result) 
         n, s, n->values[s->inputs[0]].scale * n->values[s->inputs[1]].scale / n->values[s->output].scale, 0);
 }
 
-// How the integers of a kind of step are made, and how many it has: bytes of table, and factors; -1: as many as its
-// weights and its biases.
+// How the integers of a kind of step are made, and how many it has: bytes of table (NORMALISE: for each channel), and
+// factors; -1: as many as its weights and its biases.
 static const struct {
     ls_status (*make)(ls_network *n, ls_step *s, ls_quantised *result);
     int table, factors;

@@ -228,7 +228,7 @@ static void lower_globalmaxpool(builder *b, int index) {
     lower_pool(b, index, LS_STEP_MAX_POOL, NULL);
 }
 
-// The layer is another name of its input, whose other readers are its own, too.
+// The layer is another name of its input, so the input's other readers count as readers of the layer, too.
 static void lower_nothing(builder *b, int index) {
     const int from = b->graph->layers[index].inputs[0];
     b->value_of[index] = value_of(b, from);

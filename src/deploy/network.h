@@ -52,7 +52,7 @@ typedef struct {
     int32_t *numbers;    // owned: integers.bias, multiplier and shift, number_count of each
     int64_t table_count;
     int number_count;
-    int64_t ram_bytes;       // of the slab that are in use at this step
+    int64_t ram_bytes;       // bytes of the slab that are in use at this step
     int64_t multiplications; // of one picture; only convolutions and linear layers count
 } ls_step;
 
@@ -60,7 +60,7 @@ typedef struct {
     int channels, area;        // area: rows * columns
     int first_step, last_step; // lifetime
     int64_t offset;            // place in the slab, in elements
-    double scale, least, most; // int8: scale of a value, and the range of real numbers from which it follows
+    double scale, least, most; // int8: scale, and the range of real numbers from which the scale follows
     int zero;                  // int8: zero point
     int fixed;                 // int8: a quantise layer has set scale and zero
 } ls_network_value;
@@ -83,7 +83,7 @@ typedef struct {
 LS_CHECKED ls_status ls_network_new(
     const ls_weights_info *info, const ls_safetensors *weights, int integer, ls_network **out);
 void ls_network_free(ls_network *network); // NULL is allowed
-// Returns the elements of a value.
+// Returns the number of elements of a value.
 int64_t ls_network_elements(const ls_network *network, int value);
 int64_t ls_network_multiplications(const ls_network *network);
 // Returns the place in step->weight of a weight of output channel o; at: position in the kernel * inputs + input.

@@ -7,7 +7,7 @@ static int64_t element_bytes(const ls_network *n) {
     return n->integer ? 1 : (int64_t)sizeof(float);
 }
 
-// Whether the step makes its output. The second JOIN of a concat goes on with the first one's.
+// Whether the step makes its output. Further JOINs of a concat write into the output that the first one makes.
 static int makes(const ls_network *n, int step) {
     return n->steps[step].output >= 0 && (step == 0 || n->steps[step - 1].output != n->steps[step].output);
 }

@@ -16,11 +16,11 @@ typedef struct {
     const float *logits;
 } ls_write_c_test;
 
-// Writes the file `path`. name: begins the names of the file's function. LS_STORAGE: it cannot be written.
+// Writes the file `path`. name: its function is called NAME_predict. LS_STORAGE: the file cannot be written.
 LS_CHECKED ls_status ls_write_c(
     const char *path, const char *name, const ls_network *network, const ls_write_c_test *test);
-// Takes the name that the user gave, or without one (NULL) the file's name without its ending, for `name`. LS_USAGE: it
-// is no C identifier.
+// Sets `name` to `given`, the user's choice, or if that is NULL to the file name in `path` without its ending.
+// LS_USAGE: this is no C identifier of at most 63 bytes.
 enum { LS_WRITE_C_NAME_BYTES = 64 };
 LS_CHECKED ls_status ls_write_c_name(const char *given, const char *path, char name[LS_WRITE_C_NAME_BYTES]);
 

@@ -87,7 +87,7 @@ static void put_normalisation(builder *b) {
 // --- weights ---------------------------------------------------------------------------------------
 
 // Returns the scale of the weights of output channel o, which follows from the factor that the integers have. A factor
-// of 0 stands for those below 2^-32: no sum is then more than half a step.
+// of 0 stands for all factors below 2^-32: no sum is then more than half a step of the output.
 static double weight_scale(const ls_network *n, const ls_step *s, int o) {
     const int32_t multiplier = s->integers.multiplier[o];
     const double factor = multiplier ? ldexp(multiplier, s->integers.shift[o] - 31) : ldexp(1, -33);

@@ -9,8 +9,8 @@
 typedef struct {
     int64_t bytes; // bytes of one rank's data
     int repeats;
-    double seconds; // median over the repeats; the largest of all ranks
-    double spread;  // distance of the quartiles, as a share of the median
+    double seconds; // time of one sum: each rank's median over the repeats, of these the largest
+    double spread;  // distance of the quartiles of the times, as a share of the median
 } ls_allreduce_sample;
 
 enum { LS_ALLREDUCE_SAMPLES_MAX = 10 };
@@ -33,8 +33,8 @@ typedef struct {
 // Fits latency and bandwidth to the samples, with the least squares of relative errors.
 ls_allreduce_fit ls_allreduce_fit_of(const ls_allreduce_samples *samples);
 
-// Returns the bytes/s that the links carry in an all-reduce: 2 (p-1)/p of the data for p ranks. This is comparable
-// between numbers of ranks, and with the hardware's bandwidth (nccl-tests, doc/PERFORMANCE.md).
+// Returns the bytes/s that each rank's link carries in an all-reduce: 2 (p-1)/p of the rank's data for p ranks. This is
+// comparable between numbers of ranks, and with the hardware's bandwidth (nccl-tests, doc/PERFORMANCE.md).
 double ls_allreduce_bus_bandwidth(int ranks, double bytes, double seconds);
 
 #endif

@@ -127,7 +127,7 @@ ls_status ls_comm_watch(ls_comm *comm, const ls_collective_api *api, ls_collecti
     return comm->watchdog ? ls_watchdog_set_device(comm->watchdog, api, collective) : LS_SUCCESS;
 }
 
-// Runs one collective under the watchdog, and records it in the flight recorder.
+// Runs one collective under the watchdog, records it in the flight recorder, and returns its status from the function.
 #define WATCHED(comm, what, kind, bytes, call) \
     do { \
         ls_flight_recorder *recorder_ = &(comm)->recorder; \

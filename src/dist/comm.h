@@ -26,15 +26,15 @@ typedef struct {
 } ls_comm_info;
 
 // Starts MPI if a launcher has started several processes (dist/launcher.c lists the launchers), and `self` otherwise.
-// If MPI does not join several processes, one of them returns LS_USAGE and the others end.
+// If MPI does not join the launcher's processes, one of them returns LS_USAGE and the others exit with this code.
 //
 // command: the part of this process's task that must be the same on all ranks, such as "train bench --layers" (NULL:
 // unknown, the process ends right after the start). The ranks compare their commands, versions and builds before
-// anything else. If these differ, all ranks return LS_COMM with a table.
+// anything else. If these differ, rank 0 returns LS_COMM with a table, and the other ranks exit with this code.
 //
 // Call it before any thread is started, because it sets variables of the environment for Open MPI (prepare_environment
-// in comm.c); variables that the user has set stay. From here on a rank ends when its launcher does, unless a host has
-// many ranks (die_with_launcher in comm.c).
+// in comm.c); variables that the user has set stay. From here on a rank ends when its launcher does, unless the rank's
+// host has many ranks (die_with_launcher in comm.c).
 LS_CHECKED ls_status ls_comm_start(int *argc, char ***argv, const char *command, ls_comm **out);
 // Removes the launcher's variables from the environment: processes that this one starts are then runs of one rank.
 void ls_comm_leave_launch(void);
@@ -43,8 +43,8 @@ const char *ls_comm_library(void);
 // Makes a communicator of one rank under any launch; `bench` trains on rank 0 alone with it. Free it by ls_comm_finish.
 LS_CHECKED ls_status ls_comm_self(ls_comm **out);
 // Makes a communicator of the first `ranks` ranks of comm, with a description and a watchdog of its own, and comm's
-// timeout and hierarchy. *out is NULL on the other ranks. Collective over comm. Its ranks free it by ls_comm_finish,
-// before comm. If it has one rank, it is a `self`.
+// timeout and hierarchy. *out is NULL on the other ranks. Collective over comm. The `ranks` ranks free
+// *out by ls_comm_finish, before comm. With one rank, *out is a `self`.
 LS_CHECKED ls_status ls_comm_first(ls_comm *comm, int ranks, ls_comm **out);
 // Make communicators like ls_comm_first: of the ranks on this rank's host, and of the lowest ranks of all hosts.
 LS_CHECKED ls_status ls_comm_of_host(ls_comm *comm, ls_comm **out);
@@ -55,7 +55,7 @@ void ls_comm_set_timeout(ls_comm *comm, double timeout_s); // 0: no timeout
 // hosts, first inside each host and then among the lowest ranks of the hosts, or by all ranks at once. Set it on all
 // ranks before the first sum.
 void ls_comm_set_hierarchy(ls_comm *comm, int hierarchy);
-// Sets the phase that the watchdog's report shows for this rank (a string constant). It is also a sign of life.
+// Sets this rank's phase (a string constant) and update (-1: no update) for the watchdog's report. Is a sign of life.
 void ls_comm_phase(ls_comm *comm, const char *phase, int64_t update);
 
 // Marks a wait for other ranks outside the collectives below, such as for sums on a device's queues. The watchdog
@@ -66,8 +66,8 @@ void ls_comm_wait_ends(ls_comm *comm);
 // polling; do it before the collectives are closed.
 LS_CHECKED ls_status ls_comm_watch(ls_comm *comm, const ls_collective_api *api, ls_collective *collective);
 
-// Collectives on host memory. Types: LS_F32, LS_F64, LS_I32, LS_I64, LS_U8, and for sums LS_BF16, with each addition
-// rounded to nearest even. All ranks get the same bits.
+// Collectives on host memory; all ranks get the same bits. allreduce works in place, on LS_F32, LS_F64, LS_I32, LS_I64,
+// LS_U8, and for sums LS_BF16, with each addition rounded to nearest even. all: bytes_each bytes of each rank, by rank.
 LS_CHECKED ls_status ls_comm_allreduce(ls_comm *comm, void *data, int64_t count, ls_dtype dtype, ls_reduce op);
 LS_CHECKED ls_status ls_comm_broadcast(ls_comm *comm, void *data, int64_t bytes, int root);
 LS_CHECKED ls_status ls_comm_allgather(ls_comm *comm, const void *mine, void *all, int64_t bytes_each);
@@ -77,18 +77,18 @@ LS_CHECKED ls_status ls_comm_barrier(ls_comm *comm);
 LS_CHECKED ls_status ls_comm_barrier_napping(ls_comm *comm);
 
 // Lets all ranks agree on one status. Each passes its own; all get the failure of the lowest failing rank (its code and
-// text). *failed_rank is that rank (-1: no rank failed), or, if the failure was agreed on before, the rank where it
-// happened. For errors that only some ranks see, at the start and at agreed points. Collective.
+// text). *failed_rank (NULL is allowed) is that rank, or, if the failure was agreed on before, the rank where it
+// happened; -1: no rank failed. For errors that only some ranks see, at the start and at agreed points. Collective.
 ls_status ls_comm_agree(ls_comm *comm, ls_status mine, int *failed_rank);
 // Returns 1 if the last ls_comm_agree returned this failure: all ranks have it already.
 int ls_comm_agreed(const ls_comm *comm, ls_status failure);
 
-// Returns 1 if a collective failed on this rank. Others may wait in it or be elsewhere: only ls_comm_abort is left.
+// Returns 1 if a collective failed on this rank. Other ranks may wait in it or be elsewhere: call ls_comm_abort only.
 int ls_comm_broken(const ls_comm *comm);
 // Ends and frees comm, without ending the job. Collective. For the communicator of ls_comm_start it also ends MPI.
 void ls_comm_finish(ls_comm *comm);
 // Call it before the message of a failure that ends all ranks by ls_comm_abort: the watchdogs then write nothing. If
-// the watchdog has already written its message, this call waits for the end of the job (at most 15 s).
+// this rank's watchdog has already written its message, this call waits for the end of the job (at most 15 s).
 void ls_comm_claim_end(ls_comm *comm);
 // Ends all ranks at once with this exit code, under any launcher. Never returns. Print the message before the call.
 _Noreturn void ls_comm_abort(ls_comm *comm, int exit_code);

@@ -42,7 +42,7 @@ struct ls_comm {
     double timeout_s;
     int hierarchy; // a value LS_HIERARCHY_*
     int broken;    // a collective failed here: it is unknown where other ranks are, so no collective may follow
-    struct {       // the last failure that ls_comm_agree returned on all ranks, and its rank
+    struct {       // the last failure that ls_comm_agree returned on all ranks, and the rank where it happened
         int rank;
         char text[LS_STATUS_TEXT_BYTES];
     } agreed;

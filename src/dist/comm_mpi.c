@@ -20,9 +20,9 @@
 #include "dist/reduce/hierarchy.h"
 #include "dist/watch/init_timeout.h"
 
-// CHUNK: most elements of a call, because MPI 3.1 counts in int. PIECE_BYTES, PIECES: size of the pieces of a sum by
-// hosts, and how many are in flight. BY_HOSTS_BYTES: smaller sums do not go by hosts, because they are all latency,
-// which going by hosts hardly reduces. ABORT_GUARD_S: time until guard_end ends this rank.
+// A sum by hosts adds inside each host first, then between hosts, in pieces. CHUNK: most elements of one MPI call, as
+// MPI 3.1 counts in int. PIECE_BYTES: size of a piece. PIECES: pieces in flight. BY_HOSTS_BYTES: smaller sums take all
+// ranks at once, as latency decides their time. ABORT_GUARD_S: seconds that guard_end gives a hanging end of this rank.
 enum { CHUNK = 1 << 30, PIECE_BYTES = 1 << 20, PIECES = 4, BY_HOSTS_BYTES = 65536, ABORT_GUARD_S = 2 };
 
 static const double spin_s = 1e-3, nap_max_s = 1e-3;
@@ -55,7 +55,7 @@ static ls_status complete(MPI_Request *request, int napping) {
     }
 }
 
-// Sums data by hosts in pieces, so that one piece is on its way between hosts while the next is summed inside them.
+// Sums data by hosts in pieces, so that one piece is on its way between hosts while the next is summed inside hosts.
 static ls_status sum_by_hosts(ls_comm_mpi *mpi, char *data, int64_t count, ls_dtype dtype) {
     if (!mpi->pieces) LS_TRY(ls_mpi_channel_new(&mpi->base, PIECES, &mpi->pieces));
     int64_t each = PIECE_BYTES / (int64_t)ls_dtype_bytes(dtype), pieces = (count + each - 1) / each, started = 0;

@@ -10,11 +10,11 @@ typedef struct {
     ls_comm base;
     MPI_Comm comm;      // a duplicate of MPI_COMM_WORLD, or some of its ranks
     MPI_Comm host;      // the ranks of this host, in the order of ranks
-    MPI_Comm leaders;   // the lowest ranks of all hosts; MPI_COMM_NULL on the others
+    MPI_Comm leaders;   // the lowest ranks of all hosts; MPI_COMM_NULL on other ranks
     MPI_Op sum_bf16;    // sum of bf16 values, which MPI gets as MPI_UINT16_T
     ls_channel *pieces; // channel for large sums by hosts; NULL: not used yet
     int hierarchy_wins; // whether LS_HIERARCHY_AUTO means sums by hosts here
-    int is_world;       // has all ranks of the job: its end is also MPI's
+    int is_world;       // the communicator has all ranks of the job: its end is also MPI's
 } ls_comm_mpi;
 
 const char *ls_mpi_explain(int rc);
@@ -23,7 +23,7 @@ const char *ls_mpi_explain(int rc);
 // ---- comm_mpi_sum.c ----
 
 MPI_Datatype ls_mpi_type(ls_dtype dtype);                               // MPI_DATATYPE_NULL: cannot be summed
-MPI_Op ls_mpi_op(const ls_comm_mpi *mpi, ls_dtype dtype, ls_reduce op); // MPI_OP_NULL: not possible for it
+MPI_Op ls_mpi_op(const ls_comm_mpi *mpi, ls_dtype dtype, ls_reduce op); // MPI_OP_NULL: not for this type
 LS_CHECKED ls_status ls_mpi_sum_new(MPI_Op *out);                       // makes the sum of bf16; free it by MPI_Op_free
 
 // ---- comm_mpi_channel.c ----

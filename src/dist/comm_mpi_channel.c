@@ -14,7 +14,7 @@ enum { REDUCE, ACROSS, BACK, STAGES };
 
 typedef struct {
     void *data;
-    int count, stage; // stage: STAGES means done, or never started
+    int count, stage; // stage: the present one; -1: before the first; STAGES: done, or never started
     int64_t number;   // number of sums started before this one
     MPI_Datatype type;
     MPI_Op op;
@@ -26,7 +26,7 @@ struct ls_channel {
     // By stage; MPI_COMM_NULL: skipped. Duplicates, so that these sums never mix with the main thread's collectives.
     MPI_Comm comm[STAGES];
     int slots, is_leader;
-    int64_t started, entered[STAGES]; // sums started, and sums that have entered each stage
+    int64_t started, entered[STAGES]; // how many sums were started, and how many have entered each stage
     int *slot_of;                     // by number % slots: the slot of a sum that has not entered all stages
     sum sum[];
 };

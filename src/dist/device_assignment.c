@@ -84,7 +84,7 @@ static ls_status refuse_crowd(
         gpu_text(&p->gpus[0], text), share_advice);
 }
 
-// Fails if this rank shares its GPU with another rank and dist.backend names a device's collectives, which refuse that.
+// Fails with LS_USAGE if a lower rank has this rank's GPU, too, and dist.backend names collectives that refuse this.
 static ls_status check_sums(
     const ls_device_assignment *p, const ls_config *cfg, const char *host, int rank, int first) {
     const ls_collective_row *named = ls_collective_find(ls_config_choice("dist.backend", cfg->dist_backend));
@@ -135,7 +135,8 @@ static void free_choice(choice *c) {
     free(c->first);
 }
 
-// Sets this rank's device from the choice of all ranks, or fails if it has no GPU.
+// Sets this rank's device from the choice of all ranks. Fails if it gets no GPU, unless device.type is auto and no rank
+// sees a GPU. found, seen: type and status from ls_device_gpus on this rank.
 static ls_status settle(ls_device_assignment *p, const choice *c, const ls_comm_info *comm, const ls_config *cfg,
     const char *found, ls_status seen) {
     int with = 0, rank = comm->rank;

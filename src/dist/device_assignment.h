@@ -25,7 +25,8 @@ enum { LS_DEVICE_ASSIGNMENT_GPUS_MAX = 64, LS_DEVICE_ASSIGNMENT_TEXT_BYTES = 512
 typedef struct ls_device_assignment ls_device_assignment;
 
 // Chooses a GPU for each rank. Collective. mine: this rank's status so far; if any rank passes a failure, all return
-// it. LS_USAGE: more ranks than GPUs, or two ranks on one GPU. LS_DEVICE: a GPU is needed but not found.
+// it. LS_USAGE: more ranks than GPUs (without device.share), or ranks share a GPU and dist.backend refuses this.
+// LS_DEVICE: this rank finds no GPU, but device.type asks for one, or with auto other ranks have found one.
 LS_CHECKED ls_status ls_device_assignment_new(
     ls_comm *comm, ls_status mine, const ls_config *cfg, ls_device_assignment **out);
 // Opens the chosen device; options->index is ignored. With device.type = auto, all ranks take the cpu if no rank can
@@ -50,8 +51,8 @@ typedef struct {
     uint64_t gpu[LS_DEVICE_ASSIGNMENT_GPUS_MAX]; // hash that identifies each GPU
 } ls_device_assignment_view;
 
-// Chooses a GPU for each rank. taken[rank]: index of the GPU in the rank's own list; -1: no GPU is left. first[rank]:
-// the lowest rank with the same GPU.
+// Chooses a GPU for each rank. share: several ranks may take one GPU. taken[rank]: index of the GPU in the rank's own
+// list; -1: no GPU is left. first[rank]: the lowest rank with the same GPU.
 void ls_device_assignment_choose(const ls_device_assignment_view *views, int ranks, int share, int *taken, int *first);
 
 #endif

@@ -7,7 +7,7 @@
 #include "config/config.h"
 #include "dist/comm.h"
 
-// Most facts of a rank: each option of the configuration may be one, and so may dozens of facts of machine and data.
+// FACTS: the most facts that a rank can have: the options of the configuration, and facts of machine and data.
 enum { LS_FINGERPRINT_FACTS = LS_OPTION_COUNT + 64, LS_FINGERPRINT_TEXT = 96 };
 
 typedef struct {
@@ -26,8 +26,7 @@ void ls_fingerprint_note(ls_fingerprint *fingerprint, const char *name, const ch
 // LS_COMM and a table on all ranks.
 LS_CHECKED ls_status ls_fingerprint_compare(
     ls_comm *comm, const ls_fingerprint *mine, char warning[LS_STATUS_TEXT_BYTES]);
-// Compares the facts of all ranks like ls_fingerprint_compare, but in `all`, where they are already gathered. title:
-// the first line of the message.
+// Like ls_fingerprint_compare, but not collective: `all` has the facts of all ranks. title: begins a failure's message.
 LS_CHECKED ls_status ls_fingerprint_compare_gathered(
     const ls_fingerprint *all, int world_size, const char *title, char warning[LS_STATUS_TEXT_BYTES]);
 

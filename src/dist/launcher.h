@@ -8,9 +8,9 @@
 typedef struct {
     const char *name;     // "Open MPI's mpirun"; NULL: no launcher, this process is a run by itself
     const char *variable; // variable of the environment that shows the launcher
-    const char *compiler; // compiler for programs that use its MPI; NULL: it has no MPI
+    const char *compiler; // compiler for programs that use the launcher's MPI; NULL: the launcher has no MPI
     int rank;
-    int size, local_size; // 0: the launcher does not set it
+    int size, local_size; // processes of the launch, and of this host; 0: the launcher does not set the number
     int speaks_pmix;      // the launcher has PMIx, by which Open MPI joins processes
 } ls_launcher;
 
@@ -19,11 +19,11 @@ ls_launcher ls_launcher_find(void);
 void ls_launcher_forget(void);
 // Returns 1 if the launcher has started several processes, as far as this process can see.
 int ls_launcher_is_several(const ls_launcher *launcher);
-// Leaves a failure that all processes have to one of them. If is_mine, returns, and the caller prints it. Otherwise
-// waits a little and exits with `code`: many launchers end the job with the first process that fails.
+// Lets one process report a failure that all processes have. On this process (is_mine) it returns, and the caller
+// reports it. The others wait 2 s and exit with `code`: many launchers end the job with the first process that fails.
 void ls_launcher_leave_to(int is_mine, ls_code code);
 // Refuses a launcher whose processes MPI cannot join, so that each would train alone: returns LS_USAGE on one process
-// and ends the others. linked: the program's MPI; start: the command that starts it. Both NULL: the program has no MPI.
+// and ends the others. linked: the program's MPI; start: how to start it. Both NULL: the program has no MPI.
 LS_CHECKED ls_status ls_launcher_refuse(const ls_launcher *launcher, const char *linked, const char *start);
 
 #endif

@@ -12,8 +12,8 @@ int ls_rank_groups_size(const uint64_t *values, int ranks, uint64_t value); // n
 int ls_rank_groups_largest(const uint64_t *values, int ranks);
 // Writes the ranks with this value into dst, "rank 0" or "ranks 1-3, 6"; a cut list ends with "...". Returns dst.
 char *ls_rank_groups_list(const uint64_t *values, int ranks, uint64_t value, char *dst, size_t bytes);
-// Writes all groups of ranks with their values into dst, in the order of their lowest ranks. Groups that do not fit are
-// counted: "and 3 more groups". show writes one value. Returns dst.
+// Writes up to six groups of ranks with their values into dst, in the order of their lowest ranks. The groups that are
+// left out are counted: "and 3 more groups". show writes one value. Returns dst.
 enum { LS_RANK_GROUPS_VALUE_BYTES = 32 };
 char *ls_rank_groups_text(const uint64_t *values, int ranks,
     void (*show)(uint64_t value, char text[LS_RANK_GROUPS_VALUE_BYTES]), char *dst, size_t bytes);

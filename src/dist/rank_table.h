@@ -10,11 +10,11 @@ typedef struct {
     char device[16];        // type of the device, such as "cuda"
     char name[96];          // name of the GPU or the processor
     char uuid[48], pci[16]; // "": not a GPU
-    char cpus[128];         // processors that it may use, "0-7,16"; "": unknown
+    char cpus[128];         // processors that the rank may use, "0-7,16"; "": unknown
 } ls_rank_info;
 
-// Returns the number of processors in a rank's mask, divided by the number of ranks on its host whose masks overlap it.
-// NAN: unknown.
+// Returns the number of processors in a rank's mask, divided by the number of ranks on its host, itself included, whose
+// masks overlap this mask. NAN: unknown.
 double ls_rank_table_cores(const ls_rank_info *table, int ranks, int rank);
 
 enum { LS_RANK_TABLE_LINE_BYTES = 512 };

@@ -82,7 +82,7 @@ const char *ls_onnx_shortcut(
 // The first and the second half of the channels take turns. out: shape of the result; rank: 2 for vectors, 4 for maps.
 const char *ls_onnx_interleave(ls_onnx_graph *graph, ls_chw out, int rank, const char *input, const char *name);
 // Writes the graph's file. output: the node that gives the logits. *operator_set: the lowest set that has all
-// operators. LS_STORAGE: it cannot be written. LS_USAGE: it would be larger than protobuf allows.
+// operators. LS_STORAGE: the file cannot be written. LS_USAGE: it would be larger than protobuf allows.
 LS_CHECKED ls_status ls_onnx_graph_write(
     const ls_onnx_graph *graph, const char *path, const ls_weights_info *info, const char *output, int *operator_set);
 

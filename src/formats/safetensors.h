@@ -35,7 +35,7 @@ typedef struct {
 } ls_metadata_entry;
 
 typedef struct {          // describes a whole file
-    uint64_t bytes, hash; // its length; ls_hash of all its bytes
+    uint64_t bytes, hash; // length of the file; ls_hash of all its bytes
 } ls_safetensors_digest;
 
 // Writes the file atomically: it appears whole or not at all. All names must differ (else LS_INTERNAL). digest may be

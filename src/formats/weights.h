@@ -15,9 +15,9 @@ LS_CHECKED ls_status ls_weights_locate(const char *named, char *path, size_t byt
 // Sets name, type and shape of a tensor from a parameter; data stay NULL.
 void ls_weights_describe(const ls_param *param, ls_safetensors_tensor *tensor);
 // Sets values[p] to the canonical values of the graph's parameter p, borrowed from file. LS_STORAGE: the file lacks a
-// parameter.
+// parameter, or has it with another shape or type.
 LS_CHECKED ls_status ls_weights_find(const ls_safetensors *file, const ls_graph *graph, const float **values);
-// Sets the session's weights from the file. On failure they do not change.
+// Sets the session's weights from the file. On failure the weights do not change.
 LS_CHECKED ls_status ls_weights_load(const ls_safetensors *file, ls_session *session);
 
 #endif

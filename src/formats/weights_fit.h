@@ -39,7 +39,8 @@ typedef struct {
     int *order;          // by class here: class of the same name in the file; NULL: rows keep their places
     unsigned char *rows; // by parameter: whether it has a row for each class (class_rows.h)
     int starts_anew;     // LS_WEIGHTS_START: parameters with rows are not taken from the file
-    int compares_rows;   // LS_WEIGHTS_START: nor if the file, which names no classes, has another number of rows
+    int compares_rows;   // LS_WEIGHTS_START: a parameter is not taken if its number of rows in the file is another one
+    // For the user; "": no note. note: about facts other than classes.
     char note[LS_WEIGHTS_NOTE_BYTES], class_note[LS_WEIGHTS_NOTE_BYTES];
 } ls_weights_fit;
 
@@ -56,8 +57,9 @@ LS_CHECKED ls_status ls_weights_fit_arrange(const ls_weights_fit *fit, const ls_
 // says auto and the weights were trained with stb_image, else the configuration's value.
 int ls_weights_decoder(const ls_weights_info *file, const ls_config *cfg);
 // Completes the facts of `file` from `here`, for predict and export: facts that the file lacks, facts that
-// model.override names, and the network. LS_USAGE: the network cannot take pictures of the overridden size. LS_STORAGE:
-// the network and the weights have different numbers of classes.
+// model.override names, and the network. `here` may get the replaced network and class names of `file`. LS_USAGE: the
+// network cannot take pictures of the overridden size. LS_STORAGE: the network and the weights have different numbers
+// of classes.
 LS_CHECKED ls_status ls_weights_complete(const ls_config *cfg, ls_weights_info *file, ls_weights_info *here);
 
 #endif

@@ -25,7 +25,7 @@ typedef struct {
     char **names;              // by tensor of the file: its name after the rules; NULL: a counter, left out
     int *takers;               // by tensor of the file: number of parameters that take it
     const ls_weights_fit *fit; // NULL: no parameter starts anew because of the classes
-    int *by_name;              // indices of the file's tensors that have a name here, sorted by it
+    int *by_name;              // indices of the file's tensors with a name in `names`, sorted by this name
     int named;                 // length of by_name
     const char *prefix;        // of the names in the file
 } search;
@@ -157,7 +157,7 @@ static int find_prefixed(const search *s, const char *prefix, const char *name) 
     return find_renamed(s, whole);
 }
 
-// Finds out what comes before all names in the file: the first of these with which the file has any tensor.
+// Returns the first of `prefixes` with which the file has a tensor of the network; "" if there is no such prefix.
 static const char *find_prefix(const search *s) {
     static const char *const prefixes[] = { "", "module.", "model.", "backbone.", "module.model.", "module.backbone.",
         "model.backbone.", "model.module.", "backbone.model." };
@@ -225,7 +225,7 @@ static ls_status check_tensor(const search *s, int i, const ls_safetensors_tenso
         wanted->name, dot ? ".*" : "");
 }
 
-// Whether the file's tensor i has another number of rows than wanted, of the same shape.
+// Whether the file's tensor i has rows of the wanted shape, but another number of them (*rows).
 static int has_other_rows(const search *s, int i, const ls_safetensors_tensor *wanted, int64_t *rows) {
     ls_safetensors_tensor there;
     if (i < 0 || !ls_safetensors_get(s->file, i, &there) || there.rank != wanted->rank || there.rank == 0) return 0;

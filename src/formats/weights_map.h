@@ -6,9 +6,9 @@
 //   replaces the k-th '*' on the right. The first rule that matches counts.
 //   new head.*       makes the matching tensors of the network from the seed, even if the file has them
 // Every other tensor of the network must be in the file, with its shape, as fp32, fp16, bf16 or fp64. If the file lacks
-// all of the network's names, they may have `module.`, `model.`, `backbone.` or two of these before them. Tensors with
-// a row for each class start anew if the file names no classes and has another number of rows. Other tensors of the
-// file are left out and reported. PyTorch's counters num_batches_tracked are left out without a report.
+// all of the network's names, the names in it may begin with `module.`, `model.`, `backbone.` or two of these. Tensors
+// with a row for each class start anew if the file names no classes and has another number of rows. Other tensors of
+// the file are left out and reported. PyTorch's counters num_batches_tracked are left out without a report.
 #ifndef LS_FORMATS_WEIGHTS_MAP_H
 #define LS_FORMATS_WEIGHTS_MAP_H
 
@@ -37,8 +37,8 @@ void ls_weights_map_free(ls_weights_map *map); // NULL is allowed
 void ls_weights_map_values(const ls_weights_map *map, const ls_safetensors *file, int p, float *values);
 // Prints a line for each tensor of the network, and for each tensor of the file that is left out.
 void ls_weights_map_print(const ls_weights_map *map, FILE *file);
-// Writes a text such as "conv1.*, layer1.*; new: head.weight, head.bias" into dst, cut off if it is too long. Returns
-// dst.
+// Writes a text such as "conv1.*, layer1.*; new: head.weight, head.bias; left out of the file: fc.weight" into dst, cut
+// off if it is too long. Returns dst.
 char *ls_weights_map_text(const ls_weights_map *map, char *dst, size_t bytes);
 
 #endif

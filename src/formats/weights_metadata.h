@@ -35,7 +35,7 @@ typedef struct {
     char *texts[LS_WEIGHTS_METADATA_MAX];
 } ls_weights_metadata;
 
-// parts: the parts of the run (run_parts.h), or NULL.
+// Makes the metadata of a run's weights. parts: the parts of the run (run_parts.h), or NULL.
 LS_CHECKED ls_status ls_weights_metadata_new(
     const ls_graph *graph, const ls_dataset *dataset, const cJSON *parts, ls_weights_metadata **out);
 void ls_weights_metadata_free(ls_weights_metadata *metadata); // NULL is allowed

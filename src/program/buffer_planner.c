@@ -13,7 +13,7 @@ typedef struct {
 struct ls_buffer_planner {
     slot *slots;
     int *by_size;   // slot numbers, for fix
-    int *by_offset; // slot numbers already placed
+    int *by_offset; // numbers of the slots that fix has placed so far, by rising offset
     int count, fixed;
     size_t bytes, unshared_bytes;
 };

@@ -135,7 +135,8 @@ static int is_square(ls_pair pair) {
     return pair.h == pair.w;
 }
 
-// Whether the window suits a fused pooling, which must be square, inside the padding and have an index of one byte.
+// Whether the window suits a fused pooling: it is square, never reaches beyond the padding (no ceil_mode), and is small
+// enough for an index of one byte.
 static int window_fits(const ls_layer *pool) {
     const ls_layer_pool *a = &pool->attr.maxpool2d;
     return is_square(a->kernel) && is_square(a->stride) && is_square(a->padding) && !a->ceil_mode &&

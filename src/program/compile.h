@@ -3,7 +3,7 @@
 //
 // Fusions on every device:
 //   batchnorm2d, the add of an earlier value and the relu after it (both optional) become one batch norm operator, and
-//   so do batchnorm2d and another activation after it, if that is 0 for 0.
+//   so do batchnorm2d and another activation after it, if the activation of 0 is 0.
 //   A relu before max pooling is computed by the pooling.
 //   Flatten, and dropout in evaluation, become nothing.
 // Fusions on devices that support them (ls_fusion in device/device.h):
@@ -53,11 +53,12 @@ typedef struct {
 // Returns mean_of for LS_GRADIENT_SCALE (device/op_update.h): the samples of a global batch if train.precision is fp16
 // and the loss is a mean, else 0.
 float ls_gradient_mean_of(const ls_config *cfg);
-// Returns the options of a training program, from the configuration. The caller sets indexed and sync_norm.
+// Returns the options of a training program, from cfg. The caller sets graph, epoch, indexed and sync_norm.
 ls_compile_options ls_compile_options_of(const ls_config *cfg, int micro_batch);
 
-// Compiles the network of the store. The store need not have memory yet, but the program must be bound
-// (ls_program_bind) before it runs. LS_USAGE, LS_DEVICE: the device cannot compute a layer, which the message names.
+// Compiles the network of the store, which must outlive the program. The store need not have memory yet, but the
+// program must be bound (ls_program_bind) before it runs. LS_USAGE, LS_DEVICE: the device cannot compute a layer, which
+// the message names.
 LS_CHECKED ls_status ls_compile(const ls_param_store *store, const ls_compile_options *options, ls_program **out);
 // Computes only the program's activation_bytes. This is cheap, because no plans are made.
 LS_CHECKED ls_status ls_compile_measure(

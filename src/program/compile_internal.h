@@ -17,9 +17,9 @@ typedef struct {
     int needs_grad;
     ls_ref grads[LS_GRADS_MAX];
     int grad_count;
-    int sliced_from, sliced_end; // channels that slices have written into the newest gradient; 0, 0: it is another's
+    int sliced_from, sliced_end; // channels that slices have written into the newest gradient; 0, 0: no slice wrote it
     int wanted;                  // the block that is being recomputed must compute this value again
-    int rectified;               // its producer also computes the relu that reads it
+    int rectified;               // the value's producer also computes the relu that reads the value
     const ls_node *biased_by;    // node whose bias the max pooling after this value adds; NULL: the bias is not moved
 } ls_value;
 
@@ -29,10 +29,10 @@ struct ls_node {
     int layer_index;
     // Indices of values. If an add is fused into a batch norm, input[1] is the add's other operand.
     int input[LS_INPUTS_MAX], input_count;
-    int output;               // index of the value that it computes
+    int output;               // index of the value that the node computes
     ls_activation activation; // fused activation
-    double parameter;         // and its parameter
-    int residual, adds_last;  // residual: an add is fused; adds_last: it comes after the activation
+    double parameter;         // parameter of the fused activation
+    int residual, adds_last;  // residual: an add is fused; adds_last: the add follows the activation
     const ls_layer *pool;     // fused max pooling after a batch norm's relu; NULL: none is fused
     ls_ref saved, index; // kept for the backward pass: statistics of batch norm or group norm; index of max pooling
     ls_ref weight;       // convolution and linear layer: the weights that its operators read

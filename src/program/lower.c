@@ -97,7 +97,7 @@ static ls_status conv_linear_forward(ls_builder *b, ls_node *node, const ls_op_d
     return ls_builder_emit(b, desc, refs, LS_CONV_FORWARD_ARGS);
 }
 
-// Emits the operator that computes the gradients of weight and bias, unless both are frozen.
+// Emits the operator that computes the gradients of weight and bias, unless neither of them gets a gradient.
 static ls_status weight_gradient(ls_builder *b, ls_node *node, const ls_op_desc *desc, ls_ref grad) {
     ls_ref refs[LS_CONV_BACKWARD_WEIGHT_ARGS] = {
         [LS_CONV_BACKWARD_WEIGHT_SRC] = input_ref(b, node),
@@ -376,9 +376,9 @@ static ls_op_desc elementwise_desc(const ls_builder *b, const ls_node *node, ls_
         .attr.elementwise = { .shape = input_shape(b, node), .storage = b->store->storage } };
 }
 
-// Whether an activation works in place: after a convolution or linear layer that nothing else reads, because its
-// backward pass does not read its output. In training only relu, because the other activations' backward passes read
-// their input.
+// Whether an activation works in place: after a convolution or linear layer whose output no other layer reads, because
+// the backward pass of that layer does not read its output. In training only relu, because the other activations'
+// backward passes read their input.
 int ls_node_in_place(const ls_builder *b, const ls_node *node) {
     int input = node->layer->inputs[0];
     double parameter;
@@ -396,7 +396,7 @@ static ls_status output_in_place_or_new(ls_builder *b, const ls_node *node) {
     return LS_SUCCESS;
 }
 
-// Emit an activation's operators: of a relu, or of any other activation.
+// Emit the forward and the backward operator of any activation. reads: the value that the backward operator reads.
 static ls_status emit_forward(ls_builder *b, ls_node *node, ls_op_desc desc) {
     LS_TRY(output_in_place_or_new(b, node));
     ls_ref refs[] = { input_ref(b, node), b->values[node->output].ref };
@@ -577,8 +577,8 @@ static ls_status slice_forward(ls_builder *b, ls_node *node) {
     return emit_copy(b, node, attr, (ls_ref[2]){ input_ref(b, node) }, b->values[node->output].ref);
 }
 
-// The parts of a map that several slices take have one gradient: each slice writes its channels, the first one zeros
-// into the others.
+// Slices of a map share one gradient of the map if their channels do not overlap: each slice writes its own channels,
+// and the first one also writes zeros into all other channels.
 static ls_status slice_backward(ls_builder *b, ls_node *node) {
     ls_value *input = &b->values[node->input[0]];
     const int from = node->layer->attr.slice.from, end = from + node->layer->out.c;

@@ -12,7 +12,7 @@ typedef struct {
     size_t inputs;              // input slots on the device, and the data set with data.loader = resident
     size_t control;             // small buffers of update, loss and augmentation; 0: not planned yet
     size_t ring;                // prefetch ring, and gradients for run.cross_check, in host memory; 0: not planned yet
-    int own_memory;             // the device has its own memory; only then the next two are set
+    int own_memory;             // the device has its own memory; only then free_bytes and reserve are set
     size_t free_bytes, reserve; // free on the device; the part of it to keep free for driver and libraries
 } ls_memory_plan;
 

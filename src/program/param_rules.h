@@ -40,7 +40,7 @@ typedef struct {
     ls_rate_rule rate[LS_RATES_MAX]; // rate[0] follows the schedule
     int rate_count;
     int average; // LS_AVERAGE_*: average of trained parameters and moving statistics
-    int kept;    // most tensors that an optimizer in use keeps for one parameter
+    int kept;    // the largest number of tensors that an optimizer in use keeps for one parameter
 } ls_param_rules;
 
 // Makes the rules of a network's parameters. Decay applies only to weights of convolutions and linear layers, unless

@@ -65,7 +65,7 @@ int ls_param_store_trains(const ls_param_store *a, int param);
 int ls_param_store_changes(const ls_param_store *a, int param); // whether it is trained, or a statistic that moves
 // Returns the number of elements, from the start of the store, that the 16-bit copy holds.
 int64_t ls_param_store_working_elements(const ls_param_store *a);
-// Sets the fp32 master of one tensor from canonical values, or writes it into canonical values.
+// Set the fp32 master of one tensor from canonical values, or write the master's canonical values into `values`.
 void ls_param_store_import(ls_param_store *store, int param, const float *values);
 void ls_param_store_export(const ls_param_store *store, int param, float *values);
 // Hashes the canonical weights and statistics in the graph's order. The hash does not depend on device or layout.

@@ -46,8 +46,9 @@ typedef struct {
     int arg_count;
     ls_ref refs[LS_OP_ARGS_MAX];
     ls_buffer args[LS_OP_ARGS_MAX]; // set by ls_program_bind; inputs stay empty until the program runs
-    int completes; // after it the gradients of the first `completes` parameters of the store are complete; 0: no change
-    // Synchronised batch norm: number of doubles in argument reduce_arg to sum over all ranks after it; 0: no sum.
+    // After the instruction the gradients of the first `completes` parameters of the store are complete; 0: no change.
+    int completes;
+    // Synchronised batch norm: the number of doubles in argument reduce_arg that are then summed over ranks; 0: no sum.
     int64_t reduce_count;
     int reduce_arg;
 } ls_instruction;
@@ -68,8 +69,8 @@ typedef struct {
 } ls_program;
 
 void ls_program_free(ls_program *program); // NULL is allowed
-// Gives all arguments their addresses. The slabs have at least activation_bytes and workspace_bytes, and are borrowed.
-// The parameter store must have its memory.
+// Gives all arguments but inputs their addresses. The slabs have at least activation_bytes and workspace_bytes, and are
+// borrowed. workspace NULL: no instruction needs one. The parameter store must have its memory.
 void ls_program_bind(ls_program *program, ls_slab *activations, ls_slab *workspace);
 struct ls_work_clock;
 
@@ -95,7 +96,7 @@ void ls_instruction_args(const ls_instruction *instruction, const ls_program_inp
 // Returns the bytes of all arguments together: the least that the instruction reads or writes. Of LS_INPUT_PIXELS only
 // the batch's pixels count.
 size_t ls_instruction_bytes(const ls_instruction *instruction, const ls_buffer *args);
-// Writes the logits of the last run into logits, float (N, classes). The queue must have finished.
+// Writes the logits of an evaluating program's last run into logits, float (N, classes). The queue must have finished.
 void ls_program_export_logits(const ls_program *program, float *logits);
 // Prints the table of instructions: number, operator, layer, algorithm, MFLOP. Recomputed operators are marked "again".
 // Sums over ranks have lines of their own.

@@ -44,7 +44,8 @@ typedef struct {
 
 // Writes a checkpoint. If one with exactly this state exists at `path`, it stays. A damaged one, or one of this run
 // with another state, is replaced. One of another run stays, and nothing is written (LS_STORAGE). metadata (may be
-// NULL): makes weights.safetensors enough to predict and to export. *bytes (may be NULL): size of all files.
+// NULL): makes weights.safetensors enough to predict and to export. *bytes (may be NULL): size of all files written; 0
+// if the checkpoint stays.
 LS_CHECKED ls_status ls_checkpoint_write(const char *path, const ls_snapshot *snapshot, const ls_train_info *info,
     const ls_weights_metadata *metadata, int64_t *bytes);
 // Fails with LS_STORAGE if the file system of `folder` has no room for `weights` (0 or 1) weights files and

@@ -1,4 +1,5 @@
-// checkpoint_list.h - finds the checkpoints that a path names: itself, or all in it, or all in its folder checkpoints/.
+// checkpoint_list.h - finds the checkpoints that a path names: the path itself, or all in this folder, or in its
+// folder checkpoints/.
 #ifndef LS_RUN_CHECKPOINT_LIST_H
 #define LS_RUN_CHECKPOINT_LIST_H
 

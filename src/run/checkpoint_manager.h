@@ -19,7 +19,7 @@ LS_CHECKED ls_status ls_checkpoint_manager_open(
 void ls_checkpoint_manager_close(ls_checkpoint_manager *checkpoints);
 const char *ls_checkpoint_manager_folder(const ls_checkpoint_manager *checkpoints);
 
-// Returns the snapshot to fill next, or NULL while the last one is still being written.
+// Returns the snapshot to fill next, or NULL until ls_checkpoint_manager_written has returned 1 for the last one.
 ls_snapshot *ls_checkpoint_manager_begin(ls_checkpoint_manager *checkpoints);
 // Lets the thread write the snapshot, which is now filled. held_seconds: time for which training waited.
 void ls_checkpoint_manager_write(ls_checkpoint_manager *checkpoints, double held_seconds);

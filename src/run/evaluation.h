@@ -54,7 +54,7 @@ typedef struct {
     int64_t index;
     int label, prediction;
     double probability;
-    char *path;   // path of its file; NULL: the picture is not a file
+    char *path;   // path of the picture's file; NULL: the picture is not a file
     uint8_t *png; // the picture as PNG; NULL: it could not be made
     size_t png_bytes;
 } ls_mistake;

@@ -14,7 +14,8 @@ typedef struct ls_live_file ls_live_file;
 // Opens a file. how: O_TRUNC, O_EXCL, or 0 to append. what: names a piece of data in messages, such as "a line"; a
 // string constant. LS_STORAGE: the file cannot be made, or is neither a regular file nor a character device.
 LS_CHECKED ls_status ls_live_file_open(const char *path, int how, const char *what, ls_live_file **out);
-// Cuts off an unfinished last line: the bytes after the last '\n'. LS_STORAGE: the file cannot be read.
+// Cuts off an unfinished last line: the bytes after the last '\n', at most 64 KiB. Does nothing if the file is not a
+// regular file. LS_STORAGE: the file cannot be read or cut.
 LS_CHECKED ls_status ls_live_file_cut_half_line(const ls_live_file *file);
 void ls_live_file_put(ls_live_file *file, const void *data, size_t bytes);
 void ls_live_file_fail(ls_live_file *file, ls_status status); // records a failure to make the data for a put

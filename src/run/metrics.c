@@ -205,7 +205,7 @@ static void on_checkpoint(void *context, const ls_train_checkpoint *c) {
     ls_json_add_real(event, "held_seconds", c->held_seconds);
     ls_json_add_real(event, "seconds", c->seconds);
     ls_metrics_put(metrics, event);
-    if (c->update >= update) return; // a stop's: the end event is of this update, too
+    if (c->update >= update) return; // at a stop: the end event has this update, too
     metrics->update = update;        // the checkpoint is of an earlier update than training has reached
     metrics->epoch = epoch;
 }

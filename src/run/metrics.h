@@ -42,7 +42,8 @@
 
 typedef struct ls_metrics ls_metrics;
 
-// Opens the file and writes the start event. append: continues after the last whole line. LS_STORAGE: cannot be made.
+// Opens the file and writes the start event. append: continues after the last whole line. LS_STORAGE: the file cannot
+// be made, or with append not read or cut.
 LS_CHECKED ls_status ls_metrics_open(const char *path, int append, const ls_train_info *info, ls_metrics **out);
 ls_train_observer ls_metrics_observer(ls_metrics *metrics);
 // Make and write an event of another kind: ls_metrics_event returns the common fields, the caller adds others, and

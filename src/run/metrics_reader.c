@@ -12,8 +12,8 @@ struct ls_metrics_reader {
     char path[PATH_BYTES];
     ls_input input;
     ls_metrics_state state;
-    // By start event: the update from which it continues, lowered by find_parts to the lowest one of it and all later
-    // ones.
+    // By start event: the update from which its part continues, lowered by find_parts to the lowest update from which
+    // this part or a later one continues.
     int64_t *resumed_at;
     int64_t starts;
     char *line;

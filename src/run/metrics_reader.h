@@ -1,8 +1,8 @@
 // metrics_reader.h - reads metrics.jsonl event by event. The run may have ended, been killed, or still be writing.
 //
-// A line that is not an event is skipped and counted; so is an unfinished last line. Lines that are appended after
-// opening are not read. If a run continued from a checkpoint, the updates after that checkpoint were done again; the
-// earlier events of these updates have `redone` set.
+// A line that is not an event is skipped and counted. An unfinished last line is skipped; its number is in
+// ls_metrics_state.cut. Lines that are appended after opening are not read. If a run continued from a checkpoint, the
+// updates after that checkpoint were done again; the earlier events of these updates have `redone` set.
 #ifndef LS_RUN_METRICS_READER_H
 #define LS_RUN_METRICS_READER_H
 
@@ -18,7 +18,7 @@ typedef struct {
     int64_t line;      // line number, from 1
     int64_t update, epoch;
     double time;
-    int64_t part; // number of the last start event before it, from 1; 0: there is no start before it
+    int64_t part; // number of start events up to this event, itself included
     int redone;   // a later part has done this update again
 } ls_metrics_line;
 

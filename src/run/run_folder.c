@@ -287,8 +287,8 @@ static ls_status check_writable(const ls_run_folder *folder) {
         folder->path, strerror(errno));
 }
 
-// Returns the absolute path, to be freed; of a file that is gone that of its folder, and its name: a run's options stay
-// the same then. NULL: errno says why there is none.
+// Returns the absolute path, for free(). If the file is gone, returns the absolute path of its folder with its name, so
+// that a run's options stay the same. NULL: errno has the reason.
 static char *new_absolute(const char *path) {
     char *real = realpath(path, NULL);
     if (real || errno != ENOENT || strcmp(path, ".") == 0) return real;

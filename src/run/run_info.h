@@ -20,7 +20,7 @@
 
 enum { LS_STRAGGLERS_TEXT_BYTES = 768 };
 
-typedef struct { // seconds since the end of the first update
+typedef struct { // seconds by purpose, counted from the end of this process's first update on
     double wait; // time spent waiting for sums over ranks, with nothing left to compute
     double loader_wait;
     double core_wait; // time for which threads that were ready to run waited for a core, summed over threads
@@ -37,13 +37,13 @@ typedef struct { // the limit of a run's speed, and a suggestion (train/diagnose
 
 typedef struct { // comparisons of replicas
     int64_t count;
-    double seconds; // time of this rank
+    double seconds; // total time of this rank for all comparisons
 } ls_replica_checks;
 
 typedef struct { // checks of gradients by other ranks (train/cross_check.h)
     int64_t count, differences;
-    double seconds; // time of this rank to compute for its neighbour
-    int wrong_rank; // the last rank that was wrong; -1: none
+    double seconds; // total time for which this rank has computed its neighbour's micro-batches, in all checks
+    int wrong_rank; // the last rank that was wrong; -1: no rank was wrong
 } ls_cross_checks;
 
 enum { LS_ENERGY_TEXT_BYTES = 512, LS_ENERGY_SOURCE_BYTES = 96 };
@@ -154,8 +154,8 @@ typedef struct { // a checkpoint that was written, or could not be written (stat
     const char *path;
     int64_t update, epoch; // epoch: completed ones
     int64_t bytes;
-    uint64_t weights_hash;        // hash of its weights, comparable with that in the summary
-    double held_seconds, seconds; // time for which training waited; time until it was safe on the disk
+    uint64_t weights_hash;        // hash of the checkpoint's weights, comparable with the summary's hash
+    double held_seconds, seconds; // time for which training waited; time until the checkpoint was safe
 } ls_train_checkpoint;
 
 typedef struct {
@@ -186,11 +186,11 @@ typedef struct {
     ls_cross_checks cross_checks;     // those of rank 0
     ls_run_energy energy;
     char stragglers[LS_STRAGGLERS_TEXT_BYTES]; // rank 0: the ranks that held up the others; "": no rank did
-    double stragglers_share;                   // share of the time for which the other ranks waited
+    double stragglers_share;                   // share of the training time for which other ranks waited for these
     uint64_t allocations_in_updates;           // in the steady state; only counted if tests link the counting allocator
 } ls_train_summary;
 
-typedef struct {
+typedef struct { // each function may be NULL
     void *context;
     void (*progress)(void *context, const ls_train_progress *progress);
     void (*evaluated)(void *context, const ls_train_evaluation *evaluation);

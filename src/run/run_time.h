@@ -28,7 +28,7 @@ typedef struct {
     double cores;            // cores for this rank's threads, after sharing with other ranks; 0: unknown
     int threads;             // threads that device.threads = 0 would start; 0: unknown
     double memory_bytes;     // free memory of the device; 0: the device uses the host's memory
-    double activation_bytes; // activations of its programs
+    double activation_bytes; // size of the activations of the rank's programs
 } ls_run_room;
 
 void ls_run_room_json(const ls_run_room *room, cJSON *object);
@@ -36,7 +36,7 @@ void ls_run_room_read(const cJSON *object, ls_run_room *room); // sets missing o
 
 // Writes the times, rounded to microseconds; `other` is computed from the rounded times, so that all add up.
 void ls_run_time_json(const ls_run_time *time, cJSON *object);
-// Reads the times that ls_run_time_json wrote. Returns 0 if the object is another one or has an impossible number.
+// Reads the times that ls_run_time_json wrote. Returns 0 if `seconds` is missing or a number is impossible.
 int ls_run_time_read(const cJSON *object, ls_run_time *time);
 
 #endif

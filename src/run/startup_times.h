@@ -16,7 +16,7 @@ typedef struct {
         double seconds; // a phase that was entered twice has the sum
     } phase[LS_STARTUP_PHASES];
     int now;        // index of the phase that runs
-    double since_s; // when it began, in seconds since the process started
+    double since_s; // when the phase that runs was entered, in seconds since the process started
     int ended;
 } ls_startup_times;
 

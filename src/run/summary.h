@@ -11,7 +11,7 @@
 //   weights_hash         16 hex digits
 //   best_checkpoint      the kept checkpoint with the best accuracy
 //   parts                the processes that computed the run (run_parts.h)
-//   last_part            {updates, samples, seconds, images_per_second} of the last part; the members updates,
+//   last_part            {updates, samples, seconds, images_per_second} of the last part of a continued run; updates,
 //                        samples_seen, wall_seconds and train_images_per_second are over all parts
 // The following are of the last part:
 //   time                 seconds of rank 0 by purpose, like time_spent in metrics.h

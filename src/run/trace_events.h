@@ -24,7 +24,8 @@ typedef struct {
     double comm_exposed_s, loader_wait_s;
 } ls_trace_info;
 
-// Returns one event a line, joined by ",\n"; the caller frees *text. zero_s: time 0 of the file on rank 0's clock.
+// Sets *text to the events, one a line, joined by ",\n"; the caller frees it. zero_s: time 0 of the file on rank 0's
+// clock.
 LS_CHECKED ls_status ls_trace_events_text(
     const ls_comm_info *rank, const ls_trace_info *info, double zero_s, char **text, size_t *bytes);
 

@@ -68,7 +68,7 @@ typedef struct {
     // Times since ls_reducer_new.
     double exposed_seconds; // time of waiting for sums with nothing left to compute
     double waited_seconds;  // exposed time in which this rank had a core: a stopped rank does not wait
-    double busy_seconds;    // time from launch to completion of sums, overlapped or not
+    double busy_seconds;    // time in which at least one sum was in flight, hidden by computation or not
     size_t bytes;           // bytes of all buckets, which each update sums
     int buckets;
 } ls_reducer_counts;

@@ -23,7 +23,7 @@ LS_CHECKED ls_status ls_staging_store(ls_staging *staging, const void *host, ls_
 
 // Functions for the thread that sums:
 int ls_staging_arrived(ls_staging *staging, int bucket);                // whether a bucket is in pinned memory
-LS_CHECKED ls_status ls_staging_await(ls_staging *staging, int bucket); // waits until it is there
+LS_CHECKED ls_status ls_staging_await(ls_staging *staging, int bucket); // waits until it has arrived
 void ls_staging_return(ls_staging *staging, int bucket);                // copies a summed bucket back
 
 #endif

@@ -30,7 +30,7 @@ typedef struct {
 } ls_flight_recorder_slot;
 
 typedef struct {
-    atomic_int_fast64_t begun, ended; // numbers of collectives since the start
+    atomic_int_fast64_t begun, ended; // how many collectives have begun, and ended, since the start
     ls_flight_recorder_slot slot[LS_FLIGHT_RECORDER_ENTRIES];
 } ls_flight_recorder;
 

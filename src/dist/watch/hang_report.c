@@ -15,7 +15,7 @@ typedef struct {
     int waiting;   // the furthest rank that waits; -1: no rank waits
     int64_t begun; // most collectives that a rank has begun
     int heard;     // number of ranks that were heard
-    int stuck;     // number of ranks that are stuck (is_stuck); if they are many, the others are ahead
+    int stuck;     // number of ranks that are stuck (is_stuck); it is a trouble only of fewer than heard / 2 ranks
     char *text;
     size_t used;
 } report;

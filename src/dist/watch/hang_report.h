@@ -12,8 +12,8 @@ typedef struct {
     double silent_s;  // a rank without a record for this long counts as silent
 } ls_hang_report_limits;
 
-// Writes the line and the table, with a final newline. Returns their bytes. The culprit is a rank of the first of these
-// kinds that exists; if there are several, it is the rank in trouble for longest:
+// Writes the line and the table, with a final newline. Returns the bytes written. The culprit is a rank of the first of
+// these kinds that exists; of several such ranks, it is the one in trouble for longest:
 //   1. a rank whose process has ended
 //   2. a rank whose device's collectives report an error
 //   3. a rank that is silent, or that computes while the others wait for it

@@ -2,12 +2,12 @@
 //
 // On every tick, each rank's watchdog sends a small record to two monitors: rank 0, and the first rank of another host
 // (on one host, rank 1). So one monitor is left if rank 0 or its host is at fault. Records are UDP datagrams: sending
-// one never waits and needs no connection, whatever state the MPI library is in. They go to all addresses of the
+// one never waits and needs no connection, whatever state the MPI library is in. Records go to all addresses of the
 // monitor's host, so that a living rank is heard even if the network that carries the data is cut. If datagrams do not
 // get through (a firewall), a rank is never heard, and nothing is concluded from that. The monitors accept only records
 // with the job's random key.
 //
-// A rank also watches the process of the next rank on its host, and tells the monitors at once when it ends.
+// A rank also watches the process of the next rank on its host, and tells the monitors at once when that process ends.
 #ifndef LS_DIST_WATCH_HEARTBEAT_H
 #define LS_DIST_WATCH_HEARTBEAT_H
 
@@ -34,7 +34,7 @@ typedef enum { LS_RANK_STAYS, LS_RANK_LEAVES, LS_RANK_REPORTED } ls_rank_end;
 typedef struct { // an entry of the flight recorder
     int64_t number, bytes, update;
     int32_t kind, bucket;
-    float age_s, seconds; // age_s: since its launch; seconds: its duration, or below 0: under way
+    float age_s, seconds; // age_s: since the launch; seconds: duration of the collective; below 0: under way
 } ls_heartbeat_entry;
 
 typedef struct {
@@ -44,13 +44,13 @@ typedef struct {
     int32_t gone; // a rank whose process has ended; -1: no rank
     int32_t end;  // ls_rank_end
     int32_t state, bucket;
-    int32_t device_tag; // tag of the last collective that its device completed; -1: no such collective
+    int32_t device_tag; // tag of the last collective that the rank's device completed; -1: no such collective
     int32_t tail_count;
-    int64_t update, begun, ended, device_done;
-    float life_s, phase_s; // since the last sign of life; since phase or update changed
+    int64_t update, begun, ended, device_done; // device_done: collectives that the rank's device completed; -1: unknown
+    float life_s, phase_s;                     // since the last sign of life; since phase or update changed
     char phase[32], what[40];
     char error[LS_HEARTBEAT_ERROR_BYTES];       // error of the device's collectives; "": no error
-    ls_heartbeat_entry tail[LS_HEARTBEAT_TAIL]; // the last collectives that it began, oldest first
+    ls_heartbeat_entry tail[LS_HEARTBEAT_TAIL]; // the last collectives that the rank began, oldest first
 } ls_heartbeat_record;
 
 typedef struct {
@@ -58,7 +58,7 @@ typedef struct {
     int heard;              // a record has come
     int gone;               // the rank's process has ended
     double silent_s;        // since the last record came
-    double gone_s, error_s; // since the end of its process, or its error, was seen
+    double gone_s, error_s; // since the end of the rank's process, or its device's error, was seen
 } ls_heartbeat_row;
 
 typedef struct {

@@ -13,6 +13,6 @@ typedef struct ls_init_timeout ls_init_timeout;
 
 double ls_init_timeout_seconds(void); // 0: no limit
 LS_CHECKED ls_status ls_init_timeout_new(const ls_launcher *launcher, ls_init_timeout **out);
-void ls_init_timeout_free(ls_init_timeout *timeout); // call it when MPI has started; NULL is allowed
+void ls_init_timeout_free(ls_init_timeout *timeout); // call it when MPI has started; NULL (no limit) is allowed
 
 #endif

@@ -8,8 +8,8 @@
 //   (then it gives the launcher time to end the job)
 // - elsewhere: if its own rank has waited that long or has failed; it does not know the state of other ranks
 //
-// The first monitor fires at once, the second one 2 s later unless the first is silent, the others from 4 s on, so that
-// a job ends with one message. If the launcher no longer reaches the ranks, each host writes its own.
+// The first monitor fires at once, the second one 2 s later unless the first is silent, other ranks 4 to 8 s later, so
+// that a job ends with one message. If the launcher no longer reaches the ranks, each host writes its own.
 //
 // It watches waiting, not computing: a rank may compute for an hour, unless others wait for it. Time is counted in
 // ticks of at most a quarter second, not by the clock: a job that was stopped as a whole (SIGTSTP to the launcher, a
@@ -40,8 +40,8 @@ typedef struct {
 
 void ls_life_wait_begins(ls_life *life, const char *what, int bucket);
 void ls_life_wait_ends(ls_life *life);
-void ls_life_progress(ls_life *life, int bucket); // the wait goes on, but a bucket is complete
-// Claims the message that ends the job. 1: the caller must write it. 0: another thread of the process already does.
+void ls_life_progress(ls_life *life, int bucket); // a bucket is complete; the wait goes on, for `bucket`
+// Claims the message that ends the job. 1: the caller must write it. 0: the other one of ls_ended_by has claimed it.
 int ls_life_claim_end(ls_ended_by by);
 int ls_life_end_claimed(void);
 
