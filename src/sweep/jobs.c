@@ -216,8 +216,8 @@ static int goes_on(const work *w) {
     return !w->asked && !w->stopped && (w->completed > 0 || w->failed < enough);
 }
 
-// Takes the run for this rank, until the sweep ends. Returns 0 if another rank has it. Such a lock belongs to the open
-// file, and the kernel releases it when the rank dies.
+// Takes the run for this rank until the sweep ends, by a lock on its byte of `claims`. Returns 0 if another rank has
+// it. The lock belongs to the open file, and the kernel releases it when the rank dies.
 static int claim(const work *w, int run) {
     struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = run, .l_len = 1 };
     return w->claims < 0 || fcntl(w->claims, F_OFD_SETLK, &lock) == 0;

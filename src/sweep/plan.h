@@ -24,9 +24,9 @@ typedef struct {
 
 // Updates that several settings share (share.h): a run of its own for each seed.
 typedef struct {
-    int setting;     // whose options it has
-    int parent;      // the stem whose last checkpoint it begins with; -1: it begins at update 0
-    int64_t updates; // its last update
+    int setting;     // the setting whose options the stem has
+    int parent;      // index of the stem whose last checkpoint this stem begins with; -1: begins at update 0
+    int64_t updates; // number of updates after which the stem ends
 } ls_sweep_stem;
 
 typedef struct {

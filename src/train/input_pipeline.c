@@ -188,8 +188,8 @@ static int64_t next_real(const ls_input_pipeline *f, int64_t number) {
     return number;
 }
 
-// Gives the oldest slot of the ring that is still held back to the loader, which gets its slots back in order. Waits
-// until the slot's copy to the device is complete.
+// Returns the oldest held slot of the ring to the loader, which gets its slots back in order. Waits until the slot's
+// copy to the device is complete.
 static ls_status release_oldest(ls_input_pipeline *f) {
     device_slot *slot = &f->on_device[f->released % DEVICE_SLOTS];
     while (!slot->held || slot->number != f->released) slot = &f->on_device[++f->released % DEVICE_SLOTS];

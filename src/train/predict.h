@@ -31,8 +31,8 @@ LS_CHECKED ls_status ls_predictor_new(const ls_predictor_options *options, ls_pr
 void ls_predictor_free(ls_predictor *predictor); // NULL is allowed
 // Returns in one line why device.type = auto chose the CPU, or NULL if it did not.
 const char *ls_predictor_why_not_gpu(const ls_predictor *predictor);
-// Returns the next picture in the order of `paths`. Call it at most once for each path. A picture's logits do not
-// depend on the other pictures. LS_NUMERIC: the logits are not finite.
+// Computes the logits of the next picture, in the order of `paths` or `pictures`. Call it at most options.count times.
+// A picture's logits do not depend on the other pictures. LS_NUMERIC: the logits are not finite.
 LS_CHECKED ls_status ls_predictor_next(ls_predictor *predictor, ls_prediction *prediction);
 
 #endif

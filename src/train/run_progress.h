@@ -34,7 +34,7 @@ typedef struct {
     double last_epoch_loss;         // mean loss of the last finished epoch
     ls_train_evaluation evaluation; // the last evaluation
     ls_evaluation *details;         // rank 0: the last detailed evaluation; NULL: no such evaluation. Owned
-    // The report of why the run ended with LS_NUMERIC (nonfinite_search.h); NULL: it did not. Owned
+    // The report of the loss or gradient that was not finite and ended the run (nonfinite_search.h); or NULL. Owned
     struct ls_nonfinite *nonfinite;
     ls_startup_times startup;              // phases up to the end of this process's first update
     double started_s;                      // time at which the run started; 0: it has not started

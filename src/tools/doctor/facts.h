@@ -73,7 +73,7 @@ typedef struct {
     char mpi[LS_FACTS_NAME_BYTES];                     // the library that is linked: "Open MPI v4.1.4"; or "no MPI"
     char started_by[LS_FACTS_NAME_BYTES];              // launcher of this process, "Open MPI's mpirun"; "": none
     ls_facts_library launcher[LS_FACTS_LAUNCHERS_MAX]; // launchers in PATH; only rank 0 looks for them
-    char srun[LS_FACTS_PATH_BYTES], srun_speaks[LS_FACTS_NAME_BYTES]; // kinds that srun --mpi offers: "pmix pmi2"
+    char srun[LS_FACTS_PATH_BYTES], srun_speaks[LS_FACTS_NAME_BYTES]; // path; kinds that srun --mpi offers: "pmix pmi2"
     // GPUs
     int32_t nvidia_on_bus;         // number of NVIDIA's display controllers among the PCI devices
     int32_t gpus;                  // number of GPUs that a run would see here

@@ -33,7 +33,7 @@ typedef struct ls_nonfinite {
     uint64_t position;            // position of the micro-batch's first sample in the window
     int32_t count;                // number of samples in the micro-batch
     ls_tensor_stats bad;          // the first bad tensor
-    // Entries of samples[]: samples with bad elements, or the micro-batch's first ones if these are not known.
+    // Entries of samples[]: samples with bad elements, or if these are not known the first samples of the micro-batch.
     int32_t sample_count;
     int64_t samples[LS_NONFINITE_SAMPLES_MAX];                     // their numbers in the data set
     char names[LS_NONFINITE_SAMPLES_MAX][LS_NONFINITE_NAME_BYTES]; // their files; "": the samples are not files

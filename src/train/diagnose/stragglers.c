@@ -123,7 +123,7 @@ char *ls_stragglers_text(
 struct ls_stragglers {
     ls_comm *comm;
     ls_straggler_info facts;
-    // [ranks], since the start: now; at the first record; at the last comparison; and the time since one of them
+    // [ranks], since the start: now; at the first record; at the last comparison; spent: from one of these to now
     ls_rank_time *now, *first, *last, *spent;
     // training time at these three moments; warned_s: at the last warning, -INFINITY if there was no warning
     double now_s, first_s, last_s, warned_s;
