@@ -159,7 +159,8 @@ static void take_option(void *context, const char *name, const char *file, const
         file[0] ? file : "empty", manifest[0] ? manifest : "empty");
 }
 
-// Compares the file of model.init with the hash that the run's first part recorded. *same: 0 if it is another one.
+// Compares the file of model.init with the hash that the run's first part recorded. *same: 0 if it is another file or
+// cannot be read.
 static ls_status check_init(audit *a, int *same) {
     const ls_record *r = a->rerun.record;
     char named[2 * LS_TEXT_BYTES], path[2 * LS_TEXT_BYTES], hash[17];

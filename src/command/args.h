@@ -40,7 +40,7 @@ typedef struct {
     int logits;                         // predict: --logits
     const char *name;                   // export: --name; NULL: not set
     int test, report;                   // export: --test, --report
-    int int8, calibrate;                // export, eval: --int8; number of training pictures for it
+    int int8, calibrate;                // export, eval: --int8; number of pictures to calibrate on
     const char *output;                 // export, augment, metrics, report: path of the file to write
     const char *event;                  // metrics: kind of event to export; NULL: not set
     int rows, columns;                  // augment: number of pictures, number of epochs

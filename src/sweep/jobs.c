@@ -237,7 +237,7 @@ static int is_ready(const work *w, int run) {
     return !w->begun[run] && (parent < 0 || w->results[parent].state == LS_SWEEP_COMPLETE) && is_needed(w, run);
 }
 
-// Takes the next run that can start: the stems come first, because runs wait for them. Returns -1 if there is none.
+// Takes the next run that can start: the stems come first, because runs wait for them. Returns -1 if no run can start.
 static int take_next(work *w) {
     const int all = ls_sweep_runs_and_stems(w->plan), stems = all - w->plan->runs;
     for (int i = 0; i < all; i++) {
@@ -297,8 +297,8 @@ static void explain_end(work *w, const slot *s, int exit_code, int signal) {
     note_failure(w, s->run, code_of(exit_code, signal), text);
 }
 
-// Prints the warnings in the log of the first run that completes, because most would be the same for all runs. That a
-// run goes on from its stem's checkpoint is no warning here.
+// Prints the warnings in the log of the first run that completes, because most would be the same for all runs. The
+// warning that a run goes on from its stem's checkpoint is left out.
 static void relay_warnings(const slot *s, const char *name) {
     enum { BEGINNING_BYTES = 16384 };
     static const char begins[] = "warning: ", stem[] = "warning: run folder ";

@@ -15,7 +15,7 @@ enum { LS_SWEEP_JOBS_MAX = 256 };
 
 typedef struct {
     int jobs;            // number of runs at a time
-    ls_run_words *train; // NULL: runs are processes; else threads of this process, which call it
+    ls_run_words *train; // NULL: runs are processes; otherwise threads of this process, which call `train`
     int quiet;
     // The ranks that train the runs: each takes the next run that no rank has taken. Several ranks need `train`.
     ls_comm *comm;

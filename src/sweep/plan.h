@@ -41,7 +41,7 @@ typedef struct {
     ls_sweep_stem *stems; // made by ls_sweep_share
     int stem_count;       // 0: the runs share nothing
     double work;          // work of all runs and stems, in runs of the settings' mean length
-    int *stem_of;         // [settings] the stem whose last checkpoint the runs of a setting begin with; -1: none
+    int *stem_of;         // [settings] the stem whose last checkpoint a setting's runs begin with; -1: no stem
 } ls_sweep_plan;
 
 // Makes the plan of a sweep. LS_USAGE: a key is unknown, given twice, or set by the sweep itself (run.seed); a value is

@@ -15,7 +15,7 @@ enum {
 }; // pixels: the gap around each cell; the least length of a cell's longer side
 
 typedef struct {
-    int rows, columns; // columns: number of epochs; the column of unchanged pictures is added to them
+    int rows, columns; // number of samples; of epochs, without the column of unchanged pictures
     int64_t epoch;     // epoch of the first augmented column
 } ls_contact_sheet_options;
 

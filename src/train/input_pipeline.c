@@ -17,7 +17,7 @@ typedef struct {
     ls_batch batch;
     int64_t number;          // number of the micro-batch
     int held;                // 1: the ring's slot has not been given back to the loader
-    ls_event *copied, *read; // recorded by the copy queue; recorded by the compute queue
+    ls_event *copied, *read; // recorded after the copy into the slot; after programs have read the slot
     int used;                // 1: both events have been recorded at least once
 } device_slot;
 

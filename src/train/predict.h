@@ -14,9 +14,9 @@ typedef struct {
     const ls_config *cfg; // reads device.*, data.workers, data.prefetch, data.decoder, data.resize, eval.tta
     const ls_weights_info *facts;
     const ls_safetensors *file;
-    const char *const *paths; // NULL: `pictures` has them
+    const char *const *paths; // files of pictures; NULL: `pictures` is used
     int64_t count;            // number of paths or pictures, at least 1
-    ls_dataset *pictures;     // pictures in memory, normalised by their own mean and std; without paths
+    ls_dataset *pictures;     // pictures in memory, normalised by their own mean and std; NULL: `paths` is used
 } ls_predictor_options;
 
 typedef struct {

@@ -24,7 +24,7 @@ typedef struct {
 typedef struct {
     ls_position done, next; // position after the completed updates; position after the enqueued updates
     int64_t last;           // number of updates at which the run ends: as planned, or earlier by train.patience
-    int64_t pause;          // ls_run_to_end also returns after this update; 0: it does not
+    int64_t pause;          // number of updates after which ls_run_to_end also returns; 0: no pause
     int stopped_early;      // 1: train.patience ended the run
     int64_t skipped;        // number of skipped updates
     ls_rescaling rescaling; // which of the updates up to `next` rescale weights

@@ -90,7 +90,7 @@ int ls_run_session_shows_average(const ls_run_session *session, int64_t updates)
 void ls_run_session_swap_average(ls_run_session *session, int64_t updates);
 
 double ls_run_session_loader_wait_seconds(const ls_run_session *session);    // of this rank, for training pictures
-ls_reducer_counts ls_run_session_comm_counts(const ls_run_session *session); // of this rank, since the start
+ls_reducer_counts ls_run_session_comm_counts(const ls_run_session *session); // of this rank, since ls_update_new
 void ls_run_session_print(const ls_run_session *session, FILE *file);        // print_plan.c, for --dry-run
 
 #endif

@@ -33,7 +33,7 @@ struct ls_update {
     ls_collective *collective;
     ls_reducer *reducer; // NULL with one rank
     ls_graph_capture *capture;
-    ls_planned_bucket *buckets; // those of trained tensors, then at most one of statistics
+    ls_planned_bucket *buckets; // buckets of trained tensors, then at most one of statistics
     int bucket_count, trained_buckets, sum_count;
     ls_plan *begin, *step_control, *cast_to_f32;
     ls_plan *average, *cast_weights; // NULL without an average; NULL without a working copy of the weights

@@ -161,7 +161,7 @@ typedef struct {
     ls_findings *findings;
     const char *file;
     const cJSON *manifest;       // hashes of the tensors as they were written; NULL: unknown
-    const ls_snapshot *computed; // NULL: unknown
+    const ls_snapshot *computed; // the state as computed; NULL: unknown
 } comparison;
 
 // Whether the manifest has the hash of the computed tensor: then the file was changed after it was written.

@@ -108,7 +108,8 @@ ls_status ls_rerun_obstacle(const ls_rerun *a, int64_t from, int64_t to, char *d
 
 // --- what the run began with ---------------------------------------------------------------------
 
-// Appends the paths of files in the folder that changed after `since` (seconds since 1970). The system sets ctime.
+// Appends the paths of files in the folder that changed after `since` (seconds since 1970). Looks at ctime, which only
+// the system sets.
 static void list_changed(const char *folder, double since, ls_text_room *room) {
     DIR *dir = opendir(folder);
     for (struct dirent *entry; dir && (entry = readdir(dir));) {

@@ -12,7 +12,7 @@ typedef struct {
     ls_record *record;          // rank 0
     ls_findings findings;       // rank 0
     char folder[LS_TEXT_BYTES]; // rank 0: the temporary folder
-    ls_snapshot *state;         // the state that was computed last; NULL: none
+    ls_snapshot *state;         // the state that was computed last; NULL: no state yet
     int noted;                  // number of the part whose differences to this machine were reported last
     int64_t nonfinite;          // update that failed, because a value was not finite; -1: all values were finite
 } ls_rerun;

@@ -35,7 +35,7 @@ typedef struct { // a library or program
     char version[64];                // "": unknown
     char path[LS_FACTS_PATH_BYTES];  // "": not found
     char problem[LS_GPU_TEXT_BYTES]; // one line: the problem with its fix; "": no problem
-    int32_t of_gpu, for_several;     // it is for GPUs; it is needed only for several GPUs
+    int32_t of_gpu, for_several;     // 1: the library is for GPUs; 1: needed only for several GPUs
 } ls_facts_library;
 
 // The facts of a rank and its host. A text that is too long is cut. A text is "" if it is unknown or does not apply.

@@ -10,7 +10,7 @@
 typedef struct {
     double from, to;              // rate of the first update, and of the last one
     int planned, count;           // updates of the test, and updates done before the loss grew without bound
-    double *rate, *loss, *smooth; // by update; loss: mean over the update's samples; smooth: mean of its neighbours
+    double *rate, *loss, *smooth; // by update: its rate; the mean loss of its samples; a mean of the losses near it
     int suggested, least;         // update whose rate is suggested (-1: no rate); update whose smoothed loss is least
 } ls_find_lr;
 

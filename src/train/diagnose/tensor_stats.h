@@ -38,7 +38,7 @@ typedef struct {                   // one tensor; plain data, so that ranks can 
     int64_t first;             // index of the first bad element in canonical order; -1: all elements are good
     double min, max, mean;     // of the finite elements; 0 if no element is finite
     int32_t bad_samples;       // number of samples with bad elements; -1: elements do not belong to samples
-    int32_t bad_sample[LS_TENSOR_STATS_SAMPLES_MAX]; // the first of these samples, by position in the micro-batch
+    int32_t bad_sample[LS_TENSOR_STATS_SAMPLES_MAX]; // positions of the first bad samples in the micro-batch
 } ls_tensor_stats;
 
 static inline int ls_tensor_stats_is_bad(const ls_tensor_stats *stats) {
