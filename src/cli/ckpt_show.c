@@ -157,7 +157,7 @@ typedef struct {
     int64_t bytes;              // size of both tensor files; known if status is LS_OK
 } row;
 
-// Returns the accuracy after the checkpoint's last update, or -1 if it was not evaluated.
+// Returns the accuracy after the checkpoint's last update, or -1 if that is not known.
 static double accuracy_of(const row *r) {
     const ls_train_evaluation *e = &r->counters.evaluation;
     return !ls_failed(r->status) && e->update == r->counters.update ? ls_train_evaluation_accuracy(e) : -1;

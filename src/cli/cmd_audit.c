@@ -28,9 +28,9 @@ enum { STRETCHES_PRESET = 3, NUMBER_BYTES = 32, WHAT_BYTES = 128 };
 typedef struct {
     ls_rerun rerun;
     char *chosen;  // rank 0: for each stretch: 1 if it is computed
-    int64_t to;    // rank 0: --to, in the last stretch; else INT64_MAX
+    int64_t to;    // rank 0: with --from or --to, the end of the last stretch; else INT64_MAX
     int computed;  // number of stretches that were computed
-    char why[512]; // rank 0: why the last other one was not
+    char why[512]; // rank 0: why the last stretch that was not computed could not be
 } audit;
 
 // Writes a number with commas, such as "4,391", into dst. Returns dst.
@@ -52,7 +52,7 @@ static int is_first(const audit *a) {
 
 // --- the command line ----------------------------------------------------------------------------
 
-// Refuses options that would make another run of it.
+// Refuses options of --set that would change what the run computes.
 static ls_status check_sets(const ls_args *args) {
     static const char *const allowed[] = { "data.path=", "data.workers=", "data.prefetch=", "data.loader=",
         "data.cache=", "device.type=", "device.threads=", "device.share=", "device.affinity=", "device.graphs=",
@@ -102,7 +102,8 @@ static ls_status choose_range(audit *a, const ls_args *args) {
     return LS_SUCCESS;
 }
 
-// Chooses stretches at random. The one from the start may be most of the run, so it is chosen only if it is alone.
+// Chooses stretches at random. The one from the start may be most of the run, so it is chosen only if the run has no
+// other stretch.
 static ls_status choose_at_random(audit *a, const ls_args *args) {
     const int count = a->rerun.record->count - 1, first = count > 1;
     int64_t wanted;

@@ -14,7 +14,7 @@ enum { BATCH = 1024 }; // pictures that the threads share out at a time
 typedef struct {
     const ls_network *network;
     const ls_dataset *set;
-    int64_t first;     // of the batch
+    int64_t first;     // number of the first picture of the batch
     uint8_t *pixels;   // [threads] pictures
     int8_t *slabs;     // [threads] slabs
     float *logits;     // [BATCH][classes]
@@ -50,7 +50,7 @@ static ls_status run_all(int8_run *r, ls_pool *pool, ls_picture_results *results
     return status;
 }
 
-// Matches classes by number, so their names must be those of the weights.
+// Checks that the data have the classes of the weights in the same order: classes are matched by number.
 static ls_status check_classes(const ls_dataset *set, const ls_weights_info *info) {
     const int classes = ls_dataset_get_info(set)->classes;
     for (int k = 0; k < info->class_count || k < classes; k++) {
@@ -90,7 +90,7 @@ static ls_status evaluate(const ls_config *cfg, const ls_network *n, const ls_da
     return status;
 }
 
-// Opens the set that eval.split names. *train: NULL, or the training set that owns it.
+// Opens the set that eval.split names. *train: NULL, or the training set that owns *set.
 static ls_status open_set(const ls_config *cfg, ls_dataset **train, ls_dataset **set) {
     *train = NULL;
     if (cfg->eval_split == LS_EVAL_TEST) return ls_dataset_open(cfg, LS_SPLIT_TEST, set);

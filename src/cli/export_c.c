@@ -41,7 +41,7 @@ static ls_status open_picture(const ls_config *cfg, const ls_weights_info *info,
     return ls_dataset_open(&own, LS_SPLIT_TEST, out);
 }
 
-// Computes the picture's logits as `train predict` does, on the CPU, by convolutions that are not transformed.
+// Computes the picture's logits as `train predict` does, on the CPU, by convolutions without Winograd.
 static ls_status predict(
     const ls_config *cfg, const ls_weights_info *info, const ls_safetensors *file, ls_dataset *picture, float *logits) {
     ls_config own = *cfg;

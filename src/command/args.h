@@ -31,8 +31,8 @@ typedef struct {
                                      // "train bench --layers" (compared by ls_comm_start)
     int action;                      // ckpt: an ls_ckpt_action
     const char *config, *weights;    // config: the configuration; weights: eval, predict, export
-    const char **files; // words of the command line. predict: pictures; ckpt: folders; report, compare, metrics and
-                        // verdict: runs; help: the topic and its words
+    const char **files; // words of the command line. predict: pictures; ckpt: folders; report, audit, compare, metrics
+                        // and verdict: runs; help: the topic and its words
     int file_count;
     // audit: number of stretches, first and last update, update to inspect. NULL: not set. all: --all
     const char *segments, *from, *to, *inspect; // from, to: also find-lr's first and last rate
@@ -41,7 +41,7 @@ typedef struct {
     int logits;                         // predict: --logits
     const char *name;                   // export: --name; NULL: not set
     int test, report;                   // export: --test, --report
-    int int8, calibrate;                // export, eval: --int8; number of training pictures for it
+    int int8, calibrate;                // export, eval: --int8; number of pictures to calibrate on
     const char *output;                 // export, augment, metrics, report: path of the file to write
     const char *event;                  // metrics: kind of event to export; NULL: not set
     int rows, columns;                  // augment: number of pictures, number of epochs
@@ -57,22 +57,22 @@ typedef struct {
     const char *sweeps[LS_ARGS_SWEEPS_MAX]; // bench: each --sweep, "KEY=VALUE,VALUE"
     int sweep_count;
     int scaling;                  // bench: an ls_scaling
-    const char *seeds;            // sweep: --seeds, "1-25"; NULL: not set
+    const char *seeds;            // sweep, race: --seeds, "1-25"; NULL: not set
     int jobs, task, table;        // sweep: processes at a time (0: not set); number of the only run, from 1 (0: all
                                   // runs); --table
     int share, prove;             // sweep: --share, --prove
-    const char *against;          // race: the rival's configuration; NULL: none
-    double gate;                  // race: --gate, in percent; 0: none
+    const char *against;          // race: the rival's configuration; NULL: no rival
+    double gate;                  // race: --gate, in percent; 0: no test
     const char *together;         // sweep: runs at a time in one process, or "auto"; NULL: not set
-    int json;                     // devices, doctor, compare, eval, predict, verdict: --json
+    int json;                     // devices, doctor, compare, eval, predict, verdict, find-lr: --json
     int quick;                    // doctor: --quick
     const char *trace;            // train: file for the timeline; NULL: not set
     int64_t trace_from, trace_to; // train: updates in the timeline, [from, to); both 0: not set
     const char *files_from;       // predict: file with names of pictures, "-": standard input; NULL: not set
 } ls_args;
 
-// Parses the command line into args. LS_USAGE: an unknown option (the message suggests the nearest one), a missing
-// argument or a wrong number of files.
+// Parses the command line into args. LS_USAGE: an unknown option (the message suggests the nearest one), a missing or
+// invalid argument, or a wrong number of files.
 LS_CHECKED ls_status ls_args_parse(int argc, char *const *argv, ls_args *args);
 void ls_args_free(ls_args *args); // also after ls_args_parse has failed
 

@@ -21,8 +21,8 @@
 LS_CHECKED ls_status ls_command_agree(ls_comm *comm, ls_status mine);
 // Flushes stdout (`file`). LS_STORAGE: the text could not be written; a full disk or a closed pipe shows only here.
 LS_CHECKED ls_status ls_command_flush(FILE *file);
-// Fills cfg with the defaults, the configuration file (if one is named) and each --set in order, and checks it. The
-// ranks have not agreed on the outcome yet: pass it to ls_command_agree.
+// Fills cfg with the defaults, the configuration file (if one is named) and each --set in order, and checks it. Sets
+// the timeout and the hierarchy of comm. The ranks have not agreed on the outcome yet: pass it to ls_command_agree.
 LS_CHECKED ls_status ls_command_configure(const ls_args *args, ls_comm *comm, ls_config *cfg);
 // Reads the weights file that args->weights names, and its facts about pictures, classes and network (*info). Called by
 // one rank. Facts that the file lacks come from the configuration of --config. A value given by hand that differs from

@@ -24,8 +24,8 @@ int ls_launcher_is_parent(void) {
     return known;
 }
 
-// Open MPI 5's mpirun becomes prterun, which has other options if a user starts it by that name. Puts the name of the
-// command that the user started in its place. Returns the number of bytes, or 0 if they do not fit.
+// Open MPI 5's mpirun becomes prterun, which has other options if a user starts it by that name. Replaces that name by
+// the command that the user started. Returns the number of bytes, or 0 if they do not fit.
 static int put_tool_name(char *words, int bytes) {
     const char *tool = getenv("OMPI_TOOL_NAME"), *slash = strrchr(words, '/');
     char *name = slash ? words + (slash + 1 - words) : words;

@@ -37,8 +37,7 @@ void ls_progress_end(ls_progress *progress); // removes the bar
 
 // Returns how many additional lines a bar of `columns` columns takes up after the terminal became `width` columns wide.
 int ls_progress_broken(int columns, int width);
-// Writes the plain line of a run's progress, without a newline, into dst (LS_PROGRESS_TEXT_BYTES). Returns dst. Public
-// for tests, like the functions below.
+// Writes the plain line of a run's progress, without a newline, into dst (LS_PROGRESS_TEXT_BYTES). Returns dst.
 char *ls_progress_line(char *dst, const ls_progress *progress, const ls_train_progress *p);
 // Writes the progress bar, at most style.width - 1 columns wide, into dst. Returns dst. In a narrow terminal fields,
 // bar and epoch are left out.

@@ -14,7 +14,8 @@
 
 static const char program[] = "/proc/self/exe"; // this program, even if another file has its name by now
 
-// Runs the program in the new process. Until the parent's handlers, which would lose signals, are gone, signals wait.
+// Runs the program in the new process. Signals stay blocked until the parent's handlers, which would lose them, are
+// removed.
 static _Noreturn void become(const ls_child *child, int log, pid_t parent, const sigset_t *mask) {
     ls_signals_ignore();
     prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -5,8 +5,8 @@
 //                  any.
 //   runs.csv, settings.csv, results.json     described in table.h
 //
-// The folder is locked: a sweep that starts all its runs locks it for itself alone (LS_SWEEP_ALONE). Single runs of a
-// sweep (--task) share the lock (LS_SWEEP_TOGETHER), so they may run at the same time.
+// The folder is locked: a sweep that starts all its runs locks it for itself alone (LS_SWEEP_ALONE). Commands for
+// single runs of a sweep (--task) share the lock (LS_SWEEP_TOGETHER), so they may run at the same time.
 #ifndef LS_SWEEP_FOLDER_H
 #define LS_SWEEP_FOLDER_H
 

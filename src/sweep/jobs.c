@@ -216,8 +216,8 @@ static int goes_on(const work *w) {
     return !w->asked && !w->stopped && (w->completed > 0 || w->failed < enough);
 }
 
-// Takes the run for this rank, until the sweep ends. Returns 0 if another rank has it. Such a lock belongs to the open
-// file, and the kernel releases it when the rank dies.
+// Takes the run for this rank until the sweep ends, by a lock on its byte of `claims`. Returns 0 if another rank has
+// it. The lock belongs to the open file, and the kernel releases it when the rank dies.
 static int claim(const work *w, int run) {
     struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = run, .l_len = 1 };
     return w->claims < 0 || fcntl(w->claims, F_OFD_SETLK, &lock) == 0;
@@ -237,7 +237,7 @@ static int is_ready(const work *w, int run) {
     return !w->begun[run] && (parent < 0 || w->results[parent].state == LS_SWEEP_COMPLETE) && is_needed(w, run);
 }
 
-// Takes the next run that can start: the stems come first, because runs wait for them. Returns -1 if there is none.
+// Takes the next run that can start: the stems come first, because runs wait for them. Returns -1 if no run can start.
 static int take_next(work *w) {
     const int all = ls_sweep_runs_and_stems(w->plan), stems = all - w->plan->runs;
     for (int i = 0; i < all; i++) {
@@ -297,8 +297,8 @@ static void explain_end(work *w, const slot *s, int exit_code, int signal) {
     note_failure(w, s->run, code_of(exit_code, signal), text);
 }
 
-// Prints the warnings in the log of the first run that completes, because most would be the same for all runs. That a
-// run goes on from its stem's checkpoint is no warning here.
+// Prints the warnings in the log of the first run that completes, because most would be the same for all runs. The
+// warning that a run goes on from its stem's checkpoint is left out.
 static void relay_warnings(const slot *s, const char *name) {
     enum { BEGINNING_BYTES = 16384 };
     static const char begins[] = "warning: ", stem[] = "warning: run folder ";

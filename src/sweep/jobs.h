@@ -15,20 +15,19 @@ enum { LS_SWEEP_JOBS_MAX = 256 };
 
 typedef struct {
     int jobs;            // number of runs at a time
-    ls_run_words *train; // NULL: runs are processes; else threads of this process, which call it
+    ls_run_words *train; // NULL: runs are processes; otherwise threads of this process, which call `train`
     int quiet;
-    // The ranks that train the runs of the sweep, all with `train`: each takes the next run that no rank has taken.
+    // The ranks that train the runs: each takes the next run that no rank has taken. Several ranks need `train`.
     ls_comm *comm;
 } ls_sweep_jobs_options;
 
 // Starts all runs that are not complete in `results`, and updates `results` as they end. Collective over the ranks of
-// options->comm. LS_STOPPED: stopped on request or by a run's time limit; the same call goes on. If runs of this rank
-// failed: the code and the message of its failed run with the lowest number. LS_USAGE: more processes than GPUs.
-// LS_DATA: see ls_sweep_check_data.
+// options->comm. LS_STOPPED: stopped on request or by a run's time limit; a later call continues the runs. If runs of
+// this rank failed: the code and the message of its failed run with the lowest number. LS_USAGE: more processes than
+// GPUs. LS_DATA: see ls_sweep_check_data.
 LS_CHECKED ls_status ls_sweep_jobs(
     const ls_sweep_plan *plan, ls_sweep_result *results, const ls_sweep_jobs_options *options);
-// Returns how many runs train together on this rank if nothing is said: one for each of its cores, and at most 8 on a
-// GPU.
+// *jobs: how many runs `--together auto` trains at a time on this rank: one for each of its cores, at most 8 on a GPU.
 LS_CHECKED ls_status ls_sweep_jobs_auto(const ls_sweep_plan *plan, const ls_comm_info *comm, int *jobs);
 
 #endif

@@ -24,9 +24,9 @@ typedef struct {
 
 // Updates that several settings share (share.h): a run of its own for each seed.
 typedef struct {
-    int setting;     // whose options it has
-    int parent;      // the stem whose last checkpoint it begins with; -1: it begins at update 0
-    int64_t updates; // its last update
+    int setting;     // the setting whose options the stem has
+    int parent;      // index of the stem whose last checkpoint this stem begins with; -1: begins at update 0
+    int64_t updates; // number of updates after which the stem ends
 } ls_sweep_stem;
 
 typedef struct {
@@ -41,7 +41,7 @@ typedef struct {
     ls_sweep_stem *stems; // made by ls_sweep_share
     int stem_count;       // 0: the runs share nothing
     double work;          // work of all runs and stems, in runs of the settings' mean length
-    int *stem_of;         // [settings] the stem whose last checkpoint the runs of a setting begin with; -1: none
+    int *stem_of;         // [settings] the stem whose last checkpoint a setting's runs begin with; -1: no stem
 } ls_sweep_plan;
 
 // Makes the plan of a sweep. LS_USAGE: a key is unknown, given twice, or set by the sweep itself (run.seed); a value is

@@ -19,7 +19,7 @@ static ls_status compare(
     return LS_SUCCESS;
 }
 
-// Trains the incomplete ones of `again` without stems, in a folder of their own.
+// Trains the runs that are not complete in `again`, without stems, in a folder of their own.
 static ls_status train_alone(const ls_sweep_plan *plan, ls_sweep_result *again, const ls_sweep_jobs_options *options) {
     ls_sweep_plan alone = *plan;
     alone.stem_count = 0;

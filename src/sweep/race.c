@@ -21,11 +21,11 @@ static const char *const clock_name[CLOCKS] = { "process", "training" };
 // One configuration of the race.
 typedef struct {
     const char *config;
-    char name[LS_SWEEP_NAME_BYTES]; // the file's name without its ending
-    char folder[LS_TEXT_BYTES];     // of its runs
-    ls_sweep_plan plan;             // of all seeds
+    char name[LS_SWEEP_NAME_BYTES]; // name of the configuration's file without its ending
+    char folder[LS_TEXT_BYTES];     // folder of its runs
+    ls_sweep_plan plan;             // the runs of all seeds
     ls_sweep_result *results;       // by seed
-    int lock;                       // of its folder; -1: none
+    int lock;                       // the lock of its folder; -1: not locked
     ls_statistics accuracy, seconds[CLOCKS];
     double t, p; // of the test that the mean accuracy exceeds the gate; NAN for fewer than two seeds
     char quote[QUOTE_BYTES];
@@ -37,7 +37,7 @@ typedef struct {
     int count; // sides: 1 or 2
     side sides[SIDES];
     ls_sweep_measure measure;
-    ls_paired_test ratio[CLOCKS]; // of log(rival / first)
+    ls_paired_test ratio[CLOCKS]; // test of log(seconds of the rival / seconds of the first side)
     char ratio_text[QUOTE_BYTES];
 } race;
 

@@ -153,7 +153,8 @@ static ls_status compare_data(const ls_sweep_plan *plan, const ls_sweep_result *
     return LS_SUCCESS;
 }
 
-// Checks that runs had the same data: compares each complete run with the first complete one that should have the same.
+// Checks that runs had the same data: compares each complete run with the first complete run that should have the same
+// data.
 ls_status ls_sweep_check_data(const ls_sweep_plan *plan, const ls_sweep_result *results) {
     for (int run = 1; run < plan->runs; run++) {
         int first = 0;

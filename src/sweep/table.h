@@ -20,7 +20,7 @@ typedef struct {
 } ls_sweep_row;
 
 typedef struct {
-    int better, other;   // two settings; if their means are equal, the first setting is `better`
+    int better, other;   // two settings; if the mean difference is 0, `better` has the lower number
     ls_paired_test test; // of the differences accuracy of `better` - accuracy of `other`, 0 to 1
     double p_holm;       // test.p, corrected for the number of tests
 } ls_sweep_comparison;

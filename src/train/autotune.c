@@ -27,8 +27,8 @@ ls_status ls_run_session_open_algorithms(ls_run_session *session) {
     return ls_algorithm_cache_open(ls_cache_folder(folder, sizeof folder), "plans", &session->algorithms);
 }
 
-// Compiles the programs of whole micro-batches. Unless the cache is settled, compiling measures the algorithms that it
-// lacks.
+// Compiles the programs of whole micro-batches. Unless the cache is settled, compiling measures the algorithms that the
+// cache lacks.
 static ls_status compile_all(const ls_run_session *session) {
     const ls_session *s = &session->compute;
     for (int p = 0; p < LS_RUN_PROGRAMS; p++) {

@@ -2,9 +2,10 @@
 //
 // Like torch.nn.CrossEntropyLoss(weight, reduction="mean"), the mean over the samples of a window is
 //   sum of loss[n] / sum of w[n]
-// with loss[n] as in device/op_loss.h and w[n] = (1-m) * weights[label] + m * weights[partner]. Both sums cover the
-// whole window, on all ranks. Every rank computes the sum of w[n] by itself and in the same order: the samples of a
-// window follow from (seed, epoch), and their labels are known. A sum of 0 is replaced by 1; the gradient is then 0.
+// with loss[n], m and partner as in device/op_loss.h and w[n] = (1-m) * weights[label] + m * weights[partner]. Both
+// sums cover the whole window, on all ranks. Every rank computes the sum of w[n] by itself and in the same order: the
+// samples of a window follow from (seed, epoch), and their labels are known. A sum of 0 becomes 1; the gradient is then
+// 0.
 //
 // With several labels a picture (data.labels), weights are those of positive targets (device/op_loss.h), as pos_weight
 // of torch.nn.BCEWithLogitsLoss. The divisor is the number of samples, and balanced means (N - N[k]) / N[k].
@@ -19,8 +20,8 @@
 typedef struct ls_class_weights ls_class_weights;
 
 // Makes the class weights of train.class_weights; *out is NULL without that option. `dataset` holds the training
-// pictures; both it and `balance`, which may be NULL, are borrowed. LS_USAGE: the list does not have one valid weight
-// for each class.
+// pictures; both it and `balance`, which may be NULL, are borrowed. LS_USAGE: the list does not have one number from 0
+// to 1e6 for each class, or all are 0.
 LS_CHECKED ls_status ls_class_weights_new(
     const ls_config *cfg, const ls_dataset *dataset, const ls_balance *balance, ls_class_weights **out);
 void ls_class_weights_free(ls_class_weights *weights);                 // NULL is allowed

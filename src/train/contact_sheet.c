@@ -45,7 +45,7 @@ size_t ls_contact_sheet_at(const ls_contact_sheet *sheet, int row, int column) {
     return (size_t)y * (size_t)sheet->shape.w + (size_t)x;
 }
 
-// Returns the pixel value that the table normalises to this value, or the nearest such value.
+// Returns the pixel value, 0 to 255, whose normalised value is nearest to `value`.
 static uint8_t pixel_of(const float table[256], float value) {
     const float pixel = floorf((value - table[0]) / (table[255] - table[0]) * 255 + 0.5F);
     return (uint8_t)(pixel > 0 ? pixel < 255 ? pixel : 255 : 0);

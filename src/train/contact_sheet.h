@@ -12,11 +12,11 @@
 enum {
     LS_CONTACT_SHEET_GAP = 2,
     LS_CONTACT_SHEET_CELL = 96
-}; // pixels; a cell's longer side has at least LS_CONTACT_SHEET_CELL
+}; // pixels: the gap around each cell; the least length of a cell's longer side
 
 typedef struct {
-    int rows, columns; // columns: number of epochs; the column of unchanged pictures is added to them
-    int64_t epoch;     // epoch that the first of these columns shows
+    int rows, columns; // number of samples; of epochs, without the column of unchanged pictures
+    int64_t epoch;     // epoch of the first augmented column
 } ls_contact_sheet_options;
 
 typedef struct {

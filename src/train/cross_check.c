@@ -11,8 +11,8 @@
 
 // Hashes of gradients that a rank has computed in a check.
 typedef struct {
-    uint64_t own, next;           // of its own first micro-batch, and of the next rank's
-    uint64_t previous, once_more; // after a difference: of the previous rank's; with two ranks, of its own again
+    uint64_t own, next;           // of its own first micro-batch; of the next rank's first one
+    uint64_t previous, once_more; // on a difference: of the previous rank's first one; with two ranks its own again
 } hashes;
 
 struct ls_cross_check {
@@ -104,8 +104,8 @@ typedef struct {
     int rank, ranks;
 } attempt;
 
-// Begins the update and computes the first `micros` micro-batches of rank `rank`. hash: of the first one's gradient;
-// NULL: not needed.
+// Begins the update and computes the first `micros` micro-batches of rank `rank`. *hash: the hash of the first one's
+// gradient; NULL: not needed.
 static ls_status compute(const attempt *a, int rank, int micros, uint64_t *hash) {
     ls_sliding_window window = *a->window;
     window.held = 1;
@@ -165,7 +165,8 @@ static int list_votes(const attempt *a, int owner, ls_cross_check_vote votes[VOT
     return a->ranks == 2 ? 4 : 3;
 }
 
-// Returns the rank that is wrong. *owner: the rank whose micro-batch shows it. -1: no rank, or several.
+// Returns the rank that is wrong, or -1 if it is not known or several ranks are wrong. *owner: the rank whose
+// micro-batch shows the difference.
 static int find_wrong_rank(const attempt *a, int *owner) {
     int wrong = -1;
     *owner = -1;
@@ -181,8 +182,8 @@ static int find_wrong_rank(const attempt *a, int *owner) {
     return wrong;
 }
 
-// Lets another rank compute the micro-batches that ranks disagree on: the rank after the owner, which with two ranks
-// computes them once more, as the owner then does.
+// Computes each micro-batch that two ranks disagree on once more, on the rank after its owner. With two ranks that rank
+// has computed it before, so the owner computes it once more, too.
 static ls_status compute_disputed(const attempt *a, hashes *mine) {
     const int previous = before(a, a->rank);
     if (differs(a, previous)) LS_TRY(compute(a, previous, 1, &mine->previous));

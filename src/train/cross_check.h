@@ -7,11 +7,11 @@
 // that one of two ranks is wrong. Then a third rank computes the micro-batch, rank r + 2, and the majority decides.
 // With two ranks both compute it once more, which only finds a rank that does not repeat its own value.
 //
-// The update is then repeated. Another rank computes the wrong rank's micro-batches and sends it their sums, so the
-// update has the bits of an undisturbed one. The next run.cross_check updates are all checked, because the fault may be
-// permanent. A check covers forward and backward pass of one micro-batch. It does not cover sums over ranks or the
-// optimizer's step (diagnose/replicas.h does), or the micro-batches between two checks. It restarts the reading of
-// pictures at the neighbour's and then at its own, which allocates; other updates cost nothing.
+// If the run continues, the update is repeated. Another rank computes the wrong rank's micro-batches and sends it their
+// sums, so the update has the bits of an undisturbed one. The next run.cross_check updates are all checked, because the
+// fault may be permanent. A check covers forward and backward pass of one micro-batch. It does not cover sums over
+// ranks or the optimizer's step (diagnose/replicas.h does), or the micro-batches between two checks. It restarts the
+// reading at the neighbour's pictures, then at the rank's own, which allocates. Other updates cost nothing.
 #ifndef LS_TRAIN_CROSS_CHECK_H
 #define LS_TRAIN_CROSS_CHECK_H
 
@@ -20,7 +20,7 @@
 
 typedef struct ls_cross_check ls_cross_check;
 
-// Allocates memory for the checks. Call it after ls_update_new and the inputs. *out is NULL if there are none.
+// Allocates memory for the checks. Call it after ls_update_new and the inputs. *out is NULL if no update is checked.
 LS_CHECKED ls_status ls_cross_check_new(ls_run_session *session, ls_cross_check **out);
 void ls_cross_check_free(ls_cross_check *check); // NULL is allowed
 
@@ -28,13 +28,13 @@ void ls_cross_check_free(ls_cross_check *check); // NULL is allowed
 int ls_cross_check_due(const ls_cross_check *check, const ls_position *at, const ls_sliding_window *window);
 // Does the work of a checked update before ls_update_end: begins it and computes this rank's micro-batches. If a rank
 // is wrong, repeats this with gradients of another rank. newest: update of the newest checkpoint, for the message; -1:
-// there is none. LS_NUMERIC on all ranks: a rank is wrong, and run.cross_check_action = stop, or it is not known which.
+// no checkpoint. LS_NUMERIC on all ranks: a rank is wrong, and run.cross_check_action = stop, or it is not known which.
 // Collective.
 LS_CHECKED ls_status ls_cross_check_update(
     ls_run_session *session, const ls_position *at, const ls_sliding_window *window, int64_t newest);
-// Returns 1 if there is a warning about a wrong rank. Enqueue no further update until it is taken.
+// Returns 1 if there is a warning about a wrong rank. Enqueue no further update until the warning is taken.
 int ls_cross_check_warns(const ls_cross_check *check);
-const char *ls_cross_check_take_warning(ls_cross_check *check); // NULL: there is none
+const char *ls_cross_check_take_warning(ls_cross_check *check); // NULL: no warning
 ls_cross_checks ls_cross_check_counts(const ls_cross_check *check);
 
 // One rank's hash of the gradient of a micro-batch.
@@ -43,8 +43,8 @@ typedef struct {
     uint64_t hash;
 } ls_cross_check_vote;
 
-// Returns the rank outside the majority: the hash with most votes is right, if it has two or more. -1: no majority, or
-// several ranks are outside it.
+// Returns the rank outside the majority: the hash with most votes is right, if it has two or more. -1: all hashes are
+// equal, no hash has the majority, or several ranks are outside it.
 int ls_cross_check_judge(const ls_cross_check_vote *votes, int count);
 
 #endif

@@ -17,8 +17,8 @@ typedef struct {
 // Starts to open the split in a thread of its own. If no thread can be started, opens it before returning: slower, but
 // with the same result.
 void ls_data_reading_start(ls_data_reading *reading, const ls_config *cfg, ls_split split);
-// Waits until the split is open. The caller owns *out; later calls return the same data set. LS_DATA: the split cannot
-// be read.
+// Waits until the split is open. Later calls return the same data set; the caller frees *out once. LS_DATA: the split
+// cannot be read.
 LS_CHECKED ls_status ls_data_reading_finish(ls_data_reading *reading, ls_dataset **out);
 
 #endif

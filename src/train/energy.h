@@ -16,7 +16,7 @@ typedef struct ls_energy ls_energy;
 // "" except in tests.
 LS_CHECKED ls_status ls_energy_start(ls_comm *comm, const char *root, const ls_rank_info *places, ls_energy **out);
 // Returns the energy used so far. gpus: the samples of all ranks from ls_gpu_records_gather, or NULL. last: 1 at the
-// end of the run. Before that, joules are NAN until all GPUs have a sample.
+// end of the run. Joules are NAN if nothing can be counted, and before the end until all GPUs have a sample.
 LS_CHECKED ls_status ls_energy_read(ls_energy *energy, const ls_gpu_sample *gpus, int last, ls_run_energy *out);
 void ls_energy_free(ls_energy *energy); // not collective; NULL is allowed
 

@@ -24,7 +24,7 @@ typedef struct {
     float *logits;
     double *of_picture;
     ls_picture_results *outcomes;
-    // Outcomes use the logits that test-time augmentation computes. NULL: they use the logits of view 0.
+    // `outcomes` gets the logits that test-time augmentation computes. NULL: it gets the logits of view 0.
     ls_tta *tta;
 } evaluated_set;
 

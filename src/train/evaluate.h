@@ -5,7 +5,7 @@
 #include "train/run_progress.h"
 #include "train/run_session.h"
 
-// Collective. Evaluates the test split and fills in the test fields of *evaluation, which begins as {0}. in_detail:
+// Evaluates the test split, fills in the test fields of *evaluation, and adds to its seconds. Collective. in_detail:
 // also evaluates by eval.tta (tta.h), and makes progress->details on rank 0. Does not change the weights.
 LS_CHECKED ls_status ls_run_evaluate(
     ls_run_session *session, ls_run_progress *progress, int in_detail, ls_train_evaluation *evaluation);

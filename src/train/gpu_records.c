@@ -11,7 +11,7 @@ struct ls_gpu_records {
 
 ls_status ls_gpu_records_start(ls_comm *comm, const ls_device_info *facts, ls_gpu_records **out) {
     *out = NULL;
-    if (!facts->uuid[0] && !facts->pci[0]) return LS_SUCCESS; // there is no GPU, on any rank
+    if (!facts->uuid[0] && !facts->pci[0]) return LS_SUCCESS; // no rank computes on a GPU
     int32_t world_size = ls_comm_get_info(comm)->world_size, some = 0;
     ls_gpu_records *r = ls_new(1, sizeof *r, "GPUs of %d ranks", world_size);
     r->samples = ls_new(world_size, sizeof *r->samples, "GPUs of %d ranks", world_size);

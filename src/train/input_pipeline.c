@@ -17,7 +17,7 @@ typedef struct {
     ls_batch batch;
     int64_t number;          // number of the micro-batch
     int held;                // 1: the ring's slot has not been given back to the loader
-    ls_event *copied, *read; // recorded by the copy queue; recorded by the compute queue
+    ls_event *copied, *read; // recorded after the copy into the slot; after programs have read the slot
     int used;                // 1: both events have been recorded at least once
 } device_slot;
 
@@ -188,8 +188,8 @@ static int64_t next_real(const ls_input_pipeline *f, int64_t number) {
     return number;
 }
 
-// Gives the oldest slot of the ring that is still held back to the loader, which gets its slots back in order. Waits
-// until the slot's copy to the device is complete.
+// Returns the oldest held slot of the ring to the loader, which gets its slots back in order. Waits until the slot's
+// copy to the device is complete.
 static ls_status release_oldest(ls_input_pipeline *f) {
     device_slot *slot = &f->on_device[f->released % DEVICE_SLOTS];
     while (!slot->held || slot->number != f->released) slot = &f->on_device[++f->released % DEVICE_SLOTS];

@@ -28,7 +28,7 @@ typedef struct {
 } ls_input_pipeline_options;
 
 // Makes the prefetch ring and the slots on the device. With `resident`, copies the data set to the device, or takes the
-// copy of another run (resident.h). LS_DATA: a picture cannot be decoded.
+// copy of another run (resident.h); LS_DATA: a picture cannot be read.
 LS_CHECKED ls_status ls_input_pipeline_new(
     ls_device *device, const ls_input_pipeline_options *options, ls_input_pipeline **out);
 void ls_input_pipeline_free(ls_input_pipeline *pipeline); // NULL is allowed; the queue must have finished

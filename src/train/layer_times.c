@@ -9,7 +9,7 @@ enum { OPTIMIZER_PASS = -1 };
 
 typedef struct {
     const ls_run_session *session;
-    const ls_program *program; // program of the next epoch
+    const ls_program *program; // training program of the next update
     const ls_program_inputs *inputs;
     int number; // number of the instruction, or OPTIMIZER_PASS
 } burst;

@@ -18,8 +18,8 @@ static ls_status check_fixed_point(const ls_config *cfg, const ls_batches *b) {
         cfg->file, limit, b->global_batch, b->micro_batch, b->micro_batches);
 }
 
-// Refuses a micro-batch of one sample if a batch norm works on maps of 1x1: it then has a single value of each channel,
-// which has no variance. Layers that normalise with stored statistics have no such limit.
+// Refuses a micro-batch of one sample if a batch norm works on maps of 1x1: the batch norm then has a single value of
+// each channel, which has no variance. Layers that normalise with stored statistics have no such limit.
 static ls_status check_norms(const ls_graph *g, const ls_param_rules *rules, const ls_batches *b) {
     const int last = ls_batches_window_samples(b, b->windows - 1);
     if (b->micro_batch > 1 && last % b->micro_batch != 1) return LS_SUCCESS;

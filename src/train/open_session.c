@@ -153,7 +153,7 @@ void ls_run_session_close(ls_run_session *session) {
     ls_input_pipeline_free(session->val_input);
     ls_replicas_free(session->replicas);
     ls_cross_check_free(session->cross_check);
-    ls_update_free(session->update); // first, because its captured graphs refer to programs' buffers and collectives
+    ls_update_free(session->update); // before sums and programs are closed: captured graphs refer to their memory
     close_sums(session);
     if (session->views) session->compute.device->api->slab_free(session->views);
     ls_run_trace_close(&session->trace);

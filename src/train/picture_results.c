@@ -8,7 +8,7 @@
 // The integers in the row of a picture. A row of zeros means that another rank has the picture, or no rank, so adding
 // the rows of all ranks gathers them.
 typedef struct {
-    int32_t label, prediction; // counted from 1; 0: not on this rank
+    int32_t label, prediction; // classes, counted from 1; 0: not on this rank
     int32_t place, unused;
 } row_classes;
 

@@ -31,8 +31,8 @@ LS_CHECKED ls_status ls_picture_results_gather(ls_picture_results *outcomes, ls_
 // Returns mean loss and accuracy over all gathered rows, added in the order of the set: the same bits for any number of
 // ranks.
 void ls_picture_results_mean(const ls_picture_results *outcomes, double *loss, double *accuracy);
-// Computes the detailed evaluation from all gathered rows (at least one row). It still lacks the names of classes, and
-// the paths and pictures of mistakes (ls_picture_results_illustrate).
+// Computes the detailed evaluation from all gathered rows (at least one row). The evaluation still lacks the names of
+// classes, and the paths and pictures of mistakes (ls_picture_results_illustrate).
 LS_CHECKED ls_status ls_picture_results_evaluate(const ls_picture_results *outcomes, ls_evaluation **out);
 // Adds the names of the classes, and the path and the picture of each mistake, to the evaluation. dataset: the
 // evaluated set.

@@ -21,11 +21,11 @@ struct ls_predictor {
     ls_dataset *pictures;
     ls_session session;
     const char *why_not_gpu;
-    ls_slab *views;   // views.h
+    ls_slab *views;   // augmentation of each view (views.h)
     ls_slab *records; // values that the loss reads and writes, besides the logits
     ls_input_pipeline *input;
     ls_program_inputs inputs;
-    float *logits, *of_view; // of the whole batch: (BATCH, classes)
+    float *logits, *of_view; // (BATCH, classes): weighted sum over the views so far; of one view
     ls_batch batch;
     // Number of the next picture; number of the first picture after those in `logits`.
     int64_t next, batch_end;

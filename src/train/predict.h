@@ -14,9 +14,9 @@ typedef struct {
     const ls_config *cfg; // reads device.*, data.workers, data.prefetch, data.decoder, data.resize, eval.tta
     const ls_weights_info *facts;
     const ls_safetensors *file;
-    const char *const *paths; // NULL: `pictures` has them
+    const char *const *paths; // files of pictures; NULL: `pictures` is used
     int64_t count;            // number of paths or pictures, at least 1
-    ls_dataset *pictures;     // pictures in memory, normalised by their own mean and std; without paths
+    ls_dataset *pictures;     // pictures in memory, normalised by their own mean and std; NULL: `paths` is used
 } ls_predictor_options;
 
 typedef struct {
@@ -31,8 +31,8 @@ LS_CHECKED ls_status ls_predictor_new(const ls_predictor_options *options, ls_pr
 void ls_predictor_free(ls_predictor *predictor); // NULL is allowed
 // Returns in one line why device.type = auto chose the CPU, or NULL if it did not.
 const char *ls_predictor_why_not_gpu(const ls_predictor *predictor);
-// Returns the next picture in the order of `paths`. Call it at most once for each path. A picture's logits do not
-// depend on the other pictures. LS_NUMERIC: the logits are not finite.
+// Computes the logits of the next picture, in the order of `paths` or `pictures`. Call it at most options.count times.
+// A picture's logits do not depend on the other pictures. LS_NUMERIC: the logits are not finite.
 LS_CHECKED ls_status ls_predictor_next(ls_predictor *predictor, ls_prediction *prediction);
 
 #endif

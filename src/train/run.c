@@ -108,7 +108,7 @@ static ls_status report_energy(run_state *run) {
 }
 
 // Gives the observers a record (at log.every updates, at an epoch's end and at the run's end, the same on all ranks),
-// or refreshes the display, which rank 0 alone decides.
+// or refreshes the display, which only rank 0 shows.
 static ls_status report(run_state *run, const ls_train_state *state, int epoch_ended) {
     ls_run_progress *progress = run->progress;
     double now = ls_clock_seconds();
@@ -192,7 +192,7 @@ static int64_t end_of(const ls_run_progress *progress) {
     return progress->pause && progress->pause < progress->last ? progress->pause : progress->last;
 }
 
-// Returns the update before which all updates must be completed, for an evaluation, checkpoint or comparison.
+// Returns the update before which all updates must be completed, for an evaluation, checkpoint, comparison or end.
 static int64_t next_stop(const run_state *run) {
     const ls_run_plan *plan = run->session->plan;
     ls_run_progress *progress = run->progress;

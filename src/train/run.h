@@ -19,7 +19,7 @@ LS_CHECKED ls_status ls_run_enqueue_micro_batch(ls_run_session *session, const l
 // and a checkpoint holds all work so far. Calls the observers on rank 0. Collective.
 LS_CHECKED ls_status ls_run_to_end(ls_run_session *session, ls_run_progress *progress, ls_run_saving *saving,
     const ls_train_observer *observers, int observer_count, ls_train_summary *summary);
-// Runs more updates without evaluation. loss[i] (or NULL): mean loss of window i over all ranks. Collective.
+// Runs more updates without evaluation. loss[i] (or NULL): mean loss of the i-th one over all ranks. Collective.
 LS_CHECKED ls_status ls_run_updates(
     ls_run_session *session, ls_run_progress *progress, ls_run_saving *saving, int64_t updates, double *loss);
 

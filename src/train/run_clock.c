@@ -6,7 +6,7 @@
 
 static const double CORE_WAIT_EVERY_S = 0.2; // not more often, because reading it opens a file for each thread
 
-// Reads the counters of loader, reducer and update. They count from the start of the process.
+// Reads the counters of loader, reducer and update. They have counted since the session was opened.
 static ls_run_time counters(const ls_run_session *session, const ls_run_progress *progress) {
     ls_run_time c = { .loader_wait = ls_run_session_loader_wait_seconds(session),
         .communication = ls_run_session_comm_counts(session).exposed_seconds };
@@ -41,9 +41,9 @@ static void read_computed(ls_run_clock *clock, const ls_run_time *now) {
     time->enqueue = NAN;
 }
 
-// Splits the time of updates into compute, communication and enqueueing, on a device that runs enqueued work later: it
-// computes while the host enqueues or waits for it. With sums through host memory the host also waits for gradients
-// that are still being computed; that cannot be measured here, so `enqueue` is unknown.
+// Splits the time of updates into compute, communication and enqueueing, on a device that runs enqueued work later: the
+// device computes while the host enqueues or waits for the device. With sums through host memory the host also waits
+// for gradients that are still being computed; that cannot be measured here, so `enqueue` is unknown.
 static void read_enqueued(ls_run_clock *clock, const ls_run_time *now, int host_sums) {
     ls_run_time *time = &clock->last;
     const double rest = fmax(0, clock->updates - time->loader_wait);

@@ -4,7 +4,7 @@
 // ls_run_plan_complete. Two steps of the session also change the plan before it is final. Opening the device fills in
 // the device's facts. ls_run_choose_micro_batch (run_session.h) may make the batches smaller until the programs fit
 // into the device of every rank. Until the first update, the caller may also set the identity of the run, the file of
-// the first weights, and the checkpoint to resume from. From then on it is constant, and any thread may read it.
+// the first weights, and the checkpoint to resume from. From then on the plan is constant, and any thread may read it.
 #ifndef LS_TRAIN_RUN_PLAN_H
 #define LS_TRAIN_RUN_PLAN_H
 
@@ -19,7 +19,7 @@ typedef struct {
     int64_t epoch; // first epoch of the stage
     int h, w;      // resolution in pixels
     int ended;     // number of learning rates that have already ended
-    // The network at this resolution, owned. NULL: it has the data's resolution, or uses an earlier stage's programs.
+    // The network at this resolution, owned. NULL: the stage has the data's resolution or an earlier stage's programs.
     ls_graph *resized;
 } ls_stage;
 
@@ -52,6 +52,7 @@ LS_CHECKED ls_status ls_run_plan_open_network(ls_run_plan *plan, ls_data_reading
 // Waits until the data sets are open, and takes them over. LS_DATA: a data set cannot be read.
 LS_CHECKED ls_status ls_run_plan_take_data(ls_run_plan *plan, ls_data_reading *train, ls_data_reading *test);
 // Call after network, data and device are known. Makes rules, stages, batches and schedule. LS_USAGE: options conflict.
+// LS_DATA: the splits have different shapes or classes.
 LS_CHECKED ls_status ls_run_plan_complete(ls_run_plan *plan);
 void ls_run_plan_close(ls_run_plan *plan); // a plan of {0} is allowed
 // Sets the record of the run's parts. Takes ownership of `parts`, even if it fails.
@@ -67,7 +68,7 @@ int ls_run_plan_has_stage(const ls_run_plan *plan, int stage); // whether the st
 const ls_graph *ls_run_plan_graph_of(const ls_run_plan *plan, int stage);
 
 // Sets info.batches, the sizes of batches and micro-batches, from the configuration. Implemented in micro_batch.c.
-// LS_USAGE: the run cannot use them.
+// LS_USAGE: the run cannot be trained in such batches.
 LS_CHECKED ls_status ls_run_plan_cut_batches(ls_run_plan *plan);
 
 // Implemented in verify_pictures.c. Reads and decodes every training picture once if the data set consists of picture

@@ -24,7 +24,7 @@ typedef struct {
 typedef struct {
     ls_position done, next; // position after the completed updates; position after the enqueued updates
     int64_t last;           // number of updates at which the run ends: as planned, or earlier by train.patience
-    int64_t pause;          // ls_run_to_end also returns after this update; 0: it does not
+    int64_t pause;          // number of updates after which ls_run_to_end also returns; 0: no pause
     int stopped_early;      // 1: train.patience ended the run
     int64_t skipped;        // number of skipped updates
     ls_rescaling rescaling; // which of the updates up to `next` rescale weights
@@ -34,7 +34,7 @@ typedef struct {
     double last_epoch_loss;         // mean loss of the last finished epoch
     ls_train_evaluation evaluation; // the last evaluation
     ls_evaluation *details;         // rank 0: the last detailed evaluation; NULL: no such evaluation. Owned
-    // The report of why the run ended with LS_NUMERIC (nonfinite_search.h); NULL: it did not. Owned
+    // The report of the loss or gradient that was not finite and ended the run (nonfinite_search.h); or NULL. Owned
     struct ls_nonfinite *nonfinite;
     ls_startup_times startup;              // phases up to the end of this process's first update
     double started_s;                      // time at which the run started; 0: it has not started

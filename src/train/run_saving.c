@@ -151,7 +151,7 @@ static ls_status report_written(ls_run_saving *saving, const listeners *l) {
 }
 
 // Returns the memory for the next snapshot. Returns NULL on ranks other than 0, and while the last checkpoint is still
-// being written. Training waits a moment for that checkpoint, but not a second time for the same one.
+// being written. Training waits a moment for that checkpoint, but only once; with `must` until it is written.
 static ls_snapshot *begin_snapshot(
     ls_run_saving *saving, const ls_run_progress *progress, const listeners *l, int must) {
     if (!saving->files) return NULL;

@@ -4,7 +4,7 @@
 // So the ranks agree about ten times a second, by one small all-reduce before an update is enqueued. Rank 0 decides
 // after how many updates they agree again. Checkpoints that are due by a count of updates or epochs need no agreement.
 //
-// It starts as {0}, which saves nothing and ignores requests to stop. ls_run_saving_open turns it on.
+// ls_run_saving_begin sets it up so that it saves nothing and ignores requests to stop. ls_run_saving_open turns it on.
 // ls_run_saving_agree and ls_run_saving_if_due change it between two updates. Only the thread that drives the run uses
 // it. The checkpoint manager writes files in its own thread.
 #ifndef LS_TRAIN_RUN_SAVING_H
@@ -42,8 +42,9 @@ LS_CHECKED ls_status ls_run_saving_agree(
     ls_run_saving *saving, const ls_run_plan *plan, const ls_run_progress *progress);
 // Returns the next update after `done` at which a checkpoint is due by count or the ranks have agreed to meet.
 int64_t ls_run_saving_next(const ls_run_saving *saving, const ls_run_plan *plan, const ls_run_progress *progress);
-// Call after all enqueued updates are completed. Saves if that is due. Then fails with LS_STOPPED on all ranks if they
-// have agreed to stop. Rank 0 reports finished checkpoints to the observers. Collective.
+// Call after all enqueued updates are completed. Saves if due. If the ranks have agreed to stop, then fails on all of
+// them with LS_STOPPED, or LS_STORAGE if the checkpoint failed. Rank 0 reports finished checkpoints to the observers.
+// Collective.
 LS_CHECKED ls_status ls_run_saving_if_due(ls_run_saving *saving, ls_run_session *session,
     const ls_run_progress *progress, const ls_train_observer *observers, int observer_count);
 // Call after the last update. Waits for the checkpoint that is being written. Collective.

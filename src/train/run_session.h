@@ -73,7 +73,7 @@ const ls_program *ls_run_session_program_for(const ls_run_session *session, int6
 ls_input_pipeline_options ls_run_session_input_options(const ls_run_session *session, ls_split split);
 // Starts to read training pictures, beginning with the window at position `at`.
 LS_CHECKED ls_status ls_run_session_start_input(ls_run_session *session, const ls_position *at);
-// Starts to read the pictures of rank `rank` instead of this rank's, after stopping what was read before.
+// Stops the reading so far. Starts to read the pictures of rank `rank` instead of this rank's, from position `at` on.
 LS_CHECKED ls_status ls_run_session_read_as(ls_run_session *session, const ls_position *at, int rank);
 // Starts to read training pictures, unless reading has already started, beginning with the window at position `at`.
 LS_CHECKED ls_status ls_run_session_read_ahead(ls_run_session *session, const ls_position *at);
@@ -90,8 +90,8 @@ int ls_run_session_shows_average(const ls_run_session *session, int64_t updates)
 // between updates.
 void ls_run_session_swap_average(ls_run_session *session, int64_t updates);
 
-double ls_run_session_loader_wait_seconds(const ls_run_session *session);    // of this rank, since the start
-ls_reducer_counts ls_run_session_comm_counts(const ls_run_session *session); // of this rank, since the start
+double ls_run_session_loader_wait_seconds(const ls_run_session *session);    // of this rank, for training pictures
+ls_reducer_counts ls_run_session_comm_counts(const ls_run_session *session); // of this rank, since ls_update_new
 void ls_run_session_print(const ls_run_session *session, FILE *file);        // print_plan.c, for --dry-run
 
 #endif

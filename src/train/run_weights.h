@@ -8,8 +8,9 @@
 // Makes weights from the seed, and filters that whiten the training pictures. Not collective.
 LS_CHECKED ls_status ls_run_make_weights(ls_run_session *session);
 // Reads the weights file of model.init on rank 0 and gives all ranks the weights that model.init_rules take from it.
-// Does nothing without model.init. If the run only evaluates, the file must contain the whole network. LS_USAGE: the
-// file does not fit. Call before the first update, but not if the run resumes from a checkpoint. Collective.
+// Does nothing without model.init. If the run only evaluates, the file must contain the whole network. LS_USAGE or
+// LS_STORAGE: the file does not fit or is damaged. Call before the first update, but not if the run resumes from a
+// checkpoint. Collective.
 LS_CHECKED ls_status ls_run_init_weights(ls_run_plan *plan, ls_run_session *session);
 
 // Compares the file's metadata with the plan's data and network. path is used in messages. Not collective.

@@ -23,8 +23,8 @@ typedef struct {
     int64_t average_start; // the average becomes a copy of the weights before this update
 } ls_schedule;
 
-// Makes the schedule of a run from its options. LS_USAGE: milestones is not a list, or the period is too short. *out is
-// then complete except the milestones.
+// Makes the schedule of a run from its options. LS_USAGE: schedule.milestones is not a list of 32 numbers at most, or
+// the period is too short. *out is then complete except the milestones.
 LS_CHECKED ls_status ls_schedule_new(const ls_config *cfg, const ls_batches *batches, ls_schedule *out);
 // Returns the factor of the learning rate in this update, 0 to 1. During schedule.warmup_epochs it rises linearly from
 // schedule.warmup_start to 1. After that it follows schedule.kind (config/schedules.def), but is at least
@@ -35,14 +35,15 @@ double ls_schedule_rate_factor(const ls_schedule *schedule, const ls_rate_rule *
 // Returns 1 if the rate of the parameter group has ended, so that it stays 0 (frozen_after, end of optimizer.groups).
 int ls_schedule_rate_over(const ls_schedule *schedule, const ls_rate_rule *rule, int64_t update);
 // Returns the moment in ticks at which the current fall of the factor ends: the end of the schedule, or the next
-// restart. -1: this kind of schedule has no such moment.
+// restart. -1: this kind of schedule has no such moment, or the first cosine with restarts has not begun.
 int64_t ls_schedule_fall_end(const ls_schedule *schedule, int64_t update);
-// The work of the running average in one update ([average] of the options); `updates` is the length of the run.
+// The work of the running average in one update ([average] of the options).
 typedef struct {
-    int starts; // before the update, the average becomes a copy of the weights
-    int due;    // after the update, the average becomes decay * average + (1 - decay) * weights
+    int starts; // 1: before the update, the average becomes a copy of the weights
+    int due;    // 1: after the update, the average becomes decay * average + (1 - decay) * weights
     double decay;
 } ls_average_step;
+// updates: the number of updates of the run.
 ls_average_step ls_schedule_average(const ls_schedule *schedule, int64_t update, int64_t updates);
 // Remembers which updates ls_schedule_rescales has found so far; starts as {0}. Here updates are counted from 1.
 typedef struct {

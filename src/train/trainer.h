@@ -24,7 +24,7 @@ void ls_trainer_free(ls_trainer *trainer); // NULL is allowed
 
 // --- before the first update ---
 LS_CHECKED ls_status ls_trainer_verify_pictures(ls_trainer *trainer); // LS_DATA: a training picture cannot be read
-// Set the run's folder (rank 0's) for evidence of failures, and its identity for checkpoints and records.
+// Rank 0, not collective: set the run's folder for evidence of failures, and the run's identity for its records.
 LS_CHECKED ls_status ls_trainer_set_folder(ls_trainer *trainer, const char *folder);
 LS_CHECKED ls_status ls_trainer_set_run(ls_trainer *trainer, const ls_run_identity *run);
 // Resumes from the newest good checkpoint in rank 0's folder. *resumed: one was found; info->resumed_at: its update.
@@ -51,7 +51,7 @@ LS_CHECKED ls_status ls_trainer_run_until(ls_trainer *trainer, int64_t update, c
 // Rank 0 prints the tensors of the next update, or of the update that ended the run (diagnose/inspect.h). No further
 // update is possible.
 LS_CHECKED ls_status ls_trainer_inspect(ls_trainer *trainer, FILE *file);
-// Runs more updates without evaluation, for benchmarks and tests. loss[i] (or NULL): mean loss of window i.
+// Runs more updates without evaluation, for benchmarks and tests. loss[i] (or NULL): mean loss of the i-th one.
 LS_CHECKED ls_status ls_trainer_updates(ls_trainer *trainer, int64_t updates, double *loss);
 // Evaluates the whole test split. in_detail: also evaluates by eval.tta (tta.h), and makes ls_trainer_details. Fills in
 // the test fields of *evaluation, which begins as {0}.
@@ -83,7 +83,7 @@ const ls_train_info *ls_trainer_get_info(const ls_trainer *trainer);
 void ls_trainer_print_plan(const ls_trainer *trainer, FILE *file); // for --dry-run: network, groups, programs, memory
 // Rank 0: returns the last detailed evaluation, by test-time augmentation if that is on. NULL: no such evaluation.
 const ls_evaluation *ls_trainer_details(const ls_trainer *trainer);
-// Returns the report of the failure if the run ended with LS_NUMERIC, else NULL.
+// Returns the report of a loss or gradient that was not finite and ended the run. NULL: no such failure.
 const struct ls_nonfinite *ls_trainer_nonfinite(const ls_trainer *trainer);
 ls_device *ls_trainer_device(const ls_trainer *trainer);
 double ls_trainer_loader_wait_seconds(const ls_trainer *trainer); // since ls_trainer_new

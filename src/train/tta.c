@@ -29,9 +29,9 @@ ls_status ls_tta_upload_views(ls_run_session *session) {
 struct ls_tta {
     ls_run_session *session;
     int64_t count, kept; // number of this rank's pictures; number of pictures kept so far
-    uint32_t *samples;   // their numbers in the test split
+    uint32_t *samples;   // numbers of the kept pictures in the test split
     int32_t *labels;
-    double *logits;      // of these pictures: (count, classes)
+    double *logits;      // of the kept pictures: (count, classes)
     float *batch_logits; // logits of the last run: (micro-batch, classes)
     // Pictures that are evaluated in all views: numbers in the test split, and among this rank's pictures.
     int64_t chosen_count;

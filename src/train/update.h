@@ -26,8 +26,8 @@ enum { LS_GRADIENT_FRACTION_BITS = 40, LS_STATISTIC_FRACTION_BITS = 36 };
 
 typedef struct ls_update ls_update;
 
-// Makes an update. Borrows store, comm, collective and queue. collective NULL: sums go through comm. depth: how many
-// updates may be enqueued and not yet completed, at most LS_UPDATE_DEPTH_MAX. With fp16 storage the loss is scaled.
+// Makes an update. Borrows store, comm, collective and queue. collective NULL: sums go through comm. depth: most
+// updates enqueued and not completed, up to LS_UPDATE_DEPTH_MAX. With fp16 storage the loss is scaled. Collective.
 LS_CHECKED ls_status ls_update_new(const ls_config *cfg, ls_param_store *store, ls_comm *comm,
     ls_collective *collective, ls_queue *queue, int depth, ls_update **out);
 void ls_update_trace(ls_update *update, ls_timeline *timeline); // shows the update's work on the timeline; borrowed
@@ -40,8 +40,8 @@ void ls_update_inputs(const ls_update *update, ls_program_inputs *inputs);
 
 typedef struct {
     double samples;       // number of samples over all ranks, or the sum of their weights (class_weights.h)
-    double micro_batches; // over all ranks
-    // This rank's micro-batches, 0 or more. With synchronised batch norm: the largest number of any rank.
+    double micro_batches; // number of micro-batches over all ranks
+    // Number of this rank's micro-batches. With synchronised batch norm: the largest such number of any rank.
     int steps;
     int whole; // 1: the window has all its samples; every rank then has the same work in every such window
     // 1: the sums over ranks begin in ls_update_end. Before it, the gradients of this rank can be read and replaced, or

@@ -33,10 +33,10 @@ struct ls_update {
     ls_collective *collective;
     ls_reducer *reducer; // NULL with one rank
     ls_graph_capture *capture;
-    ls_planned_bucket *buckets; // those of trained tensors, then at most one of statistics
+    ls_planned_bucket *buckets; // buckets of trained tensors, then at most one of statistics
     int bucket_count, trained_buckets, sum_count;
     ls_plan *begin, *step_control, *cast_to_f32;
-    ls_plan *average, *cast_weights; // NULL: no average is kept; NULL: no working copy of the weights is needed
+    ls_plan *average, *cast_weights; // NULL without an average; NULL without a working copy of the weights
     ls_slab *device_control, *host_control, *workspace;
     ls_buffer state, result, stamps, window; // on the device; state, result and stamps lie side by side: a report
     ls_buffer host_state, host_result;       // pinned; the host reads and writes them between updates

@@ -16,12 +16,13 @@ typedef struct {
     const ls_run_plan *plan;
     ls_dataset *dataset;
     const char *split;
-    // Ranks of a host that see the same files are a group. group: this rank's; share: this rank's place in it.
+    // Ranks of a host that see the same files are a group. group: this rank's group; share: this rank's place in it;
+    // groups, shares: number of all groups, of ranks in this one.
     int group, groups, share, shares;
     ls_verify_options options;
     uint8_t *broken;
-    int64_t *sums;     // for each group: the sum of its files' contents
-    int64_t *contents; // for each sample: the content of its file
+    int64_t *sums;     // for each group: the sum of the hashes of its files' contents
+    int64_t *contents; // for each sample: the hash of its file's content
     double told_s;
     int64_t read;  // number of samples read by this rank
     int64_t count; // number of broken samples

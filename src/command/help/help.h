@@ -1,6 +1,6 @@
-// help.h - the text of `train help`: an overview, or a page about a command or a topic. The text is made from the
-// tables of commands and their options (command/command_table.h), of the configuration's options, of layers and of exit
-// codes. cmake/man_page.sh makes the man page from these pages.
+// help.h - the text of `train help`: an overview, or a page about a command or a topic. Most of the text is made from
+// the tables of commands and their options (command/command_table.h), of the configuration's options, of layers and of
+// exit codes; topics.c has the other topics as text. cmake/man_page.sh makes the man page from these pages.
 #ifndef LS_COMMAND_HELP_HELP_H
 #define LS_COMMAND_HELP_HELP_H
 

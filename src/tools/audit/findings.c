@@ -42,7 +42,7 @@ void ls_findings_print(ls_findings *f, const char *what) {
 
 // --- fields --------------------------------------------------------------------------------------
 
-// The fields of events and files that are compared (only), or not compared (but). They are all others.
+// The fields of events and files that are compared. only 1: those in `names`; 0: all fields except those in `names`.
 static const struct {
     const char *kind;
     int only;
@@ -81,7 +81,7 @@ static int is_compared(const char *kind, const char *name) {
     return 0;
 }
 
-// Compares the fields of two objects. `other` in words: "computed".
+// Compares the fields of `recorded` and `to`. other: the origin of `to` in words, "computed".
 static void compare_fields(
     ls_findings *f, const char *kind, const char *where, const cJSON *recorded, const char *other, const cJSON *to) {
     char x[VALUE_BYTES], y[VALUE_BYTES];
@@ -161,7 +161,7 @@ typedef struct {
     ls_findings *findings;
     const char *file;
     const cJSON *manifest;       // hashes of the tensors as they were written; NULL: unknown
-    const ls_snapshot *computed; // NULL: unknown
+    const ls_snapshot *computed; // the state as computed; NULL: unknown
 } comparison;
 
 // Whether the manifest has the hash of the computed tensor: then the file was changed after it was written.
@@ -186,7 +186,7 @@ static void take_difference(void *context, const ls_state_difference *d) {
         d->note[0] ? " (" : "", d->note, d->note[0] ? ")" : "");
 }
 
-// The tensors of a checkpoint whose bytes are not those that its manifest promises.
+// Compares the tensors of a damaged checkpoint. why: the damage, which is a finding if no tensor differs.
 static void compare_damaged(comparison *c, const char *path, ls_status why) {
     static const char *const names[] = { "weights.safetensors", "state.safetensors" };
     const int before = c->findings->total;

@@ -12,7 +12,7 @@ typedef struct {
     char first[LS_STATUS_TEXT_BYTES / 2];
 } ls_findings;
 
-// Adds a difference. Texts of files in it become safe to print.
+// Adds a difference. Control characters in its text are replaced, so that texts from files are safe to print.
 void ls_finding(ls_findings *findings, const char *format, ...) LS_PRINTF(2, 3);
 // Prints `what`, then "same bits" or the differences since the last call.
 void ls_findings_print(ls_findings *findings, const char *what);

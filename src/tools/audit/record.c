@@ -120,7 +120,7 @@ void ls_record_free(ls_record *r) {
 
 // --- options -------------------------------------------------------------------------------------
 
-// Sets an option to a recorded value. It keeps its origin, so that no message mentions --set.
+// Sets an option to a recorded value. The option keeps its origin (line), so that no message mentions --set.
 static ls_status set_option(ls_config *cfg, int option, const char *name, const char *value) {
     const int line = cfg->line[option];
     char *assignment = ls_new_textf("%s=%s", name, value);
@@ -192,7 +192,7 @@ static ls_status take_part(const cJSON *manifest, int64_t at, ls_audit_leg *leg)
     return LS_SUCCESS;
 }
 
-// The device, micro-batch and ranks that a part had, where its options leave them open.
+// Takes from the facts of a part its ranks and device, and its micro-batch if the options leave that open.
 static ls_status take_facts(ls_audit_leg *leg) {
     char text[32];
     leg->ranks = (int)whole(leg->facts, "world_size", 0);

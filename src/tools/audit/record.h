@@ -8,18 +8,18 @@
 typedef struct { // an event of metrics.jsonl
     cJSON *json; // owned
     const char *kind;
-    int64_t number, update; // number of the line, from 1
+    int64_t number, update; // line number, from 1; update of the event
 } ls_audit_line;
 
 typedef struct {
     int redone;          // set before reading. 1: also the events of updates that a later part has done again
     ls_audit_line *line; // events of the kinds start, train, eval, checkpoint and nonfinite
     int count;
-    int64_t damaged; // number of the first line that is not an event; 0: all are
+    int64_t damaged; // line number of the first line that is not an event; 0: every line is one
 } ls_audit_lines;
 
-// Reads metrics.jsonl into *lines, which begins as {0} but for `redone`. LS_STORAGE: it cannot be read. Free the lines,
-// even after a failure.
+// Reads metrics.jsonl (path: the file or the run's folder) into *lines. The caller sets `redone` before, the rest to 0.
+// LS_STORAGE: the file cannot be read or has no event. Free the lines, even after a failure.
 LS_CHECKED ls_status ls_audit_lines_read(const char *path, ls_audit_lines *lines);
 void ls_audit_lines_free(ls_audit_lines *lines);
 // Returns the first event of this kind and update, or NULL.
@@ -33,22 +33,23 @@ typedef struct {
 } ls_audit_point;
 
 typedef struct {
-    ls_side *side; // its config is known
+    ls_side *side; // side->config is not NULL
     ls_audit_lines lines;
     ls_audit_point *point; // by rising update, the start first
     int count;
     int64_t final; // number of updates of a complete run; -1: the run is not complete
 } ls_record;
 
-// LS_STORAGE: the folder holds no run, or a file cannot be read. LS_USAGE: the path is a checkpoint or weights.
+// Reads a run's folder. LS_STORAGE: it holds no run, or a file cannot be read. LS_USAGE: the path is a checkpoint or
+// weights.
 LS_CHECKED ls_status ls_record_read(const char *run, ls_record **out);
 void ls_record_free(ls_record *record); // NULL is allowed
 
 // Consecutive updates that one part of the run has computed, with the same options.
 typedef struct {
-    int64_t to;            // the last of them; the next leg begins here
+    int64_t to;            // number of updates done after the leg; the next leg begins here
     int part;              // number of the part, from 1; 0: unknown
-    int ranks;             // of the part; 0: unknown
+    int ranks;             // ranks of the part; 0: unknown
     const cJSON *manifest; // manifest that names the options of the part; NULL: config.ini does
     const cJSON *facts;    // the part in that manifest (run_parts.h), or its start event
     const cJSON *start;    // the part's start event; NULL: not found
@@ -60,7 +61,8 @@ typedef struct {
 // LS_USAGE: an option has no valid value.
 LS_CHECKED ls_status ls_record_leg(
     const ls_record *record, int64_t at, int64_t end, const char *const *sets, int set_count, ls_audit_leg *out);
-// Calls `found` for each option whose value in config.ini differs from the newest manifest without a reason.
+// Calls `found` for each option whose value in config.ini differs from the newest manifest, unless the last start event
+// has the change.
 LS_CHECKED ls_status ls_record_check_config(const ls_record *record,
     void (*found)(void *context, const char *name, const char *file, const char *manifest), void *context);
 

@@ -108,7 +108,8 @@ ls_status ls_rerun_obstacle(const ls_rerun *a, int64_t from, int64_t to, char *d
 
 // --- what the run began with ---------------------------------------------------------------------
 
-// Appends the paths of files in the folder that changed after `since` (seconds since 1970). The system sets ctime.
+// Appends the paths of files in the folder that changed after `since` (seconds since 1970). Looks at ctime, which only
+// the system sets.
 static void list_changed(const char *folder, double since, ls_text_room *room) {
     DIR *dir = opendir(folder);
     for (struct dirent *entry; dir && (entry = readdir(dir));) {
@@ -137,7 +138,7 @@ static ls_status name_changed(const ls_rerun *a, const ls_config *cfg, ls_status
     return list[0] ? ls_fail(LS_DATA, "%s; changed since the run began:%s", status.text, list) : status;
 }
 
-// Without a checkpoint the identities of the data stand in the start event only.
+// Compares the data with the identities in the start event, which alone has them if the run has no checkpoint.
 static ls_status compare_identities(const ls_train_info *info, const cJSON *start) {
     const struct {
         const char *name;
@@ -218,7 +219,7 @@ static ls_status find_state(const ls_rerun *a, int64_t update, ls_snapshot *out)
     return ls_fail(LS_INTERNAL, "%s: no state of update %" PRId64, a->record->side->path, update);
 }
 
-// Puts the trainer after `at` updates.
+// Gives the trainer the state after `at` updates.
 static ls_status begin_at(ls_rerun *a, ls_trainer *trainer, int64_t at) {
     ls_snapshot *state = NULL;
     if (at == 0) return ls_command_agree(a->comm, ls_trainer_init_from_file(trainer));
@@ -259,7 +260,7 @@ static int64_t next_stop(const ls_rerun *a, int64_t done, int64_t to) {
     return stop;
 }
 
-// Writes the event of a checkpoint that the run wrote here.
+// Writes a checkpoint event if the run wrote a checkpoint at this update.
 static void put_checkpoint(const ls_rerun *a, leg_run *run) {
     char path[2 * LS_TEXT_BYTES];
     const ls_train_counters *c = &a->state->counters;

@@ -12,9 +12,9 @@ typedef struct {
     ls_record *record;          // rank 0
     ls_findings findings;       // rank 0
     char folder[LS_TEXT_BYTES]; // rank 0: the temporary folder
-    ls_snapshot *state;         // the state that was computed last; NULL: none
-    int noted;                  // part of the run whose differences to this machine are told
-    int64_t nonfinite; // update that the computation could not do, because a value was not finite; -1: all were
+    ls_snapshot *state;         // the state that was computed last; NULL: no state yet
+    int noted;                  // number of the part whose differences to this machine were reported last
+    int64_t nonfinite;          // update that failed, because a value was not finite; -1: all values were finite
 } ls_rerun;
 
 // Makes the temporary folder ($TMPDIR or /tmp) on rank 0, and removes it if a signal ends the process. LS_STORAGE: it
@@ -31,7 +31,7 @@ LS_CHECKED ls_status ls_rerun_file(const ls_rerun *rerun, const char *name, char
 // comes next, or of the one that is not finite. LS_DATA: the data are not those of the run. LS_NUMERIC: the network is
 // not that of the run. Collective; returns the same on all ranks, and one rank has printed the message.
 LS_CHECKED ls_status ls_rerun_updates(ls_rerun *rerun, int64_t from, int64_t to, int inspects);
-// Rank 0: tells why the updates cannot be computed here, in dst; "": they can.
+// Rank 0: writes into dst why the updates from+1 to `to` cannot be computed here; "": they can.
 LS_CHECKED ls_status ls_rerun_obstacle(const ls_rerun *rerun, int64_t from, int64_t to, char *dst, size_t bytes);
 
 #endif

@@ -65,9 +65,9 @@ typedef struct {
     double loader_wait, comm_exposed; // shares of the measured time
     double comm_cost;  // share of the time lost to communication: 1 - alone / measured; NAN: not measured
     double bus_gbytes; // bus bandwidth of the buckets in GB/s, as in nccl-tests; NAN with one rank
-    double gflops, peak_gflops, share_of_peak;
-    double update_s; // median seconds of an update
-    double alone_s;  // median seconds of an update without communication; NAN: not measured
+    double gflops, peak_gflops, share_of_peak; // rate of training; highest rate of a matrix product; their quotient
+    double update_s;                           // median seconds of an update
+    double alone_s;                            // median seconds of an update without communication; NAN: not measured
 } ls_bench_figures;
 
 // Returns the figures of results[index]. A figure without a measurement is NAN.

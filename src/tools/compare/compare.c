@@ -14,11 +14,11 @@ typedef struct {
     int are_runs;                            // whether both sides are runs
     cJSON *sections, *section, *differences; // all sections; the current section and its list
     int decides;                             // whether the current section decides if the sides are the same
-    int known, different, counting;          // items of the section: compared; differing; differing and counted
-    int computed, computed_different;        // sums of known and of counting over the sections that decide
-    int64_t differs_at;                      // first update whose checkpoints have different weights; -1: not found
-    int in_tensors;                          // whether section "tensors" has begun
-    char first[VALUE_BYTES];                 // "configuration: optimizer.lr"
+    int known, different, counting;   // numbers of items of the section: compared; differing; differing and counted
+    int computed, computed_different; // sums of known and of counting over the sections that decide
+    int64_t differs_at;               // first update whose checkpoints have different weights; -1: not found
+    int in_tensors;                   // whether section "tensors" has begun
+    char first[VALUE_BYTES];          // "configuration: optimizer.lr"
 } comparison;
 
 // --- building ------------------------------------------------------------------------------------

@@ -20,8 +20,8 @@
 #include <stdio.h>
 #include "tools/compare/side.h"
 
-// Opens and closes states of the two sides. LS_STORAGE: the sides share no computed value to compare, or a file cannot
-// be read. The caller frees *report by cJSON_Delete.
+// Compares the sides; opens and closes their states. LS_STORAGE: the sides share no computed value to compare, or a
+// file cannot be read. The caller frees *report by cJSON_Delete.
 LS_CHECKED ls_status ls_compare(ls_side *a, ls_side *b, cJSON **report);
 void ls_compare_print(const cJSON *report, FILE *file);
 // Returns success if the report says `same`, else LS_NUMERIC with a text that names the first difference.

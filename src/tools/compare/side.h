@@ -42,9 +42,10 @@ LS_CHECKED ls_status ls_side_read(const char *path, ls_side **out);
 void ls_side_free(ls_side *side); // NULL is allowed
 
 // Closes the open state of a run, and opens the checkpoint of this update. If it does not exist, no state is open
-// afterwards and the function succeeds; a damaged checkpoint counts as missing. So do the two functions below.
+// afterwards and the function succeeds; a damaged checkpoint counts as missing. The next function opens the newest good
+// checkpoint in the same way.
 LS_CHECKED ls_status ls_side_open_checkpoint(ls_side *side, int64_t update);
 LS_CHECKED ls_status ls_side_open_newest(ls_side *side);
-LS_CHECKED ls_status ls_side_open_weights(ls_side *side); // weights.safetensors in the run's folder
+LS_CHECKED ls_status ls_side_open_weights(ls_side *side); // RUN/weights.safetensors, if it exists; LS_STORAGE: damaged
 
 #endif

@@ -35,7 +35,7 @@ typedef struct { // a library or program
     char version[64];                // "": unknown
     char path[LS_FACTS_PATH_BYTES];  // "": not found
     char problem[LS_GPU_TEXT_BYTES]; // one line: the problem with its fix; "": no problem
-    int32_t of_gpu, for_several;     // it is for GPUs; it is needed only for several GPUs
+    int32_t of_gpu, for_several;     // 1: the library is for GPUs; 1: needed only for several GPUs
 } ls_facts_library;
 
 // The facts of a rank and its host. A text that is too long is cut. A text is "" if it is unknown or does not apply.
@@ -73,7 +73,7 @@ typedef struct {
     char mpi[LS_FACTS_NAME_BYTES];                     // the library that is linked: "Open MPI v4.1.4"; or "no MPI"
     char started_by[LS_FACTS_NAME_BYTES];              // launcher of this process, "Open MPI's mpirun"; "": none
     ls_facts_library launcher[LS_FACTS_LAUNCHERS_MAX]; // launchers in PATH; only rank 0 looks for them
-    char srun[LS_FACTS_PATH_BYTES], srun_speaks[LS_FACTS_NAME_BYTES]; // kinds that srun --mpi offers: "pmix pmi2"
+    char srun[LS_FACTS_PATH_BYTES], srun_speaks[LS_FACTS_NAME_BYTES]; // path; kinds that srun --mpi offers: "pmix pmi2"
     // GPUs
     int32_t nvidia_on_bus;         // number of NVIDIA's display controllers among the PCI devices
     int32_t gpus;                  // number of GPUs that a run would see here

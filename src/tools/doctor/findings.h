@@ -13,8 +13,8 @@ enum { LS_FINDINGS_MAX = 64, LS_FINDING_TEXT_BYTES = 1024 };
 
 typedef struct {
     ls_severity severity;
-    const char *topic; // the thing that it is about: "launcher"
-    char where[128];   // where it was found: "host b", "ranks 2-3"; "": on all ranks
+    const char *topic; // the subject of the finding: "launcher"
+    char where[128];   // where the finding holds: "host b", "ranks 2-3"; "": on all ranks
     char text[LS_FINDING_TEXT_BYTES];
 } ls_finding;
 

@@ -22,7 +22,7 @@ typedef struct {
 typedef struct {
     ls_comm *comm;
     ls_device *device;  // the device that a run takes; NULL (on all ranks): no device can be opened
-    int shares;         // several ranks share a GPU, which its collectives refuse
+    int shares;         // 1: several ranks share a GPU, which collectives refuse
     const char *folder; // the checkpoint test makes a temporary folder in this folder
     // The first test makes these for the later tests; ls_test_end frees them.
     ls_config cfg;

@@ -14,7 +14,7 @@ static const double clear = 5;  // a fall is clear if it exceeds this many stand
 
 // --- the run -----------------------------------------------------------------------------------------
 
-// Finds the number of updates of an epoch. The trainer then shares *data, so the files are not read twice.
+// Finds the number of updates of an epoch. The trainer then shares *data, unless it is of picture files.
 static ls_status count_windows(const ls_config *cfg, const ls_comm_info *comm, ls_dataset **data, int64_t *windows) {
     ls_batches batches;
     LS_TRY(ls_dataset_open_shared(cfg, LS_SPLIT_TRAIN, data));

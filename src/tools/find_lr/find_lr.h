@@ -10,14 +10,14 @@
 typedef struct {
     double from, to;              // rate of the first update, and of the last one
     int planned, count;           // updates of the test, and updates done before the loss grew without bound
-    double *rate, *loss, *smooth; // by update; loss: mean over the update's samples; smooth: mean of its neighbours
-    int suggested, least;         // updates whose rate is suggested (-1: none), and whose smoothed loss is least
+    double *rate, *loss, *smooth; // by update: its rate; the mean loss of its samples; a mean of the losses near it
+    int suggested, least;         // update whose rate is suggested (-1: no rate); update whose smoothed loss is least
 } ls_find_lr;
 
-// Runs the test. It replaces the learning rate, schedule, length and resolution of cfg. The caller sets out->from,
-// out->to and out->planned. Collective. Fails as ls_dataset_open, ls_trainer_new and ls_trainer_updates, except that a
-// loss that is not finite ends the test. LS_NUMERIC: the loss of the first update is not finite. Call ls_find_lr_free
-// in any case.
+// Runs the test. In a copy of cfg it replaces the learning rate, schedule, length and resolution. The caller sets
+// out->from, out->to and out->planned. Collective. Fails as ls_dataset_open, ls_trainer_new, ls_trainer_init_from_file
+// and ls_trainer_updates, except that a loss that is not finite ends the test. LS_NUMERIC: the loss of the first update
+// is not finite. Call ls_find_lr_free in any case.
 LS_CHECKED ls_status ls_find_lr_run(const ls_config *cfg, ls_comm *comm, ls_find_lr *out);
 // Smooths the losses, and finds the least value and the fastest fall before it.
 void ls_find_lr_suggest(ls_find_lr *test);

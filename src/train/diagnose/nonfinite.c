@@ -42,7 +42,7 @@ char *ls_nonfinite_origin(const ls_tensor_stats *stats, char *dst, size_t bytes)
     writer w = { dst, bytes, 0 };
     char place[96];
     int of_input = strncmp(stats->tensor, "gradient of its", 15) == 0;
-    // 1: described as "its output" and the like; 0: has a name
+    // 1: the tensor is described as "its output" and the like; 0: it has a name
     int own = of_input || stats->kind == LS_TENSOR_STATS_ACTIVATION;
     if (stats->layer[0]) put(&w, "layer '%s' (%s), ", stats->layer, stats->op);
     put(&w, "%s: ",

@@ -14,7 +14,7 @@ typedef enum {
     LS_CAUSE_WEIGHT,       // a weight was not finite before the update
     LS_CAUSE_F16,          // finite operands gave a value too large for fp16
     LS_CAUSE_DIVERGED,     // finite operands gave a value too large for fp32 (or bf16)
-    LS_CAUSE_SUMS,         // the gradient of every micro-batch is finite, but their sum is not
+    LS_CAUSE_SUMS,         // the gradient of every micro-batch is finite, but the sum of them is not
     LS_CAUSE_FIXED_POINT,  // the value is finite, but too large for ordered mode
     LS_CAUSES
 } ls_nonfinite_cause;
@@ -22,7 +22,7 @@ const char *ls_nonfinite_cause_name(ls_nonfinite_cause cause); // "fp16 overflow
 
 typedef struct ls_nonfinite {
     int64_t update, epoch, window;
-    float loss_scale;       // loss scale of this update
+    float loss_scale;       // loss scale of the failed update
     int64_t bad_losses;     // number of samples whose loss was not finite, over all ranks
     int32_t skipped_in_row; // number of updates skipped in a row, including this one
     int64_t later;          // number of later updates that the device had applied before the host saw the failure
@@ -33,10 +33,10 @@ typedef struct ls_nonfinite {
     uint64_t position;            // position of the micro-batch's first sample in the window
     int32_t count;                // number of samples in the micro-batch
     ls_tensor_stats bad;          // the first bad tensor
-    // Entries of samples[]: samples with bad elements, or the micro-batch's first ones if these are not known.
+    // Entries of samples[]: samples with bad elements, or if these are not known the first samples of the micro-batch.
     int32_t sample_count;
-    int64_t samples[LS_NONFINITE_SAMPLES_MAX];                     // their numbers in the data set
-    char names[LS_NONFINITE_SAMPLES_MAX][LS_NONFINITE_NAME_BYTES]; // their files; "": the samples are not files
+    int64_t samples[LS_NONFINITE_SAMPLES_MAX];                     // the samples' numbers in the data set
+    char names[LS_NONFINITE_SAMPLES_MAX][LS_NONFINITE_NAME_BYTES]; // the samples' files; "": the samples are not files
     char folder[LS_TEXT_BYTES]; // the run's folder, for `train audit --inspect`; "": the run has no folder
 } ls_nonfinite;
 

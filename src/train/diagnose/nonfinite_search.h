@@ -12,13 +12,13 @@
 #include "train/run_session.h"
 
 // Call after each completed update, while progress->done is still the position before it. folder: the folder of the
-// run, or "", for the message. bad_losses: number of this rank's samples with a bad loss. Updates may be skipped while
-// the loss scale adapts. LS_NUMERIC on all ranks: the run is lost. The message then says where the failure began, and
-// progress->nonfinite has the report. Collective.
+// run, or "", for the message. bad_losses: number of this rank's samples in the update whose loss is not finite.
+// Updates may be skipped while the loss scale adapts. LS_NUMERIC on all ranks: the run is lost. The message then says
+// where the failure began, and progress->nonfinite has the report. Collective.
 LS_CHECKED ls_status ls_run_check_finite(ls_run_session *session, ls_run_progress *progress, const char *folder,
     const ls_train_state *state, int64_t bad_losses);
 
-// The tensors of one micro-batch in the order in which the program reads or writes them. row: for free().
+// The tensors of one micro-batch in the order in which the program reads or writes them. The caller frees row.
 typedef struct {
     ls_tensor_stats *row;
     int count;
@@ -27,8 +27,8 @@ typedef struct {
 
 // Computes the micro-batches of the next update, or of the update that ended the run, and examines their tensors. The
 // weights stay as they are, but no further update is possible. On all ranks, *report says where a value first became
-// not finite, if one did, and *table has the tensors of that micro-batch, or else of rank 0's last one. All enqueued
-// updates must be completed. Collective.
+// not finite, if one did, and *table has the tensors of that micro-batch, or else of rank 0's last micro-batch. All
+// enqueued updates must be completed. Collective.
 LS_CHECKED ls_status ls_run_tensors(
     ls_run_session *session, const ls_run_progress *progress, ls_nonfinite *report, ls_tensor_table *table);
 

@@ -5,11 +5,11 @@
 // noticed, and the checkpoints of the ranks would belong to different runs. So each rank hashes its state, tensor by
 // tensor in canonical layout (like the hashes in a checkpoint's manifest), and the ranks compare: after every
 // dist.check_replicas updates, before every checkpoint, and at the end of the run. A check is one small all-reduce of
-// one hash. Only if the hashes differ are all of them exchanged.
+// one hash of the whole state. Only if it differs do the ranks exchange the hashes of all tensors.
 //
 // Diverged replicas end the run on all ranks with LS_NUMERIC and one message: which tensor differs, the ranks and their
 // values, and when the ranks were last equal. RUN/diverged-update-N/rank-R.safetensors has the whole state of one rank
-// of each group of equal ranks, under the names in a weights file and a checkpoint.
+// of each group of equal ranks (8 at most); tensors have the names of a weights file and a checkpoint.
 #ifndef LS_TRAIN_DIAGNOSE_REPLICAS_H
 #define LS_TRAIN_DIAGNOSE_REPLICAS_H
 
@@ -19,8 +19,7 @@
 
 typedef struct ls_replicas ls_replicas;
 
-// Starts the comparison of ranks. Call after allocating the session. *out is NULL with one rank or dist.check_replicas
-// = 0. Collective.
+// Allocates memory for the comparison of ranks. *out is NULL with one rank or dist.check_replicas = 0.
 LS_CHECKED ls_status ls_replicas_new(const ls_run_session *session, ls_replicas **out);
 void ls_replicas_free(ls_replicas *replicas); // NULL is allowed
 

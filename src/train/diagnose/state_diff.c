@@ -194,7 +194,7 @@ static void compare_tensor(report *r, const ls_safetensors_tensor *a, const ls_s
                 1, any->name, a ? shape_text(a, x, sizeof x) : "none", b ? shape_text(b, y, sizeof y) : "none", "" });
 }
 
-// Finds a tensor by name. `likely` is tried first: states of one network have the same order.
+// Finds a tensor by name. The index `likely` is tried first: states of one network have the same order.
 static const ls_safetensors_tensor *find(const ls_state *state, const char *name, int likely) {
     if (likely < state->count && strcmp(state->tensors[likely].name, name) == 0) return &state->tensors[likely];
     for (int i = 0; i < state->count; i++)

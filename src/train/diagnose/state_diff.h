@@ -15,9 +15,9 @@ typedef struct {
     int64_t elements, differing; // number of elements; number of elements whose bits differ
     int64_t first;               // index of the first element that differs; -1: no element does
     double first_a, first_b;     // values of the first element that differs, in a and in b
-    int one_bit;                 // 1: these two values differ in a single bit
-    double largest_absolute;     // largest |a - b|; infinite if one of the values is not finite
-    double largest_relative;     // largest |a - b| / max(|a|, |b|)
+    int one_bit;                 // 1: first_a and first_b differ in a single bit
+    double largest_absolute;     // largest |a - b|; infinite if a or b of a pair that differs is not finite
+    double largest_relative;     // largest |a - b| / max(|a|, |b|); infinite likewise
 } ls_tensor_difference;
 
 void ls_tensor_compare(
@@ -26,16 +26,16 @@ void ls_tensor_compare(
 // --- whole states
 
 typedef struct {
-    ls_safetensors_tensor *tensors; // data NULL: the type is not supported, so the tensor's values are not compared
+    ls_safetensors_tensor *tensors; // data NULL: the type is not supported, so the tensor counts as different
     int count;
     const cJSON *facts; // a checkpoint's manifest, or its part about counters; NULL: only the tensors are known
-    cJSON *own;         // facts that this struct owns
+    cJSON *own;         // facts that this struct owns, or NULL
 } ls_state;
 
-// Returns the state in a snapshot. It borrows names and values. Release it with ls_state_free.
+// Returns the state in a snapshot. The state borrows names and values. Release it with ls_state_free.
 ls_state ls_state_of_snapshot(const ls_snapshot *snapshot);
-// Returns the state in files: weights, and the optimizer's tensors and manifest of the same checkpoint (both NULL: the
-// state has weights only). It borrows names and values. Release it with ls_state_free.
+// Returns the state in files: weights, and the optimizer's tensors and manifest of the same checkpoint. optimizer NULL:
+// only weights; manifest NULL: no facts. The state borrows names and values. Release it with ls_state_free.
 ls_state ls_state_of_files(const ls_safetensors *weights, const ls_safetensors *optimizer, const cJSON *manifest);
 void ls_state_free(ls_state *state); // {0} is allowed
 
@@ -43,7 +43,7 @@ int ls_fact_same(const cJSON *a, const cJSON *b); // whether two facts are equal
 // Writes a fact as text, or "none" for NULL, into dst and returns dst.
 const char *ls_fact_text(const cJSON *item, char *dst, size_t bytes);
 
-typedef struct { // the texts are valid during the call
+typedef struct { // the texts are valid during the call; note: details, or ""
     int is_tensor;
     const char *name; // "cursor.update", "conv1.weight"
     const char *a, *b, *note;

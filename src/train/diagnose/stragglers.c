@@ -11,8 +11,8 @@
 static const double LATE_SHARE = 0.1;
 static const double INTERVAL_SECONDS = 3;    // between two comparisons
 static const double REPEAT_SECONDS = 5 * 60; // between two warnings
-static const double LAST_PART = 0.25;        // a rank is late if it waits less than min + LAST_PART * (max - min)
-static const double CAUSE_PART = 0.5;        // share of the delay that a cause must explain
+static const double LAST_PART = 0.25; // a rank is late if its wait is below min + LAST_PART * (max - min) of all waits
+static const double CAUSE_PART = 0.5; // share of the delay that a cause must explain
 // Few cores, or a low GPU clock, explain a delay if they are below this fraction of the other ranks' mean.
 static const double FEW_PART = 0.75, SLOW_PART = 0.9;
 enum { IN_A_ROW = 3, LIST_BYTES = 128 };
@@ -123,7 +123,7 @@ char *ls_stragglers_text(
 struct ls_stragglers {
     ls_comm *comm;
     ls_straggler_info facts;
-    // [ranks], since the start: now; at the first record; at the last comparison; and the time since one of them
+    // [ranks], since the start: now; at the first record; at the last comparison; spent: from one of these to now
     ls_rank_time *now, *first, *last, *spent;
     // training time at these three moments; warned_s: at the last warning, -INFINITY if there was no warning
     double now_s, first_s, last_s, warned_s;

@@ -32,13 +32,12 @@ char *ls_stragglers_text(
 
 typedef struct ls_stragglers ls_stragglers;
 
-// Starts to look for late ranks. Collective. *out is NULL with one rank; the functions below accept NULL and then do
-// nothing.
+// Starts to look for late ranks. *out is NULL with one rank; the functions below accept NULL and then do nothing.
 LS_CHECKED ls_status ls_stragglers_new(ls_comm *comm, const ls_rank_info *places, ls_stragglers **out);
 void ls_stragglers_free(ls_stragglers *stragglers); // NULL is allowed
 // Exchanges the times of all ranks and looks for late ranks. Call with every record. *times: the times of all ranks
-// since the start, NULL with one rank. seconds: training time so far. *warning: on rank 0 the text of a warning that is
-// due, otherwise NULL. Collective.
+// since the start, valid until the next call; NULL with one rank. seconds: training time so far. *warning: on rank 0
+// the text of a warning that is due, otherwise NULL. Collective.
 LS_CHECKED ls_status ls_stragglers_report(ls_stragglers *stragglers, const ls_rank_time *mine, double seconds,
     const ls_gpu_sample *gpus, const ls_rank_time **times, const char **warning);
 // Call after the last record. Returns the description of the ranks that were late over the whole run; *share: the

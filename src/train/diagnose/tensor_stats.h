@@ -25,7 +25,7 @@ const char *ls_tensor_stats_kind_name(ls_tensor_stats_kind kind); // "activation
 typedef struct {                   // one tensor; plain data, so that ranks can exchange it
     int32_t instruction, backward; // backward: 1 in the backward pass
     int32_t kind;                  // ls_tensor_stats_kind
-    // 1: the update does not depend on it, such as batch norm's running estimates outside ordered mode
+    // 1: the update does not depend on this tensor, such as batch norm's running estimates outside ordered mode
     int32_t inert;
     int32_t samples; // 1: the first dimension counts the samples of the micro-batch
     char layer[LS_TENSOR_STATS_NAME_BYTES], op[32];
@@ -38,7 +38,7 @@ typedef struct {                   // one tensor; plain data, so that ranks can 
     int64_t first;             // index of the first bad element in canonical order; -1: all elements are good
     double min, max, mean;     // of the finite elements; 0 if no element is finite
     int32_t bad_samples;       // number of samples with bad elements; -1: elements do not belong to samples
-    int32_t bad_sample[LS_TENSOR_STATS_SAMPLES_MAX]; // the first of these samples, by position in the micro-batch
+    int32_t bad_sample[LS_TENSOR_STATS_SAMPLES_MAX]; // positions of the first bad samples in the micro-batch
 } ls_tensor_stats;
 
 static inline int ls_tensor_stats_is_bad(const ls_tensor_stats *stats) {
@@ -54,7 +54,7 @@ typedef struct {
     float loss_scale;
     int ordered;   // 1: gradients and statistics must also fit into fixed point (op_update.h)
     ls_comm *comm; // shows the watchdog that this rank is alive; NULL: no other rank waits
-    // Synchronised batch norm: replaces these sums by their sums over all ranks, like the program's hook.
+    // Synchronised batch norm: replaces these `count` sums by their sums over all ranks, like the program's hook.
     // NULL: the sums stay as they are.
     ls_status (*reduce)(void *context, ls_buffer sums, int64_t count);
     // Called for every tensor, in order. NULL: only the first bad tensor is returned.
@@ -64,9 +64,9 @@ typedef struct {
 
 // Runs the whole program on one micro-batch, with gradients that start from zero, and examines its tensors. It does not
 // stop at the first bad tensor, because ranks meet in sums. *first: the first bad tensor that is not inert; its `first`
-// is -1 if every tensor is good. *harmed: whether the loss or the gradient of a weight was bad. Otherwise the bad
-// tensor did no harm (for example, a relu turned -inf into 0). Afterwards, the parameter store has the gradients of
-// this micro-batch. LS_DEVICE: there is not enough memory, or the device failed.
+// is -1 if every tensor is good. *harmed: whether the loss, the gradient of a weight or, in ordered mode, a statistic
+// was bad. Otherwise the bad tensor did no harm (for example, a relu turned -inf into 0). Afterwards, the parameter
+// store has the gradients of this micro-batch. LS_DEVICE: there is not enough memory, or the device failed.
 LS_CHECKED ls_status ls_tensor_stats_run(const ls_tensor_stats_list *inspection, ls_tensor_stats *first, int *harmed);
 
 #endif

@@ -7,7 +7,7 @@
 //   launches        half of the time or more, a GPU's host enqueued operators and hardly waited for the device
 //   communication   a tenth of the time or more, training waited for sums over ranks
 //   compute         no other row applies
-// With more threads than cores, `cores` wins even if another share is larger.
+// With more threads than cores, `cores` wins if its condition holds, even if another share is larger.
 //
 // The suggestion is one of these, if it is certain to help and the configuration would accept it:
 //   cores      device.threads = 0, or fewer ranks, if there are more threads than cores
