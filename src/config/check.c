@@ -294,6 +294,9 @@ static ls_status check_quantise(const ls_config *cfg) {
     if (!cfg->model_init[0])
         return refuse(cfg, LS_OPTION_train_quantise,
             "it fine-tunes trained weights; train in floats first, and set model.init to that run's folder");
+    if (ls_config_several_labels(cfg))
+        return refuse(cfg, LS_OPTION_train_quantise,
+            "calibration needs the loss of one class, and data.labels gives several labels; leave one of them out");
     if (cfg->train_precision == LS_PRECISION_FP32) return LS_SUCCESS;
     return refuse(
         cfg, LS_OPTION_train_quantise, "16 bits cannot hold the values of its grids; expected train.precision = fp32");

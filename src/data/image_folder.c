@@ -30,7 +30,7 @@
 #include "data/label_file.h"
 
 // NAME_BYTES: room for a name in which each byte is written as \xNN.
-enum { MAX_CLASSES = 65536, PATH_BYTES = LS_FILE_PATH_BYTES, NAME_BYTES = 1100 };
+enum { MAX_CLASSES = 65536, MAX_DEPTH = 64, PATH_BYTES = LS_FILE_PATH_BYTES, NAME_BYTES = 1100 };
 
 #define LAYOUTS \
     "root/<class>/<image>, or root/train/<class>/<image> and root/test/<class>/<image> (or root/val/; valid/ and " \
@@ -210,11 +210,21 @@ static ls_status add_labelled(folder *f, const char *name) {
         LS_DATA, "%s: %s has no row for this picture; add '%s', or move the picture away", path, f->labels->path, file);
 }
 
+static int count_slashes(const char *path) {
+    int count = 0;
+    for (; *path; path++) count += *path == '/';
+    return count;
+}
+
 // Adds all pictures of a folder inside the split's folder ("": of the split's folder itself) and of the folders in it.
+// Each level takes some of the stack.
 static ls_status list_tree(folder *f, const char *inside) {
     char path[PATH_BYTES], name[PATH_BYTES], **names;
     int count = 0;
     struct stat info;
+    if (count_slashes(inside) >= MAX_DEPTH)
+        return ls_fail(
+            LS_DATA, "%s/%.80s...: folders in folders, more than %d levels; move it away", f->root, inside, MAX_DEPTH);
     LS_TRY(join(path, f->root, inside));
     if (stat(path, &info) == 0) ls_note_read(&info);
     ls_status status = list_names(path, &names, &count);
@@ -608,6 +618,9 @@ static ls_status list_all(const ls_config *cfg, const char *root, const layout *
     char train_root[PATH_BYTES];
     if (ls_config_several_labels(cfg)) {
         LS_TRY(read_labels(cfg, root, f, dataset));
+        if (f->class_count < 2)
+            return ls_fail(LS_DATA,
+                "%s:1: has one label, expected at least 2; for one, make a folder per class instead", f->labels_path);
         return list_labelled(f, found, cfg->data_test_fraction, dataset->split);
     }
     snprintf(train_root, sizeof train_root, "%s%s", root, found->part[LS_SPLIT_TRAIN]);

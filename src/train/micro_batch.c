@@ -163,6 +163,8 @@ static void plan_programs(ls_run_session *session, ls_run_plan *plan) {
     plan->eval_batches = without_accumulation(plan->info.comm, plan->info.test_data->count, b->micro_batch);
     if (plan->val_data)
         plan->val_batches = without_accumulation(plan->info.comm, plan->info.val_data->count, b->micro_batch);
+    const ls_dataset_info *data = plan->info.train_data;
+    session->compute.memory.control = (size_t)data->label_rows * (size_t)data->classes; // the table of label sets
     session->compute.memory.inputs = input_bytes(session, LS_SPLIT_TEST);
     if (!plan->evaluates) session->compute.memory.inputs += input_bytes(session, LS_SPLIT_TRAIN);
     if (plan->val_data) session->compute.memory.inputs += input_bytes(session, LS_SPLIT_VALIDATION);

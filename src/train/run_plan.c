@@ -1,5 +1,6 @@
 #include "train/run_plan.h"
 
+#include <string.h>
 #include "base/memory.h"
 #include "deploy/fake_network.h"
 #include "run/run_parts.h"
@@ -49,6 +50,14 @@ ls_status ls_run_plan_take_data(ls_run_plan *plan, ls_data_reading *train, ls_da
     return LS_SUCCESS;
 }
 
+// Each split has read the file of data.labels, and the device has the table of the training split alone.
+static int has_labels_of(const ls_dataset *train, const ls_dataset *other) {
+    const ls_dataset_info *a = ls_dataset_get_info(train), *b = ls_dataset_get_info(other);
+    return a->classes == b->classes && a->label_rows == b->label_rows &&
+           (a->label_rows == 0 || memcmp(ls_dataset_label_sets(train), ls_dataset_label_sets(other),
+                                      (size_t)a->label_rows * (size_t)a->classes) == 0);
+}
+
 static ls_status check_data(const ls_run_plan *plan) {
     const ls_dataset_info *train = plan->info.train_data, *test = plan->info.test_data;
     const ls_graph *g = plan->graph;
@@ -65,6 +74,9 @@ static ls_status check_data(const ls_run_plan *plan) {
     if (!ls_chw_equal(test->shape, train->shape) || test->classes != train->classes)
         return ls_fail(
             LS_DATA, "data.dataset = %s: the training and the test split differ in shape or classes", train->name);
+    if (!has_labels_of(plan->train_data, plan->test_data) ||
+        (plan->val_data && !has_labels_of(plan->train_data, plan->val_data)))
+        return ls_fail(LS_DATA, "data.labels: the file changed while it was read; start again");
     if (plan->cfg->train_patience == 0 || plan->info.val_data || plan->evaluates) return LS_SUCCESS;
     char where[LS_STATUS_TEXT_BYTES / 4];
     return ls_fail(LS_USAGE,

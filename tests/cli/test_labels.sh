@@ -82,6 +82,12 @@ refused "eval of a folder of classes" 2 "its pictures have several labels each" 
 refused "export --int8" 2 "--int8: the ranges are chosen by the loss of one class a picture" "$train" export one one8.c --int8
 refused "eval --int8" 2 "--int8: the ranges are chosen by the loss of one class a picture" "$train" eval one --int8
 refused "data.balance" 2 "data.balance=classes: with data.labels a picture is in several classes" "$train" labels.ini --set data.balance=classes
+refused "train.quantise" 2 "calibration needs the loss of one class" "$train" labels.ini --set train.quantise=int8 --set model.init=one
+cut -d, -f1,2 pictures/labels.csv >pictures/few.csv
+refused "one label" 3 "pictures/few.csv:1: has one label, expected at least 2" "$train" labels.ini --set data.labels=few.csv
+mkdir -p "pictures/deep$(printf '/d%.0s' {1..70})"
+refused "folders in folders" 3 "more than 64 levels" "$train" labels.ini
+rm -r pictures/deep
 refused "no such file of labels" 3 "pictures/none.csv: cannot read" "$train" labels.ini --set data.labels=none.csv
 refused "weights of other numbers" 2 "expected 3 numbers from 0 to 1e6" "$train" labels.ini --set train.class_weights=1,2
 echo 'more/0.png,1,0,0' >>pictures/labels.csv

@@ -22,6 +22,7 @@ __device__ inline part focal_part(const ls_cuda_loss_args &a, const ls_loss_row 
     if (k == row.partner) target += row.of_partner;
     float log_p = z - row.best.value - logf(row.sum);
     if (!(target > 0)) return { 0, 0 }; // avoids 0 * infinity
+    if (log_p > 0) log_p = 0; // a fused multiply-add of the scale rounds otherwise than the maximum's; NaN stays
     part f = focal_of(log_p, -expm1f(log_p), a.attr.focal_gamma);
     return { target * f.loss, target * f.slope };
 }
