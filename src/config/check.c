@@ -294,6 +294,10 @@ static ls_status check_quantise(const ls_config *cfg) {
     if (!cfg->model_init[0])
         return refuse(cfg, LS_OPTION_train_quantise,
             "it fine-tunes trained weights; train in floats first, and set model.init to that run's folder");
+    if (cfg->model_init_rules[0])
+        return refuse(cfg, LS_OPTION_model_init_rules,
+            "train.quantise = int8 takes all weights as they are; leave the rules out, or fine-tune by them in floats "
+            "first");
     if (ls_config_several_labels(cfg))
         return refuse(cfg, LS_OPTION_train_quantise,
             "calibration needs the loss of one class, and data.labels gives several labels; leave one of them out");

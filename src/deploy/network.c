@@ -298,7 +298,8 @@ static void lower_quantise(builder *b, int index) {
         b->value_of[index] = s->output;
     ls_network_value *value = &b->network->values[b->value_of[index]];
     value->scale = (double)b->params[layer->first_param][0];
-    value->zero = (int)b->params[layer->first_param + 1][0];
+    const float zero = b->params[layer->first_param + 1][0];
+    value->zero = zero >= -128 && zero <= 127 && zero == floorf(zero) ? (int)zero : 128; // check_grids refuses 128
     value->fixed = 1;
 }
 

@@ -22,9 +22,15 @@ static const struct {
     [LS_SWEEP_TEST] = { "test_accuracy", "test accuracy" },
 };
 
+// What runs of a sweep must have in common: its name in the summary and in messages, and the options that decide it.
 static const struct {
-    const char *key, *name;
-} sets[LS_SWEEP_SETS] = { { "train_data", "training" }, { "val_data", "validation" }, { "test_data", "test" } };
+    const char *key, *name, *options;
+} sets[LS_SWEEP_SETS] = {
+    { "train_data", "training data", "data." },
+    { "val_data", "validation data", "data." },
+    { "test_data", "test data", "data." },
+    { "teacher", "teachers", "distill.weights" },
+};
 
 const char *ls_sweep_measure_key(ls_sweep_measure measure) {
     return measures[measure].key;
@@ -95,7 +101,9 @@ static ls_status take_summary(const char *path, const cJSON *summary, ls_sweep_r
     out->training_seconds = number(summary, "samples_seen") / out->images_per_second;
     snprintf(out->weights_hash, sizeof out->weights_hash, "%s", hash);
     for (int i = 0; i < LS_SWEEP_SETS; i++) {
-        const char *identity = ls_json_get_text(summary, sets[i].key);
+        const cJSON *teacher = ls_json_get(summary, sets[i].key);
+        const char *identity =
+            cJSON_IsObject(teacher) ? ls_json_get_text(teacher, "hash") : ls_json_get_text(summary, sets[i].key);
         snprintf(out->data[i], sizeof out->data[i], "%s", identity ? identity : "");
     }
     return LS_SUCCESS;
@@ -123,45 +131,42 @@ ls_status ls_sweep_look(const ls_sweep_plan *plan, int run, ls_sweep_result *out
     return read_summary(folder, out);
 }
 
-// --- do all runs have the same data? -------------------------------------------------------------
+// --- do all runs have the same data and teacher? --------------------------------------------------
 
-static int same_data_options(const ls_sweep_plan *plan, int a, int b) {
+static int same_options(const ls_sweep_plan *plan, const char *beginning, int a, int b) {
     const int x = ls_sweep_setting(plan, a), y = ls_sweep_setting(plan, b);
     int same = 1;
     for (int i = 0; i < plan->swept; i++)
-        if (strncmp(plan->axes[i].name, "data.", 5) == 0)
+        if (strncmp(plan->axes[i].name, beginning, strlen(beginning)) == 0)
             same &= strcmp(ls_sweep_value(plan, i, x), ls_sweep_value(plan, i, y)) == 0;
     return same;
 }
 
-static ls_status compare_data(const ls_sweep_plan *plan, const ls_sweep_result *results, int a, int b) {
-    char first[LS_SWEEP_NAME_BYTES], second[LS_SWEEP_NAME_BYTES];
+// Compares the identity of a set with that of the first complete run that should have the same.
+static ls_status compare_set(const ls_sweep_plan *plan, const ls_sweep_result *results, int set, int run) {
+    char first_name[LS_SWEEP_NAME_BYTES], name[LS_SWEEP_NAME_BYTES];
     ls_config cfg;
-    for (int i = 0; i < LS_SWEEP_SETS; i++) {
-        const char *x = results[a].data[i], *y = results[b].data[i];
-        if (!x[0] || !y[0] || strcmp(x, y) == 0) continue;
-        LS_TRY(ls_sweep_config(plan, ls_sweep_setting(plan, b), -1, &cfg));
-        if (cfg.data_dataset == LS_DATASET_SYNTHETIC) return LS_SUCCESS; // each seed makes its own data
-        return ls_fail(LS_DATA,
-            "sweep folder %s: the %s data of %s and of %s are not the same (%s, %s): they have changed between the two "
-            "runs, "
-            "which cannot be compared. Bring the data back and move the folder of the run that had others away, or "
-            "choose "
-            "another folder for the sweep by --run-dir",
-            plan->folder, sets[i].name, ls_sweep_run_name(plan, a, first), ls_sweep_run_name(plan, b, second), x, y);
-    }
-    return LS_SUCCESS;
+    int first = 0;
+    while (first < run &&
+           (results[first].state != LS_SWEEP_COMPLETE || !same_options(plan, sets[set].options, first, run)))
+        first++;
+    const char *x = results[first].data[set], *y = results[run].data[set];
+    if (!x[0] || !y[0] || strcmp(x, y) == 0) return LS_SUCCESS;
+    LS_TRY(ls_sweep_config(plan, ls_sweep_setting(plan, run), -1, &cfg));
+    const int is_data = strcmp(sets[set].options, "data.") == 0;
+    if (is_data && cfg.data_dataset == LS_DATASET_SYNTHETIC) return LS_SUCCESS; // each seed makes its own data
+    return ls_fail(LS_DATA,
+        "sweep folder %s: the %s of %s and of %s are not the same (%s, %s): they have changed between the two runs, "
+        "which cannot be compared. Bring the old files back and move the folder of the run that had others away, or "
+        "choose another folder for the sweep by --run-dir",
+        plan->folder, sets[set].name, ls_sweep_run_name(plan, first, first_name), ls_sweep_run_name(plan, run, name), x,
+        y);
 }
 
-// Checks that runs had the same data: compares each complete run with the first complete run that should have the same
-// data.
 ls_status ls_sweep_check_data(const ls_sweep_plan *plan, const ls_sweep_result *results) {
-    for (int run = 1; run < plan->runs; run++) {
-        int first = 0;
-        while (first < run && (results[first].state != LS_SWEEP_COMPLETE || !same_data_options(plan, first, run)))
-            first++;
-        if (first < run && results[run].state == LS_SWEEP_COMPLETE) LS_TRY(compare_data(plan, results, first, run));
-    }
+    for (int run = 1; run < plan->runs; run++)
+        for (int set = 0; set < LS_SWEEP_SETS && results[run].state == LS_SWEEP_COMPLETE; set++)
+            LS_TRY(compare_set(plan, results, set, run));
     return LS_SUCCESS;
 }
 

@@ -15,7 +15,7 @@ typedef enum { LS_SWEEP_VALIDATION, LS_SWEEP_TTA, LS_SWEEP_TEST, LS_SWEEP_MEASUR
 const char *ls_sweep_measure_key(ls_sweep_measure measure);  // "val_accuracy", as in summary.json
 const char *ls_sweep_measure_name(ls_sweep_measure measure); // "validation accuracy"
 
-enum { LS_SWEEP_SETS = 3 }; // data sets of a run: training, validation, test
+enum { LS_SWEEP_SETS = 4 }; // training, validation and test data of a run, and its teacher
 
 typedef struct {
     ls_sweep_state state;

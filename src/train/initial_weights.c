@@ -232,7 +232,8 @@ ls_status ls_run_init_weights(ls_run_plan *plan, ls_run_session *session) {
     ls_comm_phase(plan->comm, "start-up: weights", -1);
     ls_status status = allocate_first(plan->graph, &first);
     if (plan->info.comm->rank == 0) LS_THEN(status, read_file(plan, &first));
-    status = ls_comm_agree(plan->comm, status, NULL);
+    const ls_status met = ls_comm_barrier_napping(plan->comm); // rank 0 may calibrate for minutes (train.quantise)
+    status = ls_failed(met) ? met : ls_comm_agree(plan->comm, status, NULL);
     LS_THEN(status, share_weights(session, &first));
     free(first.taken);
     free(first.values);

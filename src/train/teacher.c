@@ -56,6 +56,11 @@ static ls_status take_from(
             "distill.weights: the network of %s has %d classes, and the data here have %d; name a teacher of the same "
             "classes",
             path, teacher->graph->classes, plan->graph->classes);
+    if (info->several)
+        return ls_fail(LS_DATA,
+            "distill.weights: the teacher of %s gives several labels a picture, and its part of the loss is a softmax "
+            "over classes; name another teacher",
+            path);
     LS_TRY(ls_weights_info_of_data(plan->train_data, &here));
     ls_status status = ls_weights_fit_new(&(ls_weights_fit_options){ .path = path,
                                               .file = info,

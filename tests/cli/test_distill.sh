@@ -60,6 +60,22 @@ mv kept teacher
 # --- a sweep ------------------------------------------------------------------------------------------
 "$train" sweep taught.ini --set distill.share=0,0.5 --seeds 1 --run-dir swept >sweep.txt 2>&1
 check "sweep: exit" $? 0
+"$train" sweep taught.ini --set distill.share=0.5 --seeds 1 --run-dir seeds >seeds.txt 2>&1
+check "sweep, one seed: exit" $? 0
+"$train" sweep taught.ini --set 'distill.weights="teacher","newer"' --seeds 1 --run-dir teachers >teachers.txt 2>&1
+check "sweep over teachers: exit" "$? $(grep error: teachers.txt)" "0 "
+mv teacher kept
+cp -r newer teacher
+refused "sweep: another teacher of the same name" 3 "the teachers of seed=1 and of seed=2 are not the same" \
+    "$train" sweep taught.ini --set distill.share=0.5 --seeds 1-2 --run-dir seeds
+rm -r teacher
+mv kept teacher
+
+# --- inspection: the teacher's weights, and the output of its fused pooling -----------------------------
+"$train" audit one --inspect 1 >inspected.txt 2>&1
+check "inspection: exit" $? 0
+check "inspection: weights" "$(awk '$3 == "teacher.fc" && $6 == "fc.weight" { print $7 }' inspected.txt)" 2304
+check "inspection: pooled output" "$(awk '$3 == "teacher.norm1" && $7 == "output" { print $8, $9 }' inspected.txt)" "4608 0"
 
 # --- refused ------------------------------------------------------------------------------------------
 taught() { "$train" taught.ini --run-dir no "$@"; }

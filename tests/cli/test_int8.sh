@@ -275,6 +275,8 @@ refused "the fine-tuned network in floats" 2 "the network is trained for integer
 # shellcheck disable=SC2086 # several words
 {
     refused "nothing to fine-tune" 2 "it fine-tunes trained weights; train in floats first" "$train" $quantised
+    refused "rules" 2 "train.quantise = int8 takes all weights as they are" \
+        "$train" $quantised --set model.init=run-resnet8 --set "model.init_rules=new fc.*"
     refused "16 bits" 2 "16 bits cannot hold the values of its grids" "$train" $quantised --set model.init=run-resnet8 --set train.precision=bf16
     refused "another network" 2 "its network is not resnet8.ini: train.quantise = int8 needs the same network" \
         "$train" $quantised --set model.init=run-every

@@ -220,7 +220,7 @@ static void rows_and_pictures_must_agree(void **state) {
     assert_int_equal(status.code, LS_DATA);
     if (!strstr(status.text, "/d.png: ") || !strstr(status.text, "l.csv has no row for this picture; add 'd.png'"))
         fail_msg("%s", status.text);
-    put_labels(folder, "file,low\na.png,1\nb.png,0\nc.png,1\nd.png,0\nin/a.png,1\nin/b.png,1\n");
+    put_labels(folder, "file,low,high\na.png,1,0\nb.png,0,0\nc.png,1,0\nd.png,0,0\nin/a.png,1,0\nin/b.png,1,0\n");
     status = ls_dataset_open(&cfg, LS_SPLIT_TRAIN, &dataset);
     assert_int_equal(status.code, LS_DATA);
     if (!strstr(status.text, "l.csv:7: there is no picture in/b.png beside it (.jpg")) fail_msg("%s", status.text);

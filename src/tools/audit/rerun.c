@@ -153,7 +153,13 @@ static ls_status compare_identities(const ls_train_info *info, const cJSON *star
             return ls_fail(
                 LS_DATA, "%s: the run began with %s, here are %s: bring the old files back", sets[i].name, then, here);
     }
-    return LS_SUCCESS;
+    const char *teacher = ls_json_get_text(ls_json_get(start, "teacher"), "hash");
+    char here[17] = "none";
+    if (info->teacher.path[0]) ls_hash_text(info->teacher.hash, here);
+    if (!start || strcmp(teacher ? teacher : "none", here) == 0) return LS_SUCCESS;
+    return ls_fail(LS_DATA,
+        "distill.weights: the run began with the teacher of hash %s, here is %s: bring the old file back",
+        teacher ? teacher : "none", here);
 }
 
 // Tells what differs here from the run, though it need not change a bit.

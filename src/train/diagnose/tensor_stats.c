@@ -214,10 +214,13 @@ static void shape_vectors(ls_tensor_stats *stats, int vectors, int channels) {
 // --- weights, before the first instruction that reads them ---------------------------------------
 
 static void measure_weight(inspector *in, int number, const ls_ref *ref) {
-    const ls_param_store *store = in->o->program->store;
+    const ls_program *program = in->o->program;
+    const int taught = ref->kind == LS_REF_TEACHER;
+    const ls_param_store *store = taught ? program->teacher : program->store;
     const ls_param *param = &store->graph->params[ref->index];
-    if (in->weight_seen[ref->index]) return;
-    in->weight_seen[ref->index] = 1;
+    char *seen = &in->weight_seen[ref->index + (taught ? program->store->graph->param_count : 0)];
+    if (*seen) return;
+    *seen = 1;
     ls_tensor_stats stats = new_stats(in, number, LS_TENSOR_STATS_WEIGHT, param->name);
     shape_param(&stats, param);
     in->api->param_export(in->device, &param->shape, ls_param_store_weight(store, ref->index), in->values);
@@ -237,7 +240,7 @@ static void measure_weight(inspector *in, int number, const ls_ref *ref) {
 static void measure_weights(inspector *in, int number) {
     const ls_instruction *instruction = &in->o->program->instructions[number];
     for (int a = 0; a < instruction->arg_count; a++)
-        if (instruction->refs[a].kind == LS_REF_PARAM && instruction->refs[a].copy < LS_PARAM_GRAD)
+        if (instruction->refs[a].kind >= LS_REF_PARAM && instruction->refs[a].copy < LS_PARAM_GRAD)
             measure_weight(in, number, &instruction->refs[a]);
 }
 
@@ -333,7 +336,7 @@ static ls_status measure_output(inspector *in, int number, int row, ls_buffer bu
     if (outputs[row].kind != OUT_PARAM) memcpy(&shape, at, sizeof shape);
     if (outputs[row].kind == OUT_FEATURES) shape = (ls_nchw){ shape.n, desc->attr.linear.out_features, 1, 1 };
     if (outputs[row].kind == OUT_GATE) shape.h = shape.w = 1;
-    int pooled = desc->op == LS_OP_NORM_FORWARD || desc->op == LS_OP_NORM_APPLY;
+    int pooled = desc->op == LS_OP_NORM_FORWARD || desc->op == LS_OP_NORM_APPLY || desc->op == LS_OP_NORM_INFERENCE;
     switch (outputs[row].kind) {
     case OUT_PARAM:
         measure_param(in, number, &instruction->refs[outputs[row].arg]);
@@ -389,11 +392,15 @@ static void measure_fixed(inspector *in, int p) {
 
 // --- the whole -----------------------------------------------------------------------------------
 
+static int64_t largest_param(const ls_param_store *store, int64_t most) {
+    for (int p = 0; store && p < store->graph->param_count; p++)
+        if (ls_param_count(&store->graph->params[p].shape) > most)
+            most = ls_param_count(&store->graph->params[p].shape);
+    return most;
+}
+
 static int64_t largest_tensor(const ls_program *program) {
-    const ls_graph *graph = program->store->graph;
-    int64_t most = 1;
-    for (int p = 0; p < graph->param_count; p++)
-        if (ls_param_count(&graph->params[p].shape) > most) most = ls_param_count(&graph->params[p].shape);
+    int64_t most = largest_param(program->teacher, largest_param(program->store, 1));
     for (int i = 0; i < program->count; i++) {
         const ls_op_desc *desc = &program->instructions[i].plan->desc;
         for (int row = 0; row < OUTPUTS; row++) {
@@ -419,7 +426,9 @@ static ls_status prepare(inspector *in) {
     const ls_program *program = in->o->program;
     size_t host_bytes = SUMS_AT + largest_sums(program);
     LS_TRY(ls_try_new(&in->values, largest_tensor(program), sizeof *in->values, "inspection of tensors"));
-    in->weight_seen = ls_new(program->store->graph->param_count + 1, sizeof *in->weight_seen, "inspection of tensors");
+    const int params =
+        program->store->graph->param_count + (program->teacher ? program->teacher->graph->param_count : 0);
+    in->weight_seen = ls_new(params + 1, sizeof *in->weight_seen, "inspection of tensors");
     LS_TRY(in->api->slab_new(in->device, LS_MEMORY_DEVICE, 2 * RECORD_BYTES, "records of an inspection", &in->records));
     LS_TRY(in->api->slab_new(in->device, LS_MEMORY_PINNED, host_bytes, "records of an inspection (host)", &in->host));
     *(ls_train_state *)ls_buffer_host(ls_buffer_at(in->host, 0, sizeof(ls_train_state))) =
