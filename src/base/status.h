@@ -61,7 +61,7 @@ static inline void ls_keep_first(ls_status *first, ls_status next) {
         if (status.code != LS_OK) goto done; \
     } while (0)
 
-// Evaluates `expr` unless an earlier step has failed. For a chain of steps that always runs to its end.
+// Sets `status` to the result of expr unless an earlier step has failed. For a chain of steps without jumps.
 #define LS_THEN(status, expr) \
     do { \
         if ((status).code == LS_OK) (status) = (expr); \

@@ -1,4 +1,4 @@
-// cpus.h - how many cores this process may use.
+// cpus.h - the cores and the memory that this process may use, and the vector instructions of the processor.
 #ifndef LS_SYSTEM_CPUS_H
 #define LS_SYSTEM_CPUS_H
 

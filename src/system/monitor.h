@@ -1,8 +1,8 @@
-// monitor.h - watches a GPU: how busy it is, how much memory is used, how hot it is. It uses NVIDIA's management
+// monitor.h - watches a GPU: its load, memory, power, temperature, clock and energy. It uses NVIDIA's management
 // library (NVML), which is opened at run time.
 //
 // A call into NVML may take milliseconds, so a separate thread polls every half second. Readers get the last answers
-// without waiting. NVML's own numbers are means over up to one second.
+// without waiting. Some of NVML's numbers are means over up to one second.
 #ifndef LS_SYSTEM_MONITOR_H
 #define LS_SYSTEM_MONITOR_H
 
