@@ -67,7 +67,7 @@ static inline void ls_keep_first(ls_status *first, ls_status next) {
         if ((status).code == LS_OK) (status) = (expr); \
     } while (0)
 
-// Ends a function that makes something: passes the object to *out, or frees it with `end` if a step has failed.
+// For the return of a function that makes something: passes `made` to *out, or frees it by `end` if a step has failed.
 #define LS_GIVE_OR_FREE(status, made, out, end) \
     ((status).code == LS_OK ? (void)(*(out) = (made)) : (void)end(made), (status))
 

@@ -19,7 +19,7 @@ typedef struct {
     int mask_cores;    // physical cores among them (SMT siblings counted once)
     double quota_cpus; // cgroup v1 or v2 limit: the smallest from the process's group to the root; 0: no limit
     int online_cpus;   // processors of the machine that are online
-    int host_cpus;     // processors shared by all ranks of this host: the cgroup's cpuset, else online_cpus
+    int host_cpus;     // processors for all ranks of this host: the cgroup's cpuset or online_cpus, at least mask_cpus
     int has_avx2, has_avx512, has_avx512_bf16,
         has_amx_bf16; // has_avx2 needs FMA, too; has_avx512 needs F, BW, DQ and VL
     int is_old;       // 1: an x86-64 processor that lacks AVX2 or FMA

@@ -50,8 +50,8 @@ typedef struct {
     ls_gpu_library libraries[LS_GPU_LIBRARIES_MAX];
     int build_count;
     ls_gpu_build builds[LS_GPU_BUILDS_MAX]; // the plugin's files beside the program, the newest CUDA first
-    // Index of the newest build that can be used, or else of the build that lacks least: the needs and problems above
-    // are for this build.
+    // Index of the newest build that can be used, or else of the build that lacks least; 0 if the driver fails or lists
+    // no card. The needs and problems above are for this build; driver_needed is for the oldest if the driver fails.
     int build;
     char problem[LS_GPU_TEXT_BYTES]; // one line: the first problem that prevents the use of `build`; "": no problem
 } ls_gpu_machine;

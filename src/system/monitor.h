@@ -33,8 +33,8 @@ typedef struct {
 
 typedef struct ls_gpu_monitor ls_gpu_monitor;
 
-// Starts watching the GPU with this UUID or PCI address. Returns NULL if NVML is not available or no thread can be
-// started. An unknown GPU is only noticed later: no samples arrive.
+// Starts watching the GPU with this UUID, or else with this PCI address. Returns NULL if NVML is not available or no
+// thread can be started. An unknown GPU is only noticed later: no samples arrive.
 ls_gpu_monitor *ls_gpu_monitor_start(const char *uuid, const char *pci);
 // Returns without waiting. last: the newest sample. all: a summary since the start: mean utilisation and clock, total
 // energy, maximum of the other values, and every reason seen. Either may be NULL.
