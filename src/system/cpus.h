@@ -38,7 +38,8 @@ int ls_cpus_threads_per_rank(const ls_cpus *cpus, int ranks_here);
 // below ("" outside tests).
 double ls_cpus_quota(const char *root);        // processors; 0: no limit
 double ls_cpus_memory_limit(const char *root); // bytes; no limit: 0, or a number near 2^63 (cgroup v1)
-// Returns how many processes of this process's cgroup the kernel has killed for lack of memory so far; -1: unknown.
+// Returns how many processes of this process's cgroup (or of the nearest mounted group above it) the kernel has killed
+// for lack of memory so far; -1: unknown.
 int64_t ls_cpus_oom_kills(const char *root);
 int ls_cpus_cpuset_count(const char *root); // number of processors in the cgroup's cpuset; 0: unknown
 // Returns the first processor of cpu's core (its SMT siblings) that is in the mask `among`, or cpu itself if cpu is not
