@@ -41,8 +41,8 @@ static int follow_link(char target[PATH_MAX]) {
     return 1;
 }
 
-// Whether this is one of /proc's links to open files; /dev/stdout leads to such a link. Its text can be read as a path,
-// but only opening the link itself reliably reaches the open file.
+// Whether the link lies in /proc, as links to open files do; /dev/stdout leads to such a link. Its text can be read as
+// a path, but only opening the link itself reliably reaches the open file.
 static int is_open_file(const struct stat *link) {
     struct stat proc;
     return stat("/proc", &proc) == 0 && link->st_dev == proc.st_dev;
@@ -100,7 +100,7 @@ static ls_status open_direct(ls_atomic_file *file) {
     return status;
 }
 
-// Creates "NAME.tmp-4711" (4711: process id). If another host or a killed process left that name: "NAME.tmp-4711-1"...
+// Creates "NAME.tmp-4711" (4711: process id). If a killed process or another host took that name: "NAME.tmp-4711-1"...
 static ls_status open_temporary(ls_atomic_file *file) {
     for (int number = 0; number < TEMPORARIES_MAX; number++) {
         char more[16] = "";
@@ -157,7 +157,7 @@ void ls_atomic_file_clean(const char *path) {
     clean(path, INT64_MAX);
 }
 
-// Removes old temporaries. The change time of the new temporary shows the file system's current time.
+// Removes temporaries that are an hour older than the new one, whose time stamp is the file system's current time.
 static void clean_left_over(const ls_atomic_file *file) {
     struct stat info;
     if (fstat(file->fd, &info) == 0) clean(file->target, info.st_mtime - LEFT_OVER_SECONDS);
@@ -196,7 +196,8 @@ uint64_t ls_atomic_file_hash(const ls_atomic_file *file) {
     return ls_hasher_hash(file->hasher);
 }
 
-// Renames the temporary to its final name. Without a sync of the folder, a crash may bring the old file back.
+// Renames the temporary to its final name, or removes it if that fails. Then syncs the folder, because otherwise a
+// crash may bring the old file back; a file that may be lost needs no sync.
 static ls_status put_in_place(const ls_atomic_file *file) {
     if (ls_pinned_rename(file->temporary, file->target) == 0)
         return file->may_be_lost ? LS_SUCCESS : ls_sync_folder_of(file->target);

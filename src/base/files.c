@@ -123,7 +123,8 @@ void ls_input_close(ls_input *input) {
     input->fd = -1;
 }
 
-// Reads to the end, or `most` bytes. The buffer grows: the size from fstat is wrong for /proc and for files that grow.
+// Reads the file, but at most `most` bytes. The buffer grows: the size from fstat is wrong for /proc and for files that
+// grow.
 static ls_status read_all(const ls_input *input, size_t most, char **data, size_t *bytes) {
     size_t guess = input->bytes ? input->bytes : 4096;
     size_t capacity = (guess < most ? guess : most) + 1, length = 0;
@@ -254,7 +255,7 @@ ls_status ls_check_room(const char *folder, const char *path, const char *what, 
         return ls_fail(LS_STORAGE, "%s: %s a file of %s, but files have at most %s (ulimit -f): raise that limit", path,
             what, ls_text_bytes(needs, largest), ls_text_bytes(has, limit.rlim_cur));
     if (!ls_path_room(folder, &unused, &all) || (double)unused >= needed)
-        return LS_SUCCESS; // unknown room: a failed write will report it
+        return LS_SUCCESS; // enough room, or unknown room: then a failed write will report it
     return ls_fail(LS_STORAGE,
         "%s: %s %s, but only %s are free on that file system: free some space, or move the run elsewhere by "
         "--run-dir",

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include "base/status.h"
 
-enum { LS_READ_BYTES_MAX = 64 << 20 }; // for files that are read whole; no file of ours is larger
+enum { LS_READ_BYTES_MAX = 64 << 20 }; // largest file that is read whole (ls_read_file and others)
 
 // A regular file, open for reading. Other kinds of files are refused: a pipe without a writer would block for ever, and
 // /dev/zero has no end.
@@ -25,11 +25,11 @@ LS_CHECKED ls_status ls_input_read(const ls_input *input, size_t offset, void *d
 void ls_input_close(ls_input *input); // closing twice is allowed
 
 // Records that this process reads a file, or the files of a folder, so that ls_check_output protects them from being
-// overwritten. ls_input_open records its file by itself.
+// overwritten. ls_input_open records its file by itself. Only the first 4096 files and folders are recorded.
 void ls_note_read(const struct stat *info);
-// Checks that the file named by an option (`option`: "--out") may be written. LS_USAGE if the file, or the folder it
-// lies in, was recorded by ls_note_read, also if `path` leads there through links. Call it after all files that the
-// command reads were opened.
+// Checks that writing the file `path`, named by an option (`option`: "--out"), overwrites no input. LS_USAGE if the
+// file, or the folder it lies in, was recorded by ls_note_read, also if `path` leads there through links. Call it after
+// all files that the command reads were opened.
 LS_CHECKED ls_status ls_check_output(const char *option, const char *path);
 
 // Reads the whole file and adds a 0 byte; free *data. LS_STORAGE, with path and reason: the file cannot be read or has
@@ -37,7 +37,7 @@ LS_CHECKED ls_status ls_check_output(const char *option, const char *path);
 LS_CHECKED ls_status ls_read_file(const char *path, char **data, size_t *bytes);
 // Like ls_read_file for a file, a pipe or standard input (path "-"). Waits until the input ends.
 LS_CHECKED ls_status ls_read_stream(const char *path, char **data, size_t *bytes);
-// Like ls_read_file, but reads at most the first `most` bytes.
+// Like ls_read_file, but reads only the first `most` bytes, or all of a shorter file.
 LS_CHECKED ls_status ls_read_beginning(const char *path, size_t most, char **data, size_t *bytes);
 
 // Returns the status code for a failed system call: LS_DEVICE if the system had no memory (ENOMEM), else `otherwise`.
@@ -48,13 +48,13 @@ ls_status ls_fail_io(const char *action, const char *path, const char *call);
 // Returns the kind of a file in words: "a folder", "a pipe"...
 const char *ls_file_kind(const struct stat *info);
 
-LS_CHECKED ls_status ls_make_folders(const char *path); // mkdir -p
+LS_CHECKED ls_status ls_make_folders(const char *path); // mkdir -p; flushes new entries to the disk
 // Flushes the folder's entries to the disk.
 LS_CHECKED ls_status ls_sync_folder(const char *path);
 // Like ls_sync_folder, for the folder that contains `path`.
 LS_CHECKED ls_status ls_sync_folder_of(const char *path);
 // *all: the bytes of the folder's file system. *unused: those that an ordinary user may still fill. Returns 0 if they
-// are unknown: the folder does not exist, or the file system reports no blocks at all (some FUSE and network file
+// are unknown: the folder cannot be opened, or the file system reports no blocks at all (some FUSE and network file
 // systems, a tmpfs without a limit).
 int ls_path_room(const char *folder, uint64_t *unused, uint64_t *all);
 // Checks that the folder has room for files of `bytes` bytes in total, and that `ulimit -f` allows the largest of them,

@@ -6,7 +6,7 @@
 #include <string.h>
 #include "base/shape.h"
 
-// Converts bf16, which is the upper half of a float. Inline for loops over elements.
+// Converts bf16, which is the upper half of a float. Inline, because loops over elements call it.
 static inline float ls_float_from_bf16(uint16_t bits) {
     const uint32_t whole = (uint32_t)bits << 16;
     float value;

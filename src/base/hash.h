@@ -1,4 +1,4 @@
-// hash.h - 64-bit XXH3 of memory and files (xxHash); for fingerprints, not for security.
+// hash.h - 64-bit XXH3 (xxHash) of data, whole or in pieces; for fingerprints, not for security.
 #ifndef LS_BASE_HASH_H
 #define LS_BASE_HASH_H
 

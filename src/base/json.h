@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include "base/status.h"
 
-// Call once at the start of the program. All memory of cJSON then comes from ls_new, so no call of cJSON or of this
-// file fails for lack of memory.
+// Call once at the start of the program. All memory of cJSON then comes from ls_new, which never returns NULL, so no
+// call of cJSON fails for lack of memory.
 void ls_json_setup(void);
 
 // Build trees. Numbers that a double cannot hold exactly (hashes, 64-bit counters) are written as texts or as raw
@@ -23,14 +23,14 @@ void ls_json_add_real(cJSON *object, const char *name, double value);   // exact
 void ls_json_add_hash(cJSON *object, const char *name, uint64_t value); // 16 hex digits as a string
 cJSON *ls_json_add_object(cJSON *object, const char *name);
 cJSON *ls_json_add_array(cJSON *object, const char *name);
-// Writes the shortest digits that read back as the same double; returns dst. value must be finite.
+// Writes up to 15 digits, or up to 17 if fewer do not read back as the same double; returns dst. value must be finite.
 enum { LS_JSON_REAL_BYTES = 32 };
 char *ls_json_real_text(char dst[LS_JSON_REAL_BYTES], double value);
 // Add `item` as a member to an object or at the end of an array. They take ownership of `item` and return it.
 cJSON *ls_json_add_item(cJSON *object, const char *name, cJSON *item);
 cJSON *ls_json_append(cJSON *array, cJSON *item);
 // Returns a copy of a tree that was read from a file, in the form that this header's functions give to trees: texts
-// become valid UTF-8, and numbers keep all their digits.
+// become valid UTF-8, and numbers get as many digits as their doubles need.
 cJSON *ls_json_copy(const cJSON *item);
 
 #define LS_JSON_WHOLE_MAX ((int64_t)1 << 53) // a double holds every whole number up to this
@@ -38,7 +38,7 @@ cJSON *ls_json_copy(const cJSON *item);
 // Returns a member of an object, or NULL if it does not exist or `object` is not an object.
 cJSON *ls_json_get(const cJSON *object, const char *name);
 const char *ls_json_get_text(const cJSON *object, const char *name); // NULL: missing or not a text
-// Whether item is a whole number from 0 to `most` (`most` <= LS_JSON_WHOLE_MAX); if so, stores it in *value.
+// Whether item is a whole number from 0 to `most` (`most` <= LS_JSON_WHOLE_MAX). *value: that number; undefined if not.
 int ls_json_whole(const cJSON *item, int64_t most, int64_t *value);
 
 #define ls_json_is_whole(tree) ((tree) != NULL) // always 1; for callers that still check for a lack of memory

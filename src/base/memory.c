@@ -173,7 +173,7 @@ void ls_memory_free(void *memory) {
 }
 
 size_t ls_memory_peak_bytes(void) {
-    // Not getrusage: its ru_maxrss survives exec, so it would show the peak of the shell that started this program.
+    // getrusage comes second: its ru_maxrss survives exec, so it may be the peak of the shell that started us.
     char text[4096];
     int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
     if (fd >= 0) {

@@ -23,7 +23,7 @@ typedef enum { LS_PINNED_IN_PLACE, LS_PINNED_MOVED, LS_PINNED_REMOVED } ls_pinne
 // the system hides it; otherwise "".
 ls_pinned_state ls_pinned_look(char where[LS_PINNED_PATH_BYTES]);
 // Returns the number of bytes at the start of `path` that name the pinned folder, so that callers create nothing above
-// it. Returns 0 if `path` is outside the folder.
+// it. Returns 0 if `path` is outside the folder or no folder is pinned.
 size_t ls_pinned_length(const char *path);
 
 // Work like the system calls of the same names, errno included. Paths in the pinned folder lead to the open folder.

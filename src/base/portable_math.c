@@ -18,7 +18,7 @@ double ls_portable_log(double x) {
     return exponent * LN2 + 2 * s * sum;
 }
 
-// x = n * log(2) + r with |r| <= log(2) / 2, then Taylor's series. Subtracting n * log(2) in two parts keeps r exact.
+// x = n * log(2) + r with |r| <= log(2) / 2, then Taylor's series. n * log(2) is subtracted in two parts for accuracy.
 double ls_portable_exp(double x) {
     static const double LN2_HIGH = 0x1.62e42fee00000p-1, LN2_LOW = 0x1.a39ef35793c76p-33;
     if (x > 700) x = 700;

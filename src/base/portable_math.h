@@ -1,5 +1,5 @@
-// portable_math.h - log and exp with the same bits on every machine; C libraries differ in the last bit. Both functions
-// use only additions, multiplications and divisions of doubles, compiled without fused multiply-add.
+// portable_math.h - log and exp with the same bits on every machine; C libraries differ in the last bit. Both use only
+// basic arithmetic of doubles, without fused multiply-add, and frexp, ldexp and floor, which are exact.
 #ifndef LS_BASE_PORTABLE_MATH_H
 #define LS_BASE_PORTABLE_MATH_H
 

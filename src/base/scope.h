@@ -2,7 +2,7 @@
 //
 // Every thread belongs to a scope. At first this is the scope of the process. A thread that ls_thread_start starts
 // belongs to the scope of the thread that started it. log.h, clock.h, status.h and pinned_folder.h say what they keep
-// here; only they use the fields. A device plugin has its own copy of base/, and so only the scope of the process.
+// here; only they use these fields. A device plugin has its own copy of base/, and so only the scope of the process.
 #ifndef LS_BASE_SCOPE_H
 #define LS_BASE_SCOPE_H
 

@@ -1,4 +1,4 @@
-// shape.h - element types and tensor shapes, used by every room.
+// shape.h - element types and tensor shapes.
 #ifndef LS_BASE_SHAPE_H
 #define LS_BASE_SHAPE_H
 

@@ -15,7 +15,7 @@ static struct {
     int64_t capacity;
     int64_t from, to; // the window of updates
     atomic_int on;
-    _Atomic int64_t claimed; // slots claimed so far; those above `capacity` are dropped spans
+    _Atomic int64_t claimed; // claims so far; those beyond `capacity` are dropped spans
     _Atomic int64_t lost;    // spans dropped before a slot was claimed
     _Atomic int64_t update;  // the update being enqueued
 } trace = { .update = LS_SPANS_NO_UPDATE };

@@ -1,9 +1,9 @@
 // spans.h - records when this process did which work, in memory. run/trace_file.h writes the spans of all ranks.
 //
-// Process-wide on purpose: spans are recorded all over the program, and a process has one timeline.
-// Recording is on only for the updates of a window. Memory for a fixed number of spans is allocated once, and any
-// thread claims a slot there without a lock. Spans that no longer fit are dropped and counted. The newest are dropped,
-// so that the first updates of the window are complete. While recording is off, each call costs one relaxed load.
+// Process-wide on purpose: spans are recorded all over the program, and a process has one timeline. Recording is on
+// only for the updates of a window. Memory for a fixed number of spans is allocated once, and any thread claims a slot
+// there without a lock. Spans that no longer fit are dropped and counted. The newest are dropped, so that the first
+// updates of the window are complete. While recording is off, a call to record costs one relaxed load.
 //
 // Times are those of ls_clock_seconds. Texts are borrowed until ls_spans_close, so they must be constants or live as
 // long as the run. A device plugin has its own copy of base/, so the callers of the plugin record its work.
@@ -63,7 +63,7 @@ void ls_spans_add(const ls_span *span);
 void ls_spans_span(
     ls_span_lane lane, const char *name, const char *detail, int64_t number, double start_s, double end_s);
 
-void ls_spans_lose(void); // counts a span as dropped because the caller could not record it
+void ls_spans_lose(void); // while recording is on: counts a span that the caller could not record
 
 // Return the recorded spans, in no particular order. Call these functions at the end, when no thread records.
 int ls_spans_count(void);

@@ -61,13 +61,13 @@ static inline void ls_keep_first(ls_status *first, ls_status next) {
         if (status.code != LS_OK) goto done; \
     } while (0)
 
-// Evaluates `expr` unless an earlier step has failed. For a chain of steps that always runs to its end.
+// Sets `status` to the result of expr unless an earlier step has failed. For a chain of steps without jumps.
 #define LS_THEN(status, expr) \
     do { \
         if ((status).code == LS_OK) (status) = (expr); \
     } while (0)
 
-// Ends a function that makes something: passes the object to *out, or frees it with `end` if a step has failed.
+// For the return of a function that makes something: passes `made` to *out, or frees it by `end` if a step has failed.
 #define LS_GIVE_OR_FREE(status, made, out, end) \
     ((status).code == LS_OK ? (void)(*(out) = (made)) : (void)end(made), (status))
 

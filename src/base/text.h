@@ -10,15 +10,15 @@
 // Returns the number of edits (insert, delete, replace, swap of neighbours) from a to b; for "did you mean".
 int ls_text_distance(const char *a, const char *b);
 // Returns the candidate nearest to word. A candidate is too far away if the edits (ls_text_distance) are a third or
-// more of the candidate's length. Returns NULL if all candidates are too far away. Candidates may be NULL.
+// more of the candidate's length. Returns NULL if all candidates are too far away. NULL entries are skipped.
 const char *ls_text_nearest(const char *word, const char *const *candidates, int count);
 // Whether both texts have the same letters and digits, ignoring case and all other characters: "AdamW" and "adamw",
 // "one-cycle" and "OneCycle". A word without letters and digits is the same as no other.
 int ls_text_same_letters(const char *a, const char *b);
-int ls_text_glob(const char *pattern, const char *text); // '*' matches any run, '?' one character; returns 1 on a match
+int ls_text_glob(const char *pattern, const char *text); // '*' matches any text, '?' one byte; returns 1 on a match
 // If text matches pattern: writes `name` to dst, in which the k-th '*' is replaced by the part of text that the k-th
-// '*' of pattern matches, as short as possible. A pattern has at most LS_TEXT_STARS_MAX stars, and `name` has no more
-// than the pattern. Returns 0 if text does not match.
+// '*' of pattern matches; all '*' but the last match as little as possible. A pattern has at most LS_TEXT_STARS_MAX
+// stars, and `name` has no more than the pattern. Returns 0 if text does not match.
 enum { LS_TEXT_STARS_MAX = 8 };
 int ls_text_replace(const char *pattern, const char *name, const char *text, char *dst, size_t bytes);
 char *ls_text_trim(char *text); // removes white space at both ends, in place; returns the new start
@@ -28,8 +28,8 @@ char *ls_text_as_utf8(const char *text);
 // Prints a text from an external source (a name, the content of a file) into a field of a line. Control characters,
 // which could forge a field or steer a terminal, and invalid UTF-8 become \t, \n, \r or \xNN. A backslash becomes \\.
 void ls_text_print(FILE *file, const char *text);
-// Replaces every control character by '?', in place. Names and values in messages often come from files. Line ends in
-// them could forge a second message, and terminals obey escape sequences.
+// Replaces every ASCII control character by '?', in place. Names and values in messages often come from files. Line
+// ends in them could forge a second message, and terminals obey escape sequences.
 void ls_text_replace_controls(char *text);
 // Writes the text to dst, with every byte that is not printable ASCII as \xNN, cut off at `bytes`; returns dst.
 char *ls_text_escape(char *dst, size_t bytes, const char *text);

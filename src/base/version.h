@@ -1,4 +1,4 @@
-// version.h - identifies this build. Used in --version, in summary.json and in the fingerprint that all ranks compare.
+// version.h - identifies this build: in --version, in files of runs and in the comparison of all ranks at the start.
 #ifndef LS_BASE_VERSION_H
 #define LS_BASE_VERSION_H
 

@@ -29,7 +29,7 @@ typedef enum {
     LS_TRIVIAL_COUNT
 } ls_trivial_kind;
 
-// Strengths go from 0 to LS_TRIVIAL_STRONGEST, up or down. Pictures have 1 or LS_TRIVIAL_CHANNELS_MAX channels.
+// A strength is 0 to LS_TRIVIAL_STRONGEST, with a sign for some. Pictures have 1 or LS_TRIVIAL_CHANNELS_MAX channels.
 enum { LS_TRIVIAL_STRONGEST = 30, LS_TRIVIAL_CHANNELS_MAX = 3 };
 
 #define LS_AUGMENTATION_INT int

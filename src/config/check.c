@@ -59,7 +59,7 @@ static ls_status check_augmentation(const ls_config *cfg, ls_chw picture) {
     return LS_SUCCESS;
 }
 
-// Checks data.mean or data.std: empty, or one number per channel within the range of pixel/255.
+// Checks data.mean or data.std: empty, or one number per channel, above 0 (may_be_0: or 0) and at most 1.
 static ls_status check_normalisation(const ls_config *cfg, int index, const char *text, int channels, int may_be_0) {
     double number[MAX_NUMBERS];
     int count;
@@ -263,8 +263,8 @@ static ls_status check_paths(const ls_config *cfg) {
     LS_TRY(ls_config_path(cfg, LS_OPTION_data_cache, path, sizeof path));
     LS_TRY(ls_config_path(cfg, LS_OPTION_model_file, path, sizeof path));
     if (cfg->line[LS_OPTION_model_file] >= 0 || ls_path_exists(path)) return LS_SUCCESS;
-    // The path may be meant relative to the configuration file. Then suggesting a shipped network would mislead. The
-    // file beside a shipped configuration is the shipped network itself.
+    // A path of --set that is found only beside the configuration file is refused, because a shipped network of that
+    // name would be taken instead. If both files are the same, that does no harm.
     if (ls_named_nearby(LS_SHIPPED_NETWORK, "", cfg->model_file, path, sizeof path) ||
         !ls_named_nearby(LS_SHIPPED_NETWORK, cfg->folder, cfg->model_file, path, sizeof path) ||
         is_shipped(cfg->model_file, path))

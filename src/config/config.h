@@ -1,7 +1,6 @@
 // config.h - the run's options: one typed struct made from options.def, filled from an INI file and --set.
 //
-// Every error is LS_USAGE and names file:line (or "--set"), section.key, the value, the allowed values and the nearest
-// name.
+// Errors are LS_USAGE. Those of a value name file:line (or "--set"), section.key, the value and the allowed values.
 #ifndef LS_CONFIG_CONFIG_H
 #define LS_CONFIG_CONFIG_H
 
@@ -110,16 +109,16 @@ LS_CHECKED ls_status ls_config_set(ls_config *cfg, const char *assignment); // "
 // Writes the start of a message about option `index` into dst: "configs/x.ini:12: train.epochs = 5",
 // "--set train.epochs=5" or "train.epochs = 5 (default)". LS_TEXT_BYTES * 3 bytes are always enough. Returns dst.
 char *ls_config_where(const ls_config *cfg, int index, char *dst, size_t bytes);
-// Writes the path in a TEXT option into dst: as given if --set gave it, else relative to the configuration file's
-// folder. LS_USAGE if it is longer than `bytes`.
+// Writes the path in a TEXT option into dst: as given if --set gave it or it is absolute, else with the configuration
+// file's folder before it. LS_USAGE if it does not fit.
 LS_CHECKED ls_status ls_config_path(const ls_config *cfg, int index, char *dst, size_t bytes);
-// Writes the path of the network file in model.file into path: relative like ls_config_path, with or without models/
-// and .ini, or else a shipped network. LS_USAGE, with a list of the shipped networks, if there is no such file.
+// Writes the path of the network file in model.file into path: found as by ls_config_path, with or without models/ and
+// .ini, or else a shipped network. LS_USAGE, with a list of the shipped networks, if there is no such file.
 LS_CHECKED ls_status ls_config_network(const ls_config *cfg, char *path, size_t bytes);
 // Refuses combinations of options that are impossible for every number of ranks, and texts that break their own syntax.
 // ls_batches_plan checks the combinations that depend on the number of ranks.
 LS_CHECKED ls_status ls_config_check(const ls_config *cfg);
-// Like ls_config_check, but skips most checks of section data: augmentation, mean, std, channels and drop_last.
+// Like ls_config_check, but skips the checks of eval.tta and of augmentation, mean, std, channels, cache and drop_last.
 LS_CHECKED ls_status ls_config_check_without_data(const ls_config *cfg);
 // Returns the shape of a picture as far as the options determine it. LS_USAGE if an option is not a valid shape.
 LS_CHECKED ls_status ls_config_picture_shape(const ls_config *cfg, ls_chw *shape);
@@ -163,12 +162,12 @@ void ls_config_write(const ls_config *cfg, FILE *file, int with_help);
 // Prints the text of `train help options` for all options (which: NULL), a section or "section.key". Returns the number
 // of options printed.
 int ls_config_list(FILE *file, const char *which);
-// Writes a hint about an unknown "section.key" or "key" into dst (LS_HINT_BYTES of config/aliases.h):
-// "; did you mean optimizer.lr?", or "". Returns dst.
+// Writes a hint about an unknown "section.key" or "key" into dst (LS_HINT_BYTES of config/aliases.h): "; did you mean
+// optimizer.lr?", "; NOTE" or "". Returns dst.
 char *ls_config_hint(const char *name, char *dst);
 // Returns the option that was probably meant, such as "optimizer.lr"; NULL: there is no candidate.
 const char *ls_config_meant(const char *name);
-// Returns the CHOICE option that has `word`, such as "optimizer.kind" for "adamw", in any spelling or in another
+// Returns the first CHOICE option that has `word`, such as "optimizer.kind" for "adamw", in any spelling or in another
 // program's words; NULL if there is no such option. *ours: our word.
 const char *ls_config_option_of_word(const char *word, const char **ours);
 // Writes the words that option `index` accepts into dst, such as "true false"; "" if its value is not a word. Returns

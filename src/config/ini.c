@@ -86,7 +86,7 @@ static ls_status parse(ls_ini *ini, size_t bytes) {
 ls_status ls_ini_parse(const char *path, const char *text, size_t bytes, ls_ini **out) {
     ls_ini *ini = ls_new(1, sizeof *ini, "%s", path);
     ini->path = ls_new_text(path);
-    ini->text = ls_new(bytes + 1, 1, "%s", path); // small for a file: ls_ini_read_text limits its bytes
+    ini->text = ls_new(bytes + 1, 1, "%s", path); // small enough for ls_new: ls_ini_read_text limits a file
     memcpy(ini->text, text, bytes);
     ls_status status = parse(ini, bytes);
     return LS_GIVE_OR_FREE(status, ini, out, ls_ini_free);

@@ -1,8 +1,8 @@
 // ini.h - reads an INI file into a list of assignments with their lines, for options and networks.
 //
 // Syntax: [section], key = value; comments start with ';' or '#' at the start of a line or after white space. A
-// repeated section or key, an assignment outside a section, and any other line are errors: LS_USAGE with file:line and
-// the line's text.
+// repeated section or key, an assignment outside a section, and any other line that is not blank are errors: LS_USAGE
+// with file:line and the line's text.
 //
 // The limits LS_INI_*_MAX are far above the needs of a configuration or a network. They refuse a wrong or hostile file
 // at once, which could otherwise take minutes to read.

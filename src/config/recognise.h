@@ -32,9 +32,9 @@ typedef enum {
 ls_content ls_recognise(const char *path);
 const char *ls_content_text(ls_content content); // "a picture"
 
-// Refuses a path that does not exist, or whose kind is known and is not in `accepted`, a set of 1u << LS_CONTENT_*. A
-// file of an unknown kind passes, because the function that reads it reports errors. expected, for the message:
-// "weights (a .safetensors file, or the folder of a run or checkpoint)". A refusal is LS_USAGE.
+// Refuses a path whose kind is known (MISSING: it does not exist) and is not in `accepted`, a set of 1u <<
+// LS_CONTENT_*. A file of an unknown kind passes, because the function that reads it reports errors. expected, for the
+// message: "weights (a .safetensors file, or the folder of a run or checkpoint)". A refusal is LS_USAGE.
 LS_CHECKED ls_status ls_expect_content(const char *path, unsigned accepted, const char *expected);
 
 // Writes the path that was probably meant into dst: each part that does not exist is replaced by the nearest name in

@@ -7,8 +7,8 @@
 #include "config/config.h"
 #include "config/options.h"
 
-// Whether the file sets every option. Such a file is a run's own record of its options, so it does not show which
-// options the user asked for.
+// Whether the file and --set set every option. Then the file is a run's own record of its options, so it does not show
+// which options the user asked for.
 static int is_record(const ls_config *cfg) {
     for (int i = 0; i < LS_OPTION_COUNT; i++)
         if (cfg->line[i] == 0) return 0;

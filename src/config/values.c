@@ -237,7 +237,7 @@ static const char *const group_kinds[] = {
 #include "config/optimizers.def"
 };
 
-// Parses "key=number", "kind=word" or "frozen" into the group. Returns 0 for any other word.
+// Parses "key=number", "kind=word" or "frozen" into the group. Returns 0 for any other word or number.
 static int read_group_word(const char *word, ls_group *out) {
     const size_t length = strcspn(word, "=");
     if (strcmp(word, "frozen") == 0) return out->frozen = 1;

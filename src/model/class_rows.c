@@ -46,7 +46,7 @@ static passing passing_of(const ls_graph *graph, int layer) {
 }
 
 // Sets follows[l] = 1 for each layer l whose channels are the classes, from the last layer backwards. Returns 0 if one
-// of these layers cannot reorder its channels.
+// of these layers cannot reorder its channels, or passes on the network's input.
 static int find_layers(const ls_graph *graph, unsigned char *follows) {
     follows[graph->layer_count - 1] = 1;
     for (int l = graph->layer_count - 1; l >= 0; l--) {

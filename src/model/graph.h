@@ -13,8 +13,9 @@
 // 1). Its physical shape is that of the map in memory, which a device may block or permute. They differ only between a
 // flatten and the next linear layer. Flatten moves nothing; relu, dropout and scale work on the map as it is stored;
 // the weight of a linear layer is {O, C, H, W} with its input's physical shape. So the compiler takes the shapes of
-// operators from ls_graph_physical. After a flatten, layers that mix positions (convolution, pooling, batch norm) are
-// refused. Add and multiply need inputs with equal physical shapes, and concat takes no flattened input.
+// operators from ls_graph_physical. After a flatten, layers that need a map (convolution, pooling, norms, slice) are
+// refused. Inputs of equal shape of add and multiply must also have equal physical shapes, and concat takes no
+// flattened map.
 #ifndef LS_MODEL_GRAPH_H
 #define LS_MODEL_GRAPH_H
 
@@ -103,12 +104,12 @@ typedef enum {
     LS_ROLE_NORM_BIAS,
     LS_ROLE_RUNNING_MEAN, // a statistic: not trained, but saved and used in evaluation
     LS_ROLE_RUNNING_VAR,
-    LS_ROLE_GRID_SCALE, // of a quantise layer: statistics that never change
+    LS_ROLE_GRID_SCALE, // of a quantise layer: training does not change it
     LS_ROLE_GRID_ZERO
 } ls_param_role;
 
 typedef struct {
-    char name[LS_NAME_BYTES]; // "<layer>.weight", ".bias", ".running_mean", ".running_var"; "<layer>" of layerscale
+    char name[LS_NAME_BYTES]; // "<layer>.weight", ".bias", ".running_mean" and others; "<layer>" of layerscale
     int layer;                // index of the layer that has this parameter
     ls_param_role role;
     ls_param_shape shape;
@@ -126,7 +127,7 @@ typedef struct {
     ls_chw in, out;       // logical shapes; in: shape of the first input
     ls_chw physical;      // physical shape of the output: see above
     int flat;             // 1: the output is a vector, from a flatten or linear layer or computed from one
-    int needs_input_grad; // 1: an earlier layer is trained, so the backward pass continues through this layer
+    int needs_input_grad; // 1: the gradient of its input is computed, because a layer that feeds it has parameters
     int first_param, param_count;
     int line;     // line of the layer's section in the network file
     int use_line; // line of the use of a block, outside all blocks, that made the layer; 0: no block made it
@@ -156,14 +157,14 @@ typedef struct {
     void *context;
 } ls_graph_data;
 
-// Reads a network file. Errors are LS_USAGE with file:line, layer, shapes and the nearest valid name; also for a
-// missing file. A failure of data->find is passed on.
+// Reads a network file. Errors are LS_USAGE with file:line, also for a missing file. A failure of data->find is passed
+// on.
 LS_CHECKED ls_status ls_graph_read(const char *path, ls_graph **out); // refuses the words `data` and `classes`
 LS_CHECKED ls_status ls_graph_read_for(const char *path, const ls_graph_data *data, ls_graph **out);
 // Reads a network from a text. path: the origin of the text, for messages.
 LS_CHECKED ls_status ls_graph_parse(const char *path, const char *text, ls_graph **out);
-// Makes the same network for pictures of another height and width, with the same parameters. LS_USAGE if a layer would
-// have parameters of another shape, or is impossible at this size; the message names the layer.
+// Makes the same network for pictures of another height and width, with parameters of the same shapes. LS_USAGE if a
+// layer would have parameters of another shape, or is impossible at this size; the message names the layer.
 LS_CHECKED ls_status ls_graph_resize(const ls_graph *graph, int h, int w, ls_graph **out);
 void ls_graph_free(ls_graph *graph);
 const char *ls_layer_kind_name(ls_layer_kind kind);
@@ -178,7 +179,7 @@ static inline int ls_role_is_statistic(ls_param_role role) {
 
 // Fills in the initial values of parameter `index` (canonical layout, ls_param_count floats) according to its `init`
 // (initialisations.def). With word i = ls_random_word(seed, LS_PURPOSE_INIT, index, 0, i):
-//   uniform    element i is (2 * ls_unit_float(word i) - 1) * bound, in fp32; bound = 1/sqrt(fan_in)
+//   default    element i is (2 * ls_unit_float(word i) - 1) * bound, in fp32; bound = 1/sqrt(fan_in)
 //   he-normal  words u, v = 2j, 2j + 1 give elements 2j and 2j + 1: deviation * sqrt(-2 log((u + 1) / 2^32)) times
 //              cos and sin of 2 pi v / 2^32 (Box and Muller 1958), in double, rounded once
 //   whiten     0: the values are computed later from the training pictures (whiten.h)

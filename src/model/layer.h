@@ -1,6 +1,6 @@
 // layer.h - describes a kind of layer: one row of a table, defined in layer_<name>.c. Only for the model room.
 //
-// A new kind needs a row in layers.def and a file with its ls_layer_type_<name>; the rest of the room uses the row.
+// A new kind needs a row in layers.def and in class_rows.c, and a file with its ls_layer_type_<name>.
 // tests/model/test_layers_page.c makes docs/layers.md from these tables.
 #ifndef LS_MODEL_LAYER_H
 #define LS_MODEL_LAYER_H

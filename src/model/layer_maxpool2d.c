@@ -1,4 +1,4 @@
-// layer_maxpool2d.c - maximum over a sliding window, as torch.nn.MaxPool2d; and the code that all pooling layers share.
+// layer_maxpool2d.c - maximum over a sliding window, as torch.nn.MaxPool2d; and code that the pooling layers share.
 #include "model/layer.h"
 
 #define AT(field) offsetof(ls_layer, attr.maxpool2d.field)

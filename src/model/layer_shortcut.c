@@ -1,5 +1,5 @@
 // layer_shortcut.c - a shortcut without parameters around a residual block that changes the shape (He et al., option
-// A): x[:, :, ::stride, ::stride], with channels of zeros added, half of them before the input's channels.
+// A): x[:, :, ::stride, ::stride], with channels of zeros, half of them (rounded down) before the input's channels.
 #include "model/layer.h"
 
 #define AT(field) offsetof(ls_layer, attr.shortcut.field)

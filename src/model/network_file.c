@@ -232,7 +232,7 @@ static void store(ls_layer *layer, const ls_layer_key *key, double value) {
     }
 }
 
-// Reads "rows x columns", two numbers with an x between them. *is_pair: 0 if the value does not have this form.
+// Reads "rows x columns", two numbers with an x between them. *is_pair: 0 if the value has no x or is too long.
 static ls_status read_pair(
     const reader *r, const ls_ini_entry *entry, const ls_layer_key *key, ls_pair *out, int *is_pair) {
     const char *x = strchr(entry->value, 'x');

@@ -89,7 +89,7 @@ static void normalised_products(const ls_whiten *w, const float *mean, const flo
 
 // --- eigenvectors ---------------------------------------------------------------------------------------------------
 
-// Rotates rows p and q of a matrix by (c, s). Elements of a row are `step` apart.
+// Rotates two rows or columns p and q of a matrix by (c, s). Elements of each are `step` apart.
 static void rotate(double *p, double *q, int n, int step, double c, double s) {
     for (int i = 0; i < n; i++, p += step, q += step) {
         const double x = *p, y = *q;
@@ -98,7 +98,7 @@ static void rotate(double *p, double *q, int n, int step, double c, double s) {
     }
 }
 
-// Makes a[p][q] zero by a rotation (Golub and Van Loan, "Matrix Computations", 8.5.2).
+// Makes a[p][q] zero by a rotation, also of `vectors` (Golub and Van Loan, "Matrix Computations", 8.5.2).
 static void annihilate(double *a, double *vectors, int n, int p, int q) {
     const double off = a[p * n + q];
     if (off == 0) return;

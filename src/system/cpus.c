@@ -105,8 +105,8 @@ double ls_cpus_memory_limit(const char *root) {
     return limit > 0 ? limit : smallest_limit(root, "memory", "/memory", 1, memory_at);
 }
 
-// Reads the file `name` at the nearest mounted level of the process's cgroups whose text `accept` accepts. Returns 0 if
-// there is no such level.
+// Reads the file `name` of the process's cgroup, or of the nearest group above it that is mounted and whose file
+// `accept` accepts. Returns 0 if there is no such group.
 static int read_nearest(const char *root, const char *controller, const char *mount, const char *name,
     int (*accept)(const char *text), char *text, size_t bytes) {
     char path[PATH_BYTES / 2], file[PATH_BYTES];
@@ -164,7 +164,7 @@ int ls_cpus_core_of(const char *root, int cpu, const ls_cpu_mask *among) {
     return ls_cpu_mask_has(&siblings, cpu) ? ls_cpu_mask_first(&siblings) : cpu;
 }
 
-// Counts the processors of the mask and its cores. A processor adds a core if it is its core's first one in the mask.
+// Counts the processors of the mask and its cores: each core at its first processor in the mask.
 static void count_mask(ls_cpus *cpus) {
     ls_cpu_mask mask;
     if (!ls_cpu_mask_of_thread(&mask)) {
@@ -192,7 +192,7 @@ static void detect_instructions(ls_cpus *cpus) {
 #endif
 }
 
-// Returns the value of a line "name : value" of /proc/cpuinfo, which ends with the line; NULL: there is no such line.
+// Returns the value of a line "name : value" of /proc/cpuinfo; the value ends with the line. NULL: no such line.
 static const char *value_of(const char *text, const char *name) {
     const char *line = strstr(text, name), *value = line ? strchr(line, ':') : NULL;
     return value ? value + 1 + strspn(value + 1, " \t") : NULL;

@@ -1,4 +1,4 @@
-// cpus.h - how many cores this process may use.
+// cpus.h - the cores and the memory that this process may use, and the vector instructions of the processor.
 #ifndef LS_SYSTEM_CPUS_H
 #define LS_SYSTEM_CPUS_H
 
@@ -19,7 +19,7 @@ typedef struct {
     int mask_cores;    // physical cores among them (SMT siblings counted once)
     double quota_cpus; // cgroup v1 or v2 limit: the smallest from the process's group to the root; 0: no limit
     int online_cpus;   // processors of the machine that are online
-    int host_cpus;     // processors shared by all ranks of this host: the cgroup's cpuset, else online_cpus
+    int host_cpus;     // processors for all ranks of this host: the cgroup's cpuset or online_cpus, at least mask_cpus
     int has_avx2, has_avx512, has_avx512_bf16,
         has_amx_bf16; // has_avx2 needs FMA, too; has_avx512 needs F, BW, DQ and VL
     int is_old;       // 1: an x86-64 processor that lacks AVX2 or FMA
@@ -38,7 +38,8 @@ int ls_cpus_threads_per_rank(const ls_cpus *cpus, int ranks_here);
 // below ("" outside tests).
 double ls_cpus_quota(const char *root);        // processors; 0: no limit
 double ls_cpus_memory_limit(const char *root); // bytes; no limit: 0, or a number near 2^63 (cgroup v1)
-// Returns how many processes of this process's cgroup the kernel has killed for lack of memory so far; -1: unknown.
+// Returns how many processes of this process's cgroup (or of the nearest mounted group above it) the kernel has killed
+// for lack of memory so far; -1: unknown.
 int64_t ls_cpus_oom_kills(const char *root);
 int ls_cpus_cpuset_count(const char *root); // number of processors in the cgroup's cpuset; 0: unknown
 // Returns the first processor of cpu's core (its SMT siblings) that is in the mask `among`, or cpu itself if cpu is not

@@ -60,7 +60,7 @@ int ls_library_search_open(const char *folders, int loader, const char *soname, 
 const char *ls_library_search_advice(int cuda_major, char *text, size_t bytes) {
     static const char script[] = "fetch-cuda.sh";
     char path[LS_LIBRARY_PATH_BYTES];
-    if (ls_installed_path("scripts", path, sizeof path)) // folders next to an installed program are not searched
+    if (ls_installed_path("scripts", path, sizeof path)) // an installed script needs a FOLDER
         ls_text_cut(text, bytes,
             "%s/%s %d FOLDER gets it without root; put FOLDER/lib, or another folder that has it, first into "
             "LD_LIBRARY_PATH",

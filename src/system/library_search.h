@@ -1,7 +1,7 @@
 // library_search.h - finds and opens a library of NVIDIA's. It searches, in this order: the folders of LD_LIBRARY_PATH,
 // cuda/lib (for CUDA 12 cuda12/lib) next to the program, the same folder of the repository that the plugin was built
 // from (scripts/fetch-cuda.sh makes it), the folders where the build found such libraries, and the system's loader
-// cache. Only the first and last of these are searched for the driver's library. The plugin has a copy of this file.
+// cache. Only the first and last of these are searched for libcuda and NVML. The plugin has a copy of this file.
 #ifndef LS_SYSTEM_LIBRARY_SEARCH_H
 #define LS_SYSTEM_LIBRARY_SEARCH_H
 

@@ -1,8 +1,8 @@
-// monitor.h - watches a GPU: how busy it is, how much memory is used, how hot it is. It uses NVIDIA's management
+// monitor.h - watches a GPU: its load, memory, power, temperature, clock and energy. It uses NVIDIA's management
 // library (NVML), which is opened at run time.
 //
 // A call into NVML may take milliseconds, so a separate thread polls every half second. Readers get the last answers
-// without waiting. NVML's own numbers are means over up to one second.
+// without waiting. Some of NVML's numbers are means over up to one second.
 #ifndef LS_SYSTEM_MONITOR_H
 #define LS_SYSTEM_MONITOR_H
 
@@ -33,8 +33,8 @@ typedef struct {
 
 typedef struct ls_gpu_monitor ls_gpu_monitor;
 
-// Starts watching the GPU with this UUID or PCI address. Returns NULL if NVML is not available or no thread can be
-// started. An unknown GPU is only noticed later: no samples arrive.
+// Starts watching the GPU with this UUID, or else with this PCI address. Returns NULL if NVML is not available or no
+// thread can be started. An unknown GPU is only noticed later: no samples arrive.
 ls_gpu_monitor *ls_gpu_monitor_start(const char *uuid, const char *pci);
 // Returns without waiting. last: the newest sample. all: a summary since the start: mean utilisation and clock, total
 // energy, maximum of the other values, and every reason seen. Either may be NULL.

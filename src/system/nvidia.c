@@ -513,7 +513,7 @@ static void find_builds(const char *folders, ls_gpu_machine *machine) {
     }
 }
 
-// Reads the facts about a build. Without a build they are those of the newest CUDA.
+// Reads the facts about a build. If its file has no facts, only `runtime` is set; without a build, to the newest CUDA.
 static ls_plugin_build facts_of(const ls_gpu_machine *machine, int index) {
     ls_plugin_build facts;
     if (index >= 0 && index < machine->build_count && ls_plugin_build_read(machine->builds[index].path, &facts))
@@ -541,8 +541,8 @@ static void forget_libraries(const search *where, ls_gpu_machine *machine) {
     }
 }
 
-// Looks for the libraries of a build: all, or until the first problem. Returns the number of required ones before the
-// first problem.
+// Looks for the libraries of a build: all, or the required ones until the first problem. Returns the number of required
+// ones before the first problem.
 static int find_libraries(search *where, const ls_plugin_build *facts, int all, ls_gpu_machine *machine) {
     int fitting = 0;
     where->major = facts->runtime / 1000;

@@ -60,7 +60,7 @@ static int read_number(const ls_powercap *p, const char *zone_name, const char *
 
 // --- zones ---------------------------------------------------------------------------------------
 
-// Whether a zone counts. "intel-rapl:0" is a package or the platform; "intel-rapl:0:2" is a part of it.
+// Whether a zone counts. "intel-rapl:0" is a package or the platform; "intel-rapl:0:2" is a part of zone 0.
 static int counts(const char *folder_name, const char *zone_name, int *is_package) {
     *is_package = strncmp(zone_name, "package-", 8) == 0;
     const int part = strchr(folder_name + strlen(prefix), ':') != NULL;

@@ -1,7 +1,7 @@
 // signals.h - requests from outside to stop. SIGTERM, SIGUSR1 and SIGINT are recorded, and the program checks for them
 // between updates.
 //
-// Process-wide on purpose, as signals are. A SIGINT after an earlier signal ends the process at once.
+// Process-wide on purpose, as signals are. A SIGINT after an earlier one of these signals ends the process at once.
 #ifndef LS_SYSTEM_SIGNALS_H
 #define LS_SYSTEM_SIGNALS_H
 
