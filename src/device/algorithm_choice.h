@@ -18,7 +18,7 @@ typedef struct {
 
 // Runs the candidates and sets *best to the number of the fastest. A later candidate must be 3 % faster to replace an
 // earlier one, so noise changes little, and among equals the library's order decides. LS_DEVICE: no candidate runs. The
-// message has the first candidate's reason.
+// message has the first failure's reason.
 LS_CHECKED ls_status ls_algorithm_fastest(const ls_algorithm_candidates *candidates, int *best);
 
 #endif

@@ -54,7 +54,8 @@ static int expands(const ls_conv_attr *attr) {
     return attr->groups > 1 || attr->storage != LS_F32;
 }
 
-// Returns the weights as the engine needs them: dense floats, and for backward data exchanged or turned.
+// Returns the weights as the engine needs them: dense floats, for backward data exchanged or turned if necessary; or,
+// for oneDNN in bf16, in oneDNN's own layout.
 static const void *prepare_weights(const ls_conv_run *run, const void *stored) {
     const ls_conv_plan *plan = run->plan;
     const ls_op_desc *desc = &plan->base.base.desc;

@@ -222,8 +222,8 @@ static void run_waves(norm_run *run, ls_pool_task *first, ls_pool_task *second) 
     }
 }
 
-// Stores the sums of all channels for the sum over ranks. After `pass` has run, the sums of each channel block are
-// complete.
+// Runs `pass`, which computes sums, and stores the sums of all channels for the sum over ranks. Adds them to grad_gamma
+// and grad_beta, too, if these are present.
 static void hand_on(norm_run *run, ls_pool_task *pass) {
     int b = run->plan->block, vector = vector_of(run);
     run_waves(run, NULL, pass);
