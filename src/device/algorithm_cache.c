@@ -191,7 +191,7 @@ static ls_status write_file(const ls_algorithm_cache *cache, const entry_list *l
 }
 
 ls_status ls_algorithm_cache_save(ls_algorithm_cache *cache) {
-    // merged: entries that other processes have saved since, and our own
+    // merged: the file's entries, which may be newer than ours, and our unsaved entries
     entry_list *own = &cache->list, merged = { 0 };
     int unsaved = 0;
     for (size_t i = 0; i < own->count; i++) unsaved |= own->entries[i].unsaved;

@@ -224,7 +224,7 @@ struct ls_device { // the common first part of every device's own struct
 extern const ls_device_api ls_device_ref, ls_device_cpu;
 
 // Opens the device that `type`, a value of device.type, names. *why_not_gpu (why_not_gpu may be NULL): for auto without
-// a usable GPU one line with the reason, else NULL. LS_USAGE: there is no such device. Also the failures of `open`.
+// a usable GPU one line with the reason, else NULL. LS_USAGE: there is no such device. Returns failures of `open`, too.
 LS_CHECKED ls_status ls_device_open(
     const char *type, const ls_device_options *options, ls_device **out, const char **why_not_gpu);
 void ls_device_close(ls_device *device); // NULL is allowed

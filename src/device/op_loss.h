@@ -57,9 +57,9 @@ typedef struct {
     float smoothing;
     int training;
     ls_dtype storage;
-    int mixed;    // pictures and targets are mixed with those of partner samples (mixup in config/augmentations.def)
-    int weighted; // targets are multiplied by the weights of their classes
-    int several;  // pictures have several labels; without a teacher
+    int mixed;           // targets are mixed with those of partner samples (mixup, cutmix in config/augmentations.def)
+    int weighted;        // targets are multiplied by the weights of their classes
+    int several;         // pictures have several labels; without a teacher
     float focal_gamma;   // 0: no focal loss; without a teacher
     float mean_of;       // argument of LS_GRADIENT_SCALE (op_update.h)
     float scale;         // factor of the logits; 0: none
@@ -79,7 +79,7 @@ static inline int ls_head_fits(ls_nchw src, int classes) {
 }
 
 typedef struct {       // host -> device with every micro-batch
-    int32_t count;     // number of real samples; the rest of the batch is ignored
+    int32_t count;     // number of samples that count; the others only fill the batch
     uint32_t update;   // number of this update, from 0
     uint64_t position; // position of sample 0 in its window, counted over all ranks
 } ls_micro_input;

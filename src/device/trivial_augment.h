@@ -1,7 +1,7 @@
 // trivial_augment.h - the arithmetic of TrivialAugment (config/augmentations.def) as inline functions, once for all
 // devices. Kernels define LS_TRIVIAL_INLINE, and arithmetic that the compiler does not fuse, before they include it.
 //
-// A picture is changed in three steps, of which a kind can leave out the first two:
+// A picture is changed in three steps; a kind can leave out the first, or the first two:
 //   1. ls_trivial_counted: how often each value occurs, in one histogram per channel, or in one of the gray values
 //   2. ls_trivial_sum_up, then ls_trivial_entry: a table with the new value of each value of a channel
 //   3. ls_trivial_pixel: each new pixel, from the table or from the picture

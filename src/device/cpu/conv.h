@@ -22,7 +22,7 @@ const char *ls_conv_name(int algorithm);
 typedef struct {
     ls_cpu_plan base;
     int block;            // B: channels in a block
-    int depth, dst_depth; // neighbouring channels of a pixel in memory: B, or C of a plain tensor
+    int depth, dst_depth; // channels in a block of src, of dst: B; in a plain tensor all C channels
     int parts;            // number of dense convolutions; more than 1 only with groups
     // Blocks of the weights: src_blocks of one part's source, dst_blocks of all results. A plain tensor counts as one
     // block.

@@ -115,7 +115,7 @@ LS_CHECKED ls_status ls_cpu_conv_find(const char *name, int *algorithm);
 typedef struct {
     const ls_cpu *cpu;
     int m, n, k, columns, accumulate;
-    size_t a_m, a_k, b_k, b_n, c_m; // distances in floats between rows, steps in k, and columns
+    size_t a_m, a_k, b_k, b_n, c_m; // a_m: floats from A(m,k) to A(m+1,k); the others likewise
     const float *a, *b, *bias;      // bias: one value for each column of C, only without accumulate; or NULL
     float *c, *panels;              // panels: memory of ls_cpu_product_bytes
 } ls_cpu_product;

@@ -91,7 +91,7 @@ static void stats_task(void *context, int task, int thread) {
     run->plan->kernels->norm_stats(&piece.span, at(run, run->src, piece.at), sums_of(run, piece.cb, piece.group));
 }
 
-// Computes mean, factor and offset of one channel block. Group 0 also stores the statistics for later.
+// Computes mean, factor and offset of one channel block. In training, group 0 also saves the statistics.
 static void forward_constants(const norm_run *run, int cb, int group, float *constants) {
     const norm_plan *plan = run->plan;
     const ls_norm_attr *attr = &plan->base.base.desc.attr.norm;

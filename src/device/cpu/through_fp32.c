@@ -1,6 +1,5 @@
-// through_fp32.c - bf16 operators without bf16 kernels: augmentation, resizing, linear layers and the loss. Their
-// activations are small. Each runs its fp32 plan on fp32 copies in the workspace: inputs are converted before the run,
-// and outputs are rounded after it.
+// through_fp32.c - bf16 operators without bf16 kernels: augmentation, resizing, linear layers and the loss. Each runs
+// an fp32 plan on fp32 copies in the workspace: inputs are converted before the run, and outputs are rounded after it.
 #include <assert.h>
 #include "device/cpu/cpu.h"
 

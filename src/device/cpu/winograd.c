@@ -442,7 +442,7 @@ static float *own_memory(const job *j, int thread) {
     return j->workspace + j->plan->threads_at + (size_t)thread * j->plan->thread_floats;
 }
 
-// Offset of output block `block` in U or A; the same at each position.
+// Offset in U or A of the panel that starts with output block `block`; the same at each position.
 static size_t panel_at(const ls_winograd_plan *plan, int block) {
     const size_t width = (size_t)plan->kernels->width;
     return (size_t)block * width * (size_t)plan->v.blocks * width;

@@ -69,8 +69,8 @@ typedef struct {
     ls_winograd_map in, out;
     int n, tiles;   // images; tiles of the whole batch
     int slab_tiles; // tiles that are transformed and multiplied at a time, padded
-    int shared;     // 1: all threads work on one slab at a time (large filters); 0: each thread has its own slab
-    int whole;      // shared, and the slab is the whole batch: each thread holds one panel of U or A
+    int shared;     // 1: all threads work on one slab at a time; 0: each thread has its own slab
+    int whole;      // shared, and the slab is the whole batch: each thread holds one panel of U or A at a time
     int in_place;   // backward weight of large fp32 maps by 1x1 filters: the maps serve as V and Z without a copy
     int parts;      // backward weight: number of partial sums; depends on the shape only
     size_t in_block, in_pos, out_block, out_pos; // strides of V, and of M or Z, in floats

@@ -53,7 +53,7 @@ typedef struct {
     const void *src, *grad_dst; // [blocks][pixels][width]
     void *out;                  // dst or grad_src
     const float *gamma, *beta;  // NULL unless affine
-    float *mean, *r;            // for each pixel: mean, and 1/deviation
+    float *mean, *r;            // for each pixel: mean, and 1/deviation; forward writes them, backward reads them
     double *sums; // backward adds to the sums: for each channel grad_dst, then grad_dst * (src - mean) * r
     size_t plane; // elements of a block
     int blocks, channels, pixels;
@@ -166,8 +166,8 @@ typedef struct {
     int nesterov, first;
 } ls_kernel_step;
 
-// One step of an optimizer on n elements. kept: the tensors that the optimizer keeps from update to update. Their
-// number depends on the optimizer.
+// One step of an optimizer on n elements. kept: the tensors that the optimizer keeps from update to update; the step
+// updates them. Their number depends on the optimizer.
 typedef void ls_kernel_optimizer(
     const ls_kernel_step *step, const float *grad, float *const kept[], float *weight, size_t n);
 
@@ -489,7 +489,7 @@ static inline void store_fence(void) {
 #endif
 }
 
-// The kernels that are compiled for each storage type, except the element-wise operators of ops.def and Winograd's.
+// The kernels that are compiled for each storage type (fp32, bf16), except those of ELEMENTWISE rows and of Winograd.
 #define LS_KERNEL_LIST(X) \
     X(dropout) \
     X(norm_stats) \
@@ -514,7 +514,7 @@ static inline void store_fence(void) {
     X(conv_grad) \
     X(conv_grouped) \
     X(conv_grouped_grad)
-// The kernels that use only floats (gemm.c, quantise.c, update.c), except the optimizers of ops.def and Winograd's.
+// The kernels that use only floats (gemm.c, quantise.c, update.c), except those of STEP rows and of Winograd.
 #define LS_FLOAT_KERNEL_LIST(X) \
     X(gemm) \
     X(quantise) \
