@@ -9,7 +9,7 @@
 //
 // Each width is compiled for activations and their gradients stored as floats and, with LS_STORED_BF16, as bfloat16
 // (with LS_NATIVE_BF16 the instruction of AVX512-BF16 does the rounding). Void pointers here, except `index`, point to
-// stored activations. Elements are computed in fp32. Strides count elements. There is a table of function pointers for
+// stored activations; arithmetic on them is fp32. Strides count elements. There is a table of function pointers for
 // each width and storage. Kernels do not use threads: callers give them independent pieces. Tensors are blocked:
 // [n][channel block][h][w][LS_VL]; a plane is one [h][w][LS_VL].
 #ifndef LS_DEVICE_CPU_KERNELS_H
@@ -489,7 +489,7 @@ static inline void store_fence(void) {
 #endif
 }
 
-// The kernels that are compiled for each storage type (fp32, bf16), except those of ELEMENTWISE rows and of Winograd.
+// The kernels that are compiled for each storage type (fp32, bf16), except ops.def's element-wise ones and Winograd's.
 #define LS_KERNEL_LIST(X) \
     X(dropout) \
     X(norm_stats) \
@@ -514,7 +514,7 @@ static inline void store_fence(void) {
     X(conv_grad) \
     X(conv_grouped) \
     X(conv_grouped_grad)
-// The kernels that use only floats (gemm.c, quantise.c, update.c), except those of STEP rows and of Winograd.
+// The kernels that use only floats (gemm.c, quantise.c, update.c), except ops.def's optimizers and Winograd's.
 #define LS_FLOAT_KERNEL_LIST(X) \
     X(gemm) \
     X(quantise) \
