@@ -13,8 +13,8 @@ enum { FIRST_LINE_BYTES = sizeof first_words - 1 + 16 + 1, FILE_ENTRIES = 1024 }
 
 typedef struct {
     char *key, *choice; // share one allocation, which key owns
-    int used;           // the entry was found or put
-    int measured;       // the entry was put
+    int used;           // find returned the entry, or put or take added it
+    int measured;       // put added the entry
     int unsaved;        // the entry was put or taken since the last save
 } entry;
 
@@ -156,8 +156,8 @@ const char *ls_algorithm_cache_ignored(ls_algorithm_cache *cache) {
     return why;
 }
 
-// Writes the lines of entries first..count-1. Before them it leaves `before` bytes, which the caller fills. only_used:
-// skips entries that were neither found nor put.
+// Writes the lines of entries first..count-1 to *text, which the caller frees. Before them it leaves `before` bytes,
+// which the caller fills. only_used: skips entries that are not `used`.
 static ls_status write_lines(
     const entry_list *list, size_t first, int only_used, size_t before, char **text, size_t *bytes) {
     *bytes = before;
@@ -191,7 +191,7 @@ static ls_status write_file(const ls_algorithm_cache *cache, const entry_list *l
 }
 
 ls_status ls_algorithm_cache_save(ls_algorithm_cache *cache) {
-    // merged: entries that other processes have saved since, and our own
+    // merged: the file's entries, which may be newer than ours, and our unsaved entries
     entry_list *own = &cache->list, merged = { 0 };
     int unsaved = 0;
     for (size_t i = 0; i < own->count; i++) unsaved |= own->entries[i].unsaved;

@@ -46,8 +46,8 @@ const char *ls_algorithm_cache_path(const ls_algorithm_cache *cache); // path of
 // exist.
 const char *ls_algorithm_cache_ignored(ls_algorithm_cache *cache);
 
-// Exchange between processes. give returns all entries found, put or taken so far, as text that the caller frees. take
-// adds the entries of another process's text, which it overwrites; they replace entries with the same keys.
+// Exchange between processes. give returns, as text that the caller frees, the entries that find has returned or that
+// put or take has added. take adds the entries of such a text, replaces those with the same keys, overwrites the text.
 LS_CHECKED ls_status ls_algorithm_cache_give(const ls_algorithm_cache *cache, char **text, size_t *bytes);
 LS_CHECKED ls_status ls_algorithm_cache_take(ls_algorithm_cache *cache, char *text, size_t bytes);
 

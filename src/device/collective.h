@@ -1,5 +1,5 @@
-// collective.h - sums over ranks on a device's own queues: NCCL or a similar library on GPUs, a stand-in on the
-// emulated device.
+// collective.h - sums and maxima over ranks on a device's own queues: NCCL or a similar library on GPUs, a stand-in on
+// the emulated device.
 //
 // A collective runs like an operator: it is enqueued and runs in order on its queue, the host never waits for it, and
 // it can be captured. All ranks of the group enqueue the same collectives in the same order, all on one queue. A
@@ -40,7 +40,7 @@ typedef struct {
     // Called on all ranks at once. LS_COMM: not all ranks arrived within timeout_s. LS_DEVICE: the library refused.
     ls_status (*open)(struct ls_device *device, const uint8_t id[LS_COLLECTIVE_ID_BYTES], int rank, int world_size,
         double timeout_s, ls_collective **out);
-    // Announces a slab (LS_MEMORY_REDUCED) whose ranges will be summed, and registers it where that makes sums faster.
+    // Announces a slab (LS_MEMORY_REDUCED) whose ranges all_reduce will get, and registers it where that is faster.
     // Called on all ranks, in the same order. The registration ends with close; the slab must live until then.
     ls_status (*register_memory)(ls_collective *collective, struct ls_slab *slab);
     // Replaces data[0..count) by its sum or maximum over ranks, in place. Types: LS_F32, LS_F64, LS_BF16, LS_I32,

@@ -1,9 +1,9 @@
 // device.h - the device interface: descriptor -> plan -> run.
 //
 // A descriptor (ls_op_desc) is plain data that describes one operator. A device makes a plan from it before the first
-// update. Making a plan may fail; the error then names the layer. Running a plan takes buffers and a queue. A run
-// allocates nothing and cannot fail because of shapes. On a GPU, running a plan only enqueues work: the queue keeps a
-// launch error, and ls_queue_sync returns it.
+// update. Making a plan may fail. Running a plan takes buffers and a queue. A run allocates nothing, except in oneDNN,
+// and cannot fail because of shapes. On a GPU, running a plan only enqueues work: the device keeps a launch error, and
+// queue_sync returns it.
 //
 // Each device chooses its own memory layouts. The rest of the program knows an activation by its logical shape
 // (N,C,H,W) and storage type. The layout is a function of shape and type only, so that all operators of a device agree
@@ -95,7 +95,7 @@ struct ls_plan {
     ls_op_desc desc;
     size_t workspace_bytes;
     const char *algorithm; // "onednn jit:avx2", "winograd f(4,3)", ...: for tables and logs
-    // how the algorithm was chosen, one of LS_CHOSEN_* (algorithm_cache.h); NULL: there was no choice
+    // how the algorithm was chosen, one of LS_CHOSEN_* (algorithm_cache.h); NULL: no choice, or the device does not say
     const char *chosen;
 };
 
@@ -103,8 +103,8 @@ typedef struct {
     int threads; // cpu, ref: threads of this rank, >= 1
     int index;   // GPUs: number of the GPU
     int tf32;    // GPUs: fp32 convolutions and products may round their inputs to TF32
-    // GPUs: all kernels on the GPU come from one queue of this rank, so they never run beside kernels of another rank.
-    // The blocks of an operator may then fill the GPU and wait for each other (gpu/norm_rule.h).
+    // GPUs: all kernels on the GPU come from one queue of this rank, so that no two kernels run at the same time. The
+    // blocks of an operator may then fill the GPU and wait for each other (gpu/norm_rule.h).
     int alone;
     // Cache of measured algorithms, used by devices whose table sets `measures`. The device takes the algorithms of its
     // convolutions from the cache. It measures those that are missing, unless the cache is settled (algorithm_cache.h).
@@ -113,7 +113,7 @@ typedef struct {
     int vector_width;     // cpu: 4, 8 or 16 floats; 0: the widest that the processor has (tests set the others)
     const char *winograd; // cpu: "auto" | "f2" | "off" (device.winograd); NULL: "auto"
     // For tests and benchmarks: use this algorithm for every convolution that it can compute. cpu: "winograd f(4,3)",
-    // "winograd f(3,3)", ..., "onednn", "own direct". cuda: "implicit gemm", "library"; not for depthwise ones.
+    // "winograd f(3,3)", ..., "onednn", "own direct". cuda: "implicit gemm", "library"; depthwise kernels come first.
     const char *convolution;
     size_t workspace_limit_bytes; // GPUs: most workspace of a library for one operator; 0: the device's default
 } ls_device_options;
@@ -197,7 +197,7 @@ typedef struct {
 
     ls_status (*plan_new)(ls_device *device, const ls_op_desc *desc, ls_plan **out);
     void (*plan_free)(ls_plan *plan);
-    unsigned fusions;                    // optional fusions that plan_new accepts: a set of ls_fusion
+    unsigned fusions;                    // fusions that the program may ask plan_new for: a set of ls_fusion
     const ls_collective_api *collective; // sums over ranks on the device's queues; NULL: sums go through host memory
     // Lists at most `most` GPUs that `open` accepts by index, without opening them. Fails with LS_DEVICE and the reason
     // if there is none. NULL: this device does not use a GPU.
@@ -224,7 +224,7 @@ struct ls_device { // the common first part of every device's own struct
 extern const ls_device_api ls_device_ref, ls_device_cpu;
 
 // Opens the device that `type`, a value of device.type, names. *why_not_gpu (why_not_gpu may be NULL): for auto without
-// a usable GPU one line with the reason, else NULL. LS_USAGE: there is no such device.
+// a usable GPU one line with the reason, else NULL. LS_USAGE: there is no such device. Returns failures of `open`, too.
 LS_CHECKED ls_status ls_device_open(
     const char *type, const ls_device_options *options, ls_device **out, const char **why_not_gpu);
 void ls_device_close(ls_device *device); // NULL is allowed
@@ -234,13 +234,13 @@ int ls_device_is_gpu(const char *type);  // whether this value of device.type na
 LS_CHECKED ls_status ls_device_gpus(const char *type, ls_device_gpu *gpus, int most, int *count, const char **found);
 
 // Asserts that the operator can compute this descriptor. A wrong descriptor is a bug: the program ends with a line that
-// names the layer, the operator and the tensor. Every plan_new calls it first.
+// names the layer, the operator and the broken rule. Every plan_new calls this function first.
 void ls_op_check(const ls_op_desc *desc);
 const char *ls_op_name(ls_op op);
 int ls_op_args(ls_op op);
 ls_op_family ls_op_family_of(ls_op op);
-ls_dtype ls_op_storage(const ls_op_desc *desc); // LS_F32 for operators that only work in fp32
-size_t ls_pool_index_bytes(const ls_pool_attr *attr, size_t dst_elements); // dst_elements: padded. Returns 0: no index
+ls_dtype ls_op_storage(const ls_op_desc *desc); // LS_F32 for families with "none" in op_families.def
+size_t ls_pool_index_bytes(const ls_pool_attr *attr, size_t dst_elements); // dst_elements: with padding. 0: no index
 
 // The quantity that an operator's time grows with: floating-point operations of convolutions, linear layers, the head
 // and Muon's products; window elements of pooling; elements of all other operators.

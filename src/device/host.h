@@ -1,8 +1,8 @@
 // host.h - the common part of devices that use host memory: slabs, queues that run work at once, and plain layouts.
 //
 // Plain layouts: activations are canonical NCHW in their storage type, parameters are canonical fp32. Nothing is
-// padded. A device fills its table from these functions and adds its own open, close, info and plans. A queue runs work
-// at once: the work is done when run returns. So event_sync and queue_sync only return the queue's first failure.
+// padded; cpu has layouts of its own. A device fills its table from these functions and adds the others. A queue runs
+// work at once: the work is done when run returns. So event_sync and queue_sync only return the queue's first failure.
 #ifndef LS_DEVICE_HOST_H
 #define LS_DEVICE_HOST_H
 

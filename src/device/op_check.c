@@ -19,7 +19,7 @@ static void require(int holds, const ls_op_desc *desc, const char *tensor, const
     abort();
 }
 
-// REQUIRE prints the name and the shape of a tensor in the attributes `a`. REQUIRE_OF prints only the given name.
+// REQUIRE names a tensor of the attributes `a` and its shape in the message, REQUIRE_OF only the given name.
 #define REQUIRE(tensor, rule) require(rule, desc, #tensor, &a->tensor, #rule)
 #define REQUIRE_OF(name, rule) require(rule, desc, name, NULL, #rule)
 
@@ -318,7 +318,7 @@ static double optimizer_work(const ls_op_desc *desc) {
 static const struct {
     void (*check)(const ls_op_desc *desc);
     double (*work)(const ls_op_desc *desc);
-    size_t storage; // offset of the storage type in ls_op_desc; 0: the attributes have none
+    size_t storage; // offset of the storage type in ls_op_desc; 0: "none" in op_families.def
 } families[LS_FAMILY_COUNT] = {
 #define AT_storage(family) offsetof(ls_op_desc, attr.family.storage)
 #define AT_none(family) 0

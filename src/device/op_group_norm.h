@@ -1,7 +1,7 @@
 // op_group_norm.h - group normalisation: each sample is normalised alone, over groups of neighbouring channels. It is
 // the same in training and inference. With one group it is a layer norm over (C,H,W) with one weight for each channel;
 // with one channel in each group it is an instance norm. Over pixels it is ConvNeXt's layer norm. Over nothing it is
-// its layer scale, which only multiplies.
+// ConvNeXt's layer scale, which only multiplies.
 //   forward   m, v = mean and biased variance of src[n] over the channels of a group, h and w;  r = 1/sqrt(v + eps)
 //             over pixels: over all channels of each n,h,w.  over nothing: m = 0, r = 1, and nothing is saved
 //             dst = (src - m) * r * gamma[c] + beta[c]
@@ -14,8 +14,8 @@
 //         all four are absent, gamma is 1 and beta is 0. GRAD_GAMMA or GRAD_BETA may be absent if it is not wanted.
 //         saved: float[2][N*groups], over pixels float[2][N*H*W], without a device layout. Over nothing, SAVED and BETA
 //         are absent.
-// Types   arithmetic fp32 (ref: double); saved, and grad_gamma and grad_beta before the addition (ref: only after it),
-//         are rounded to fp32
+// Types   arithmetic on elements fp32 (ref: double). saved is rounded to fp32; so are the values that are added to
+//         grad_gamma and grad_beta (ref: only the results of these additions)
 // Rules   groups divides the channels, and is 1 unless the norm is over groups; m is over at least two elements
 //         (ls_op_check asserts these)
 // Source  torch.nn.GroupNorm; Wu and He 2018, arXiv 1803.08494. Over pixels and nothing: torchvision's LayerNorm2d and

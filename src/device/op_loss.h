@@ -25,11 +25,11 @@
 // Several labels (`several`): a label is the number of a row of `sets`, which has a 1 for each label of the picture.
 //   p[k] = sigmoid(z[k]), with f as above (-log p where focal_gamma is 0)
 //   t[k] = (1 - smoothing) * ((1 - m) * sets[label,k] + m * sets[partner,k]) + smoothing / 2
-//   loss[n] = 1/K * sum_k w[k] * t[k] * f(p[k]) + (1 - t[k]) * f(1 - p[k]),  w[k] = weights[k], or 1 unless `weighted`
+//   loss[n] = 1/K * sum_k (w[k] * t[k] * f(p[k]) + (1 - t[k]) * f(1 - p[k])), w[k] = weights[k], or 1 unless `weighted`
 //     (torch.nn.BCEWithLogitsLoss(pos_weight), the mean over the labels; torchvision.ops.sigmoid_focal_loss, alpha -1)
 //   grad_logits[n,k] = 1/K * ((1 - t[k]) * (p * s(1 - p)) - w[k] * t[k] * (1 - p) * s(p)) * LS_GRADIENT_SCALE (* scale)
 //   result.correct  += all labels are right: (z[k] > 0) == sets[label,k] for all k
-// Shapes  logits (N,K,1,1) activation; labels int32[N], 0..K-1 (checked by the loader); micro: one ls_micro_input;
+// Shapes  logits (N,K,1,1) activation; labels int32[N], 0..K-1, with several 0..rows-1; micro: one ls_micro_input;
 //         sample: ls_augment_sample[N] with its field mix, absent unless mixed; weights: float[K], 0 or more, absent
 //         unless weighted; sets: uint8[rows,K], absent unless several; state: one ls_train_state (loss_scale is read);
 //         result: one ls_micro_result, accumulated; grad_logits (N,K,1,1) activation, absent when training = 0
@@ -45,7 +45,7 @@
 // Shapes  those above, and: src (N,C,H,W), any that ls_head_fits; weight (K,C,1,1); bias (K), absent without has_bias;
 //         pooled (N,C,1,1), absent where H = W = 1, because src is then pooled already; grad_src as src. The head
 //         writes the logits.
-// Types   all in storage
+// Types   as in the loss; the others in storage
 #ifndef LS_DEVICE_OP_LOSS_H
 #define LS_DEVICE_OP_LOSS_H
 
@@ -57,9 +57,9 @@ typedef struct {
     float smoothing;
     int training;
     ls_dtype storage;
-    int mixed;    // pictures and targets are mixed with those of partner samples (mixup in config/augmentations.def)
-    int weighted; // targets are multiplied by the weights of their classes
-    int several;  // pictures have several labels; without a teacher
+    int mixed;           // targets are mixed with those of partner samples (mixup, cutmix in config/augmentations.def)
+    int weighted;        // targets are multiplied by the weights of their classes
+    int several;         // pictures have several labels; without a teacher
     float focal_gamma;   // 0: no focal loss; without a teacher
     float mean_of;       // argument of LS_GRADIENT_SCALE (op_update.h)
     float scale;         // factor of the logits; 0: none
@@ -79,7 +79,7 @@ static inline int ls_head_fits(ls_nchw src, int classes) {
 }
 
 typedef struct {       // host -> device with every micro-batch
-    int32_t count;     // number of real samples; the rest of the batch is ignored
+    int32_t count;     // number of samples that count; the others only fill the batch
     uint32_t update;   // number of this update, from 0
     uint64_t position; // position of sample 0 in its window, counted over all ranks
 } ls_micro_input;

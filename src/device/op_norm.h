@@ -25,11 +25,11 @@
 // for forward and inference. The backward pass is the same as with relu alone: the residual's gradient is GRAD_DST,
 // which the caller already has. BETA is present and DST is absent, because the forward DST is not the relu's output.
 //
-// With pool_kernel > 0 a max pooling follows; the device's table must have LS_FUSES_NORM_POOL, and relu is required.
-// dst, grad_dst and grad_dst2 then have the pooled shape, and the activation itself is never stored. Windows compare y
-// before it is rounded to storage. index gives the winner of each window, as in op_pool.h (LS_POOL_NONE_U8 where relu
-// clipped the winner). It has one uint8 for each element of dst, in the device's own layout. Forward writes the index.
-// Backward reads it instead of dst and gives each gradient to its winner. Inference has no index.
+// With pool_kernel > 0 a max pooling follows; the device's table must have LS_FUSES_NORM_POOL or
+// LS_FUSES_NORM_POOL_2X2, and relu is required. dst, grad_dst and grad_dst2 then have the pooled shape; the map before
+// pooling is not stored. Windows compare y before it is rounded to storage. index is as in op_pool.h (LS_POOL_NONE_U8:
+// relu clipped the winner). It has one uint8 for each element of dst, in the device's own layout. Forward writes the
+// index. Backward reads it instead of dst and gives each gradient to its winner. Inference has no index.
 //
 // Forward and backward also exist as two halves each, split at the sums over n,h,w, for batch norm over several ranks.
 // Between the halves the caller adds the sums of all ranks (LS_F64, ls_norm_sums_count values). Everything else is as
@@ -51,11 +51,11 @@
 //         sums: double[2][C] in the same layout, with padding 0, followed by one more element, the count
 //         backward: SAVED is absent with stored; MEAN and VAR are absent without it. GRAD_GAMMA or GRAD_BETA may be
 //         absent and is then not computed. DST is read only with relu. BETA is read with other activations, and
-//         optionally with relu. With relu, DST or BETA may be absent, but not both. GRAD_DST2 is read only with
-//         two_grads.
-//         GRAD_RESIDUAL is written only with residual. Unused arguments are absent. Arguments do not overlap.
-// Types   arithmetic fp32 (ref: double); saved, and sum_*, grad_gamma and grad_beta before the addition (ref: only
-//         after it), are rounded to fp32
+//         optionally with relu. With relu but no pooling, DST or BETA may be absent, but not both. GRAD_DST2 is read
+//         only with two_grads. GRAD_RESIDUAL is written only with residual. Unused arguments are absent. Arguments do
+//         not overlap.
+// Types   arithmetic on elements fp32 (ref: double). saved is rounded to fp32; so are the values that are added to
+//         sum_*, grad_gamma and grad_beta (ref: only the results of these additions)
 // Rules   count is at least 2 in training without stored, because the variance of one value is undefined. This also
 //         holds for one rank's half, because that rank can be the only one with samples. ls_op_check asserts it.
 // Source  torch.nn.BatchNorm2d, torch.nn.SyncBatchNorm; Ioffe and Szegedy 2015

@@ -1,7 +1,7 @@
 // op_pool.h - max and average pooling. Max pooling can include the ReLU before it.
 //   max       dst = max of src over the window, + bias[c] with has_bias (devices with LS_FUSES_BIAS); relu: max with 0
 //             index = number r*kernel_w + s of the winner in its window (the first of equal elements, as in PyTorch),
-//             or LS_POOL_NONE where relu clipped the winner (winner + bias <= 0), so that no gradient passes
+//             or LS_POOL_NONE_* where relu clipped the winner (winner + bias <= 0), so that no gradient passes
 //   average   dst = sum over the window / (kernel_h*kernel_w): padding counts as zeros (PyTorch's count_include_pad =
 //             True)
 //   backward  grad_src (overwrites): max gives each gradient of dst to the winner; average spreads it evenly over the

@@ -1,5 +1,5 @@
-// op_update.h - the second half of an update: flat operators over the parameter store. They ignore the layouts of
-// tensors.
+// op_update.h - the second half of an update: flat operators over the parameter store. All but MUON ignore the layouts
+// of tensors.
 //
 // All arrays of the store have the same element offsets: weights (fp32 master), gradients (fp32), momentum, second
 // moment, 16-bit copy. A flat operator covers `count` elements from the start of its buffers. Gaps between tensors are
@@ -21,8 +21,8 @@
 //                    to the state, sets the fields below, and clears bad_gradient. grad_norm is the norm before
 //                    clipping; it has no meaning when skip is set. The loss scale changes last, so multiplier uses the
 //                    scale of this update.
-//                    Once halted, an update changes nothing, and skip stays 1. The host may therefore read the state
-//                    some updates later and still find the update that ended the run.
+//                    Once halted, STEP_CONTROL changes no field of the state but record, so skip stays 1. The host may
+//                    therefore read the state some updates later and still find the update that ended the run.
 //                      skip        = any element not finite, or bad_gradient
 //                      bad_element = maximum of bad_gradient - 1 and the last element that is not finite
 //                      halted      = skip, and: not dynamic, or skipped_in_row >= max_skips, or skipped_in_row > 1 with
@@ -153,8 +153,8 @@ typedef struct {
 
 enum { LS_TO_FIXED_POINT_GRAD, LS_TO_FIXED_POINT_STATE, LS_TO_FIXED_POINT_FIXED, LS_TO_FIXED_POINT_ARGS };
 enum { LS_FROM_FIXED_POINT_FIXED, LS_FROM_FIXED_POINT_STATE, LS_FROM_FIXED_POINT_GRAD, LS_FROM_FIXED_POINT_ARGS };
-// Arguments of UPDATE_BEGIN and STEP_CONTROL. WINDOWS and REPORTS are host memory that the device reads and writes
-// (LS_MEMORY_PINNED); each record has LS_RECORD_BYTES or LS_REPORT_BYTES.
+// Arguments of UPDATE_BEGIN and STEP_CONTROL. WINDOWS and REPORTS are rings in host memory that the device reads or
+// writes (LS_MEMORY_PINNED). A place has LS_RECORD_BYTES in WINDOWS, LS_REPORT_BYTES in REPORTS.
 enum {
     LS_UPDATE_BEGIN_WINDOWS,
     LS_UPDATE_BEGIN_STATE,

@@ -5,9 +5,9 @@
 // recorded as spans. One synchronised reference event relates the device's time to the host's. Work between begin and
 // end must be enqueued, not captured into a graph.
 //
-// A rank has one timeline. Only one thread at a time uses a lane, and the spans of a lane are not nested. Different
-// threads may use different lanes. Nothing is allocated after ls_timeline_new. Every function accepts a NULL timeline
-// and then does nothing. Nothing is recorded either while ls_spans_on() is 0.
+// A rank has one timeline. Only one thread at a time begins or ends spans of a lane; another one may resolve them. The
+// spans of a lane are not nested. Nothing is allocated after ls_timeline_new. Every other function accepts a NULL
+// timeline and then does nothing. Nothing is recorded either while ls_spans_on() is 0.
 #ifndef LS_DEVICE_TIMELINE_H
 #define LS_DEVICE_TIMELINE_H
 
@@ -28,8 +28,8 @@ double ls_timeline_error_seconds(const ls_timeline *timeline); // largest error 
 // must live as long as base/spans.h says.
 void ls_timeline_begin(ls_timeline *timeline, const ls_span *what, ls_queue *queue);
 void ls_timeline_end(ls_timeline *timeline, ls_span_lane lane, ls_queue *queue);
-// Records the spans of all updates up to this one. Call after these updates have completed. Returns the device's first
-// error.
+// Records the spans of all updates up to this one. Call after these updates have completed. Waits for the end events.
+// Returns the device's first error.
 LS_CHECKED ls_status ls_timeline_resolve(ls_timeline *timeline, int64_t update);
 
 #endif

@@ -1,7 +1,7 @@
 // trivial_augment.h - the arithmetic of TrivialAugment (config/augmentations.def) as inline functions, once for all
 // devices. Kernels define LS_TRIVIAL_INLINE, and arithmetic that the compiler does not fuse, before they include it.
 //
-// A picture is changed in three steps, of which a kind can leave out the first two:
+// A picture is changed in three steps; a kind can leave out the first, or the first two:
 //   1. ls_trivial_counted: how often each value occurs, in one histogram per channel, or in one of the gray values
 //   2. ls_trivial_sum_up, then ls_trivial_entry: a table with the new value of each value of a channel
 //   3. ls_trivial_pixel: each new pixel, from the table or from the picture
@@ -24,7 +24,7 @@ typedef struct {
     int c, h, w, kind, strength;
     int64_t shift;        // translation: pixels; shear: 2^30 times the pixels for each row or column
     int64_t sine, cosine; // rotation: times 2^30
-    float factor, rest;   // factor of a value, and of the value that is added to it
+    float factor, rest;   // of a blend: factor of the pixel's value, and of the other value
 } ls_trivial_picture;
 
 typedef struct {
@@ -60,7 +60,7 @@ LS_TRIVIAL_INLINE ls_trivial_picture ls_trivial_picture_of(
     return p;
 }
 
-// Returns a pixel of three channels as gray, or the pixel of one channel.
+// Returns the gray value of pixel `at`: of its three channels, or its only channel.
 LS_TRIVIAL_INLINE int ls_trivial_gray(const ls_trivial_picture *p, int64_t at) {
     const int64_t plane = (int64_t)p->h * p->w;
     if (p->c == 1) return p->pixels[at];
@@ -81,7 +81,7 @@ LS_TRIVIAL_INLINE uint8_t ls_trivial_blend(const ls_trivial_picture *p, int valu
 
 // --- histograms and tables -----------------------------------------------------------------------
 
-// Returns the number of histograms that the change needs. If it needs one, that is of gray values.
+// Returns the number of histograms that the change needs: 1 of gray values for contrast, else 1 per channel or 0.
 LS_TRIVIAL_INLINE int ls_trivial_histograms(const ls_trivial_picture *p) {
     if (p->kind == LS_TRIVIAL_CONTRAST) return 1;
     return p->kind == LS_TRIVIAL_AUTOCONTRAST || p->kind == LS_TRIVIAL_EQUALIZE ? p->c : 0;
@@ -92,7 +92,7 @@ LS_TRIVIAL_INLINE int ls_trivial_counted(const ls_trivial_picture *p, int histog
     return p->kind == LS_TRIVIAL_CONTRAST ? ls_trivial_gray(p, at) : p->pixels[(int64_t)histogram * p->h * p->w + at];
 }
 
-// Replaces each count of a histogram by the number of pixels with a smaller value.
+// Replaces each count of a histogram by the number of pixels with a smaller value. Returns a summary of the counts.
 LS_TRIVIAL_INLINE ls_trivial_summary ls_trivial_sum_up(uint32_t *histogram) {
     ls_trivial_summary s = { LS_TRIVIAL_VALUES, 0, 0 };
     uint64_t sum = 0;
@@ -115,7 +115,7 @@ LS_TRIVIAL_INLINE int ls_trivial_has_table(const ls_trivial_picture *p) {
            ls_trivial_histograms(p) > 0;
 }
 
-// Returns the new value of value v. `s` and `below` are what ls_trivial_sum_up has made of the channel's histogram.
+// Returns the new value of value v. s, below: the summary and the histogram after ls_trivial_sum_up, if there is one.
 LS_TRIVIAL_INLINE uint8_t ls_trivial_entry(
     const ls_trivial_picture *p, const ls_trivial_summary *s, const uint32_t *below, int v) {
     if (p->kind == LS_TRIVIAL_BRIGHTNESS) return ls_trivial_blend(p, v, 0);

@@ -1,10 +1,9 @@
 // conv.h - declarations shared by the files of convolution.
 //
-// Every engine except conv_grouped.c works on dense blocked weights [dst block][src block][r][s][depth][B]. depth is B,
-// or the number of channels of a plain source, which has one source block. A convolution with groups is split into
-// several dense convolutions, its parts. There are as many parts as possible with whole blocks of channels in each.
-// Source blocks are counted within a part. Grouped weights are first expanded to this layout, with zeros between the
-// groups of one part.
+// Every engine except conv_grouped.c starts from dense blocked weights [dst block][src block][r][s][depth][B]. depth is
+// B, or the number of channels of a plain source, which has one source block. A convolution with groups is split into
+// dense convolutions, its parts: as many as possible with whole blocks of channels in each, else one. Source blocks are
+// counted within a part. Grouped weights are first expanded to this layout, with zeros between the groups of one part.
 #ifndef LS_DEVICE_CPU_CONV_H
 #define LS_DEVICE_CPU_CONV_H
 
@@ -23,7 +22,7 @@ const char *ls_conv_name(int algorithm);
 typedef struct {
     ls_cpu_plan base;
     int block;            // B: channels in a block
-    int depth, dst_depth; // neighbouring channels of a pixel in memory: B, or C of a plain tensor
+    int depth, dst_depth; // channels in a block of src, of dst: B; in a plain tensor all C channels
     int parts;            // number of dense convolutions; more than 1 only with groups
     // Blocks of the weights: src_blocks of one part's source, dst_blocks of all results. A plain tensor counts as one
     // block.
@@ -60,7 +59,7 @@ static inline int ls_conv_part_outputs(const ls_conv_plan *plan) { // blocks of 
 
 // op_conv.c: returns the convolution's attributes with groups = the number of parts into which the device splits it.
 ls_conv_attr ls_conv_of_parts(const ls_cpu *cpu, const ls_conv_attr *attr);
-// Whether oneDNN multiplies the stored bf16 values directly.
+// Whether oneDNN can multiply the stored bf16 values directly.
 int ls_conv_multiplies_bf16(const ls_cpu *cpu, const ls_conv_attr *attr);
 // Makes a plan with this ls_conv_algorithm or ls_winograd_variant. *out is NULL if the algorithm cannot compute the
 // operator.

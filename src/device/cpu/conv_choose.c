@@ -37,7 +37,7 @@ static int mode_allows(const ls_cpu *cpu, int variant) {
 }
 
 // Returns how many times faster oneDNN multiplies bf16 than fp32 on processors with AVX512-BF16 (measured: 2.2 to 2.6
-// times, for weight gradients 1.4 to 2.2); elsewhere 1. Own kernels always multiply fp32.
+// times, for weight gradients 1.4 to 2.2); in all other cases 1. Own kernels always multiply fp32.
 static double bf16_rate(const ls_cpu *cpu, const ls_conv_attr *attr, ls_op op) {
     if (!ls_conv_multiplies_bf16(cpu, attr)) return 1;
     return op == LS_OP_CONV_BACKWARD_WEIGHT ? 1.6 : 2.3;

@@ -1,5 +1,5 @@
-// conv_direct.c - convolution by own kernels, sample by sample. They read a padded copy of the source, so no tap needs
-// a bounds check.
+// conv_direct.c - convolution by own kernels, sample by sample. They read a padded copy of their input map, so no tap
+// needs a bounds check.
 //
 // With stride s, the gradient of the source splits into s x s phases: pixels (y,x) with the same remainders of y and x
 // modulo s. Each phase is a convolution with stride 1 of the gradient of dst, with only those taps of the filter that
@@ -92,7 +92,7 @@ typedef struct {
     int count; // number of pixels of the phase
     // taps of the turned filter that meet pixels of the phase: the first, the distance to the next, the number
     int tap, step, taps;
-    int from; // pixel of dst that the first tap reads for the first pixel; negative: left of dst
+    int from; // pixel of dst that the first tap reads for the first pixel; negative: before dst's first pixel
     int dilation;
 } phase;
 

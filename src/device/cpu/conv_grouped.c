@@ -164,7 +164,7 @@ static void sum_task(void *context, int task, int thread) {
         for (int block = begin; block < end; block++) sum_plane(run, n, part, block, &map);
 }
 
-// grad_weight and grad_bias += the sums of the parts, in order.
+// For one block: grad_weight and grad_bias += the sums of the parts, in order.
 static void add_task(void *context, int block, int thread) {
     (void)thread;
     const grouped_run *run = context;

@@ -2,17 +2,17 @@
 //
 // Layouts. B is the block: the width of the processor's vectors, 4, 8 or 16 floats.
 //   activation (N,C,H,W)  few channels (ls_cpu_few): plain [N][C][H][W]; else blocked [N][C/B][H][W][B], with C rounded
-//                         up to B
-//   vector (C)            [C rounded up to B]
+//                         up to a multiple of B
+//   vector (C)            [C rounded up to a multiple of B]
 //   linear weight         [O][K], K the elements of one sample of the source in the layout above
 //   conv weight           few channels C: [K/B][R][S][C][B of K]; else [K/B][C/B][R][S][B of C][B of K];
 //                         with groups: plain OIHW
-// Elements that rounding up adds are zero. Activations, and the copies of weights and biases that operators read, are
-// fp32 or bf16 in memory (storage). Arithmetic is fp32. Operators without bf16 kernels work on fp32 copies
+// Elements that rounding up adds are zero. Activations, and the copies of weights that operators read, are fp32 or bf16
+// in memory (storage). Own kernels compute in fp32. Operators without bf16 kernels work on fp32 copies
 // (through_fp32.c).
 //
-// Threads: an operator is split into tasks by its shape alone. Each task writes its own part, and partial sums are
-// added in the order of the tasks' numbers. So results do not depend on the number of threads.
+// Threads: an operator is split into tasks; by its shape alone, where the split decides the order of additions. Each
+// task writes its own part. So results do not depend on the number of threads.
 #ifndef LS_DEVICE_CPU_CPU_H
 #define LS_DEVICE_CPU_CPU_H
 
@@ -35,7 +35,7 @@ typedef struct {
     ls_onednn *onednn; // NULL: no oneDNN, or it has no code for the device's layouts
     ls_cpus cpus;
     char winograd[8];       // "auto", "f2" or "off"
-    int forced_convolution; // an ls_conv_algorithm for all convolutions; -1: none
+    int forced_convolution; // an ls_winograd_variant or ls_conv_algorithm, tried first for each convolution; -1: none
 } ls_cpu;
 
 typedef void ls_cpu_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue);
@@ -106,16 +106,16 @@ void *ls_cpu_plan_make(ls_cpu *cpu, const ls_op_desc *desc, size_t bytes, ls_cpu
 LS_CHECKED ls_status ls_cpu_plan_new(ls_device *device, const ls_op_desc *desc, ls_plan **out);
 void ls_cpu_plan_free(ls_plan *plan);
 
-// conv_choose.c: returns the number of a convolution algorithm, or -1 if name is NULL. LS_USAGE: unknown name; the
-// message lists the known ones.
+// conv_choose.c: sets *algorithm to the number of a convolution algorithm, or to -1 if name is NULL. LS_USAGE: unknown
+// name; the message lists the known ones.
 LS_CHECKED ls_status ls_cpu_conv_find(const char *name, int *algorithm);
 
-// product.c: C[m][n] = A * B, or with accumulate C += A * B, summed over k. Columns of B from `columns` on are zero and
-// are not read.
+// product.c: C[m][n] = A * B, or with accumulate C += A * B, summed over k. Columns of B from `columns` on are not read
+// and count as zero.
 typedef struct {
     const ls_cpu *cpu;
     int m, n, k, columns, accumulate;
-    size_t a_m, a_k, b_k, b_n, c_m; // distances in floats between rows, steps in k, and columns
+    size_t a_m, a_k, b_k, b_n, c_m; // a_m: floats from A(m,k) to A(m+1,k); the others likewise
     const float *a, *b, *bias;      // bias: one value for each column of C, only without accumulate; or NULL
     float *c, *panels;              // panels: memory of ls_cpu_product_bytes
 } ls_cpu_product;

@@ -5,8 +5,7 @@
 
 // Both layouts of a tensor consist of pieces of `count` x `lanes` elements:
 //   canonical[first + lane * stride + j] = device[at + j * step + lane]
-// A piece ends with a block of neighbouring lanes in the device's layout, so that both sides are read and written in
-// whole cache lines.
+// lane runs over neighbours in the device's layout, j over neighbours in the canonical layout.
 typedef struct {
     size_t first, stride, at, step;
     int count, lanes;

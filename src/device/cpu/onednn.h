@@ -2,8 +2,8 @@
 // onednn.c includes the library. It supports versions 2.6 and 3.x. In programs without the library, onednn_absent.c
 // takes its place.
 //
-// A primitive is made for one thread and a fixed number of samples. The device's tasks run it on different samples at
-// the same time.
+// A primitive is made for one thread and a fixed number of samples. The device's tasks run it at the same time, on
+// different samples or output channels.
 #ifndef LS_DEVICE_CPU_ONEDNN_H
 #define LS_DEVICE_CPU_ONEDNN_H
 
@@ -43,7 +43,7 @@ LS_CHECKED ls_status ls_onednn_new(int threads, ls_onednn **out); // *out is NUL
 void ls_onednn_free(ls_onednn *onednn);                           // NULL is allowed
 void ls_onednn_describe(char *text, size_t bytes);                // "oneDNN 2.6.3"
 
-// Makes a convolution. *out is NULL if the library has only slow (not generated) code for these layouts.
+// Makes a convolution. *out is NULL if the library has no code, or only slow (not generated) code, for these layouts.
 LS_CHECKED ls_status ls_onednn_conv_new(ls_onednn *onednn, const ls_onednn_conv_attr *attr, ls_onednn_conv **out);
 void ls_onednn_conv_free(ls_onednn_conv *conv);              // NULL is allowed
 const char *ls_onednn_conv_name(const ls_onednn_conv *conv); // "onednn jit:avx2"; lives as long as conv

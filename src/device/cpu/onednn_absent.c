@@ -1,5 +1,5 @@
-// onednn_absent.c - stands for onednn.c in programs without the library. There is no primitive, so that the device
-// takes its own kernels, and the functions of a convolution are never called.
+// onednn_absent.c - stands for onednn.c in programs without the library. It makes no convolution, so the device takes
+// its own kernels and never calls the functions of a convolution, except ls_onednn_conv_free with NULL.
 #include <assert.h>
 #include <stdio.h>
 #include "device/cpu/onednn.h"

@@ -1,5 +1,5 @@
-// op_conv.c - convolution by one algorithm (chosen in conv_choose.c). The batch is split into tasks by the shape alone.
-// Each task of a weight gradient has its own partial sum.
+// op_conv.c - makes and runs the plan of a convolution by the algorithm that conv_choose.c has chosen. The batch is
+// split into tasks by the shape alone. Each task of a weight gradient has its own partial sum.
 #include <string.h>
 #include "device/cpu/conv.h"
 #include "device/host.h"
@@ -54,7 +54,8 @@ static int expands(const ls_conv_attr *attr) {
     return attr->groups > 1 || attr->storage != LS_F32;
 }
 
-// Returns the weights as the engine needs them: dense floats, and for backward data exchanged or turned.
+// Returns the weights as the engine needs them: dense floats, for backward data exchanged or turned if necessary; or,
+// for oneDNN in bf16, in oneDNN's own layout.
 static const void *prepare_weights(const ls_conv_run *run, const void *stored) {
     const ls_conv_plan *plan = run->plan;
     const ls_op_desc *desc = &plan->base.base.desc;
@@ -162,8 +163,8 @@ static void conv_release(ls_cpu_plan *plan) {
     ls_onednn_conv_free(own->longer);
 }
 
-// Returns into how many tasks each sample is cut. With few pictures, reading the weights takes most of the time. Then
-// there are more tasks than samples, and each task reads its own part of the weights.
+// Returns how many tasks divide the output blocks of a range of samples. With few pictures, reading the weights takes
+// most of the time. Then there are more tasks than samples, and each task reads its own part of the weights.
 static int cuts_of(const ls_conv_plan *plan) {
     const int samples = plan->base.base.desc.attr.conv.src.n;
     const size_t bytes = plan->weight_floats * sizeof(float);

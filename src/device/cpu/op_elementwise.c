@@ -1,5 +1,5 @@
 // op_elementwise.c - element-wise operators. They ignore the layout, except dropout, whose random numbers depend on the
-// canonical index.
+// canonical index, and clear_padding.
 #include <string.h>
 #include "base/philox.h"
 #include "config/purpose.h"

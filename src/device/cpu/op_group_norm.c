@@ -37,7 +37,7 @@ static double weight_of(const group_run *run, int c) {
     return run->gamma ? (double)run->gamma[c] : 1;
 }
 
-static float *mean_of(const group_run *run, int n) { // by group or by pixel; r_of gives the corresponding r
+static float *mean_of(const group_run *run, int n) { // means of sample n, by group or by pixel; r_of: 1/deviations
     return run->saved + ls_group_norm_means(attr_of(run)) / attr_of(run)->shape.n * n;
 }
 

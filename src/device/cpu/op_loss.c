@@ -24,7 +24,7 @@ typedef struct {
     float all_weights;                // sum of the class weights
     float *grad;                      // NULL: not training
     float scale;                      // factor of the gradient
-    double share;                     // part of the loss without a teacher
+    double share;                     // factor of the loss: 1 - teacher_share
     int count;
     loss_row *rows;
 } loss_run;

@@ -58,7 +58,7 @@ static size_t share(const matrix *m, int task, size_t *at) {
     return elements(m) - *at < TASK ? elements(m) - *at : TASK;
 }
 
-// Writes the step's direction to `next`, in the store's order, and adds up its squares.
+// Updates the momentum, writes the step's direction to `next`, in the store's order, and adds up its squares.
 static void direction_task(void *context, int task, int thread) {
     (void)thread;
     const muon_run *run = context;

@@ -91,7 +91,7 @@ static void stats_task(void *context, int task, int thread) {
     run->plan->kernels->norm_stats(&piece.span, at(run, run->src, piece.at), sums_of(run, piece.cb, piece.group));
 }
 
-// Computes mean, factor and offset of one channel block. Group 0 also stores the statistics for later.
+// Computes mean, factor and offset of one channel block. In training, group 0 also saves the statistics.
 static void forward_constants(const norm_run *run, int cb, int group, float *constants) {
     const norm_plan *plan = run->plan;
     const ls_norm_attr *attr = &plan->base.base.desc.attr.norm;
@@ -222,8 +222,8 @@ static void run_waves(norm_run *run, ls_pool_task *first, ls_pool_task *second) 
     }
 }
 
-// Stores the sums of all channels for the sum over ranks. After `pass` has run, the sums of each channel block are
-// complete.
+// Runs `pass`, which computes sums, and stores the sums of all channels for the sum over ranks. Adds them to grad_gamma
+// and grad_beta, too, if these are present.
 static void hand_on(norm_run *run, ls_pool_task *pass) {
     int b = run->plan->block, vector = vector_of(run);
     run_waves(run, NULL, pass);

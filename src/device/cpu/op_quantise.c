@@ -1,5 +1,5 @@
-// op_quantise.c - fake quantisation. Activations ignore the layout; weights are [row blocks][columns][lanes], and their
-// output channels are rows or lanes.
+// op_quantise.c - fake quantisation. Activations ignore the layout; weights are [row blocks][columns][lanes], and an
+// output channel is one lane of a row block.
 #include <string.h>
 #include "device/cpu/cpu.h"
 

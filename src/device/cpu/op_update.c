@@ -1,6 +1,6 @@
 // op_update.c - flat operators over the parameter store, in ranges of a fixed length. Work that happens once in an
 // update or concerns only a few numbers (step control, running statistics) uses the reference device's functions. So do
-// casts of types other than bf16.
+// WIDEN and casts of types other than bf16.
 #include <math.h>
 #include <stdatomic.h>
 #include <string.h>

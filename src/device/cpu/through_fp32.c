@@ -1,6 +1,5 @@
-// through_fp32.c - bf16 operators without bf16 kernels: augmentation, resizing, linear layers and the loss. Their
-// activations are small. Each runs its fp32 plan on fp32 copies in the workspace: inputs are converted before the run,
-// and outputs are rounded after it.
+// through_fp32.c - bf16 operators without bf16 kernels: augmentation, resizing, linear layers and the loss. Each runs
+// an fp32 plan on fp32 copies in the workspace: inputs are converted before the run, and outputs are rounded after it.
 #include <assert.h>
 #include "device/cpu/cpu.h"
 
@@ -47,7 +46,7 @@ static void add_linear(fp32_plan *plan, const ls_op_desc *desc) {
     }
 }
 
-// Lists the arguments to copy. in_fp32: descriptor of the fp32 plan.
+// Lists the arguments to copy. Sets the storage type of in_fp32, the fp32 plan's descriptor, to fp32.
 static void list_copies(fp32_plan *plan, const ls_op_desc *desc, ls_op_desc *in_fp32) {
     switch (ls_op_family_of(desc->op)) {
     case LS_FAMILY_augment:

@@ -5,15 +5,15 @@
 // There are three ways to split the work. The results do not depend on the number of threads in any of them:
 //   own slabs     A task takes a slab from its input to its output. The filters pass through the cache once for each
 //                 slab.
-//   shared slabs  For filters too large for that, and where there are fewer slabs than threads. All threads work on one
-//                 larger slab. A task is some channels (transforms) or a panel of outputs (products and the steps after
-//                 them).
+//   shared slabs  For filters too large for that, and where the threads would have too few slabs. All threads work on
+//                 one larger slab. A task is a block of channels (transforms) or a panel of outputs (products, sums and
+//                 the steps after them).
 //   whole batch   A shared slab that holds all tiles (small maps, large filters). A task transforms the filters of its
 //                 panel into its own memory; a complete U or A would be written to and read from main memory.
 // A filter with more taps than a variant is split into several pieces. Each piece sees the map at another offset, and
 // these views count as further channels of V. With stride s, a piece has every s-th tap, which see one phase: the map's
 // pixels at a distance of s. Backward data writes these phases one by one, each with its own filters from the same V.
-// For the weight gradient of a 1x1 filter, the maps already are V and Z, sample by sample. The weight gradient sums
+// For the weight gradient of a 1x1 filter, fp32 maps can be V and Z, sample by sample. The weight gradient sums
 // over tiles in order; with own slabs, into `parts` partial sums that are then added in order.
 #include "device/cpu/winograd.h"
 #include <assert.h>
@@ -26,7 +26,7 @@ typedef struct {
     int tile, taps; // m and r of F(m,r)
 } filtering;
 
-// F(5,3) and F(3,5) have larger transforms and three times the error of F(4,3). They are for maps of about 5x5, where
+// F(5,3) and F(3,5) have larger transforms and errors than F(4,3). They are for maps of about 5x5, where
 // F(5,3) halves the work, and for 5x5 filters, where the larger tiles waste few outputs.
 static const struct {
     const char *algorithm;
@@ -41,7 +41,7 @@ static int side_of(filtering f) {
     return f.tile + f.taps - 1;
 }
 
-static double cost_of(ls_winograd_variant variant) { // relative cost of a multiplication, for ls_winograd_gain
+static double cost_of(ls_winograd_variant variant) { // cost of a multiplication; 1: as in direct convolution
     return variant == LS_WINOGRAD_F53 || variant == LS_WINOGRAD_F35 ? 1.35 : 1;
 }
 
@@ -61,7 +61,7 @@ static int larger(int a, int b) {
     return a > b ? a : b;
 }
 
-// Makes a stride an odd number of cache lines, so that the positions of a tile fall into different sets of the cache.
+// Rounds a stride up to an odd number of cache lines, so that the positions of a tile lie in different cache sets.
 static size_t odd_lines(size_t floats) {
     return (((floats + LINE - 1) / LINE) | 1) * LINE;
 }
@@ -74,8 +74,8 @@ static int is_by_phases(const ls_conv_attr *attr, ls_winograd_variant variant) {
     return variant != LS_WINOGRAD_F11 && attr->stride_h * attr->stride_w > 1;
 }
 
-// Number of pieces of a filter in one direction. 6 to 8 taps are two pieces of 4. With a stride s, a piece has every
-// s-th tap. With F(1,1) each tap is a piece. 0: the variant does not support this number of taps.
+// Number of pieces of a filter in one direction. A variant with 4 taps takes 6 to 8 taps as two pieces. With stride s,
+// a piece has every s-th tap. With F(1,1) each tap is a piece. 0: the variant does not support this number of taps.
 static int pieces_of(ls_winograd_variant variant, filtering f, int taps, int stride) {
     enum { HALF = 4, LEAST = 6 };
     if (variant == LS_WINOGRAD_F11) return taps;
@@ -232,8 +232,8 @@ static int is_half(int channels, int width) {
     return last > 0 && last <= width / 2;
 }
 
-// Sets the number of tiles. They cover dst; in backward data with a stride one phase of src, which has no more pixels
-// than dst.
+// Sets the number of tiles and their distances. They cover `out` (in backward weight, dst); in backward data with a
+// stride, they cover one phase of it.
 static void set_tiles(ls_winograd_plan *plan, const ls_conv_attr *attr, ls_nchw out) {
     const filtering y = variants[plan->variant].y, x = variants[plan->variant].x;
     const int d = attr->dilation, strided = is_by_phases(attr, plan->variant);
@@ -343,8 +343,8 @@ static void plan_product(ls_winograd_plan *plan, int threads) {
     const size_t phases = (size_t)phases_of(plan);
     const size_t in_channels = (size_t)plan->v.blocks * width, out_channels = phases * (size_t)plan->out.blocks * width;
     plan->parts = 1;
-    // If there are too few slabs for the threads, and as many panels as slabs or more, the slab is shared: panels keep
-    // at least as many threads busy, and each panel's task transforms its own filters.
+    // If there are no more slabs than threads, and as many panels as slabs or more, all threads share a slab: panels
+    // keep at least as many threads busy.
     const int least_slabs = divide_up(plan->tiles, plan->kernels->product_tiles);
     const int few = least_slabs <= smaller(threads, (int)phases * panels_of_phase(plan));
     plan->shared = few || positions * in_channels * out_channels * sizeof(float) > OWN_PRODUCT_BYTES;
@@ -434,7 +434,7 @@ typedef struct {
     void *out;      // map that is written; in backward weight grad_dst
     const float *weight, *bias;
     float *grad_weight, *grad_bias;
-    float *workspace; // starts with U or A
+    float *workspace; // starts with U or A, unless plan->whole
     int first, tiles; // tiles of the shared slab
 } job;
 
@@ -442,7 +442,7 @@ static float *own_memory(const job *j, int thread) {
     return j->workspace + j->plan->threads_at + (size_t)thread * j->plan->thread_floats;
 }
 
-// Offset of output block `block` in U or A; the same at each position.
+// Offset in U or A of the panel that starts with output block `block`; the same at each position.
 static size_t panel_at(const ls_winograd_plan *plan, int block) {
     const size_t width = (size_t)plan->kernels->width;
     return (size_t)block * width * (size_t)plan->v.blocks * width;
@@ -515,8 +515,8 @@ static void filters_in(const job *j, outputs to, float *u) {
             plan->v.half, to.block / LS_WINOGRAD_PANEL, u, plan->matrix_pos);
 }
 
-// Transforms the sums at all positions back to the weight gradient of one panel. a: the part of A that starts with the
-// panel of `block`.
+// Transforms the sums at all positions back and adds them to the weight gradient of output block `block`. a: the part
+// of A that starts with the panel of `block`.
 static void filters_out(const job *j, int block, const float *a) {
     const ls_winograd_plan *plan = j->plan;
     const int blocks =

@@ -6,10 +6,10 @@
 // grad_src, backward weight adds to grad_weight and grad_bias) with 1.9 to 4.6 times fewer multiplications
 // (docs/cpu.md). F(m,r) has tiles of m x m outputs and filters of r x r taps. At each of the (m+r-1)^2 positions of a
 // tile, the channels are multiplied as matrices. F(m x n, r x s) has tiles of m rows and n columns and filters of r x s
-// taps. Filters of 6 to 8 taps in a direction are split into two pieces of 4. With stride s, pixels at a distance of s
+// taps. With r = 4, filters of 6 to 8 taps are split into two pieces of 4. With stride s, pixels at a distance of s
 // form a map of their own. There are s x s such maps, called phases, and in each the filter has every s-th of its taps.
 //
-// Layouts   activations nChw{B}c, channels zero-padded to B = the kernels' vector width (8 or 16), fp32 or bf16; all
+// Layouts   activations nChw{B}c, channels zero-padded to B = the kernels' vector width (4, 8, 16), fp32 or bf16; all
 //           else fp32. weight and grad_weight OIhwBiBo: [O/B][I/B][R][S][B i][B o]. bias, grad_bias: K floats, padded
 //           to B. All 64-byte aligned. Channel padding of the results is zero where that of the inputs is zero (weight,
 //           bias: zero for padded outputs).
@@ -45,8 +45,8 @@ double ls_winograd_gain(const ls_conv_attr *attr, ls_op op, ls_winograd_variant 
 
 // Whether F(1,1) can compute the operator and is expected to be faster than other direct convolution. attr: with whole
 // blocks of channels, as above. rate: how many times faster the other method multiplies than our products. Gains are
-// expected for weight gradients of 1x1 filters, for sums over few outputs, and for maps so small that half of the
-// filter's taps or more fall outside, such as 3x3 on maps of one pixel.
+// expected for weight gradients of 1x1 filters or over few outputs; else for maps so small that half of the filter's
+// taps or more fall outside, such as 3x3 on maps of one pixel.
 int ls_winograd_product_gains(const ls_conv_attr *attr, ls_op op, int vector_width, double rate);
 
 // Plain data, made only by ls_winograd_plan_make. Callers read workspace_bytes and algorithm.
@@ -69,9 +69,9 @@ typedef struct {
     ls_winograd_map in, out;
     int n, tiles;   // images; tiles of the whole batch
     int slab_tiles; // tiles that are transformed and multiplied at a time, padded
-    int shared;     // 1: all threads work on one slab at a time (large filters); 0: each thread has its own slab
-    int whole;      // shared, and the slab is the whole batch: each thread holds one panel of U or A
-    int in_place;   // backward weight of 1x1 filters: the maps serve as V and Z without a copy
+    int shared;     // 1: all threads work on one slab at a time; 0: each thread has its own slab
+    int whole;      // shared, and the slab is the whole batch: each thread holds one panel of U or A at a time
+    int in_place;   // backward weight of large fp32 maps by 1x1 filters: the maps serve as V and Z without a copy
     int parts;      // backward weight: number of partial sums; depends on the shape only
     size_t in_block, in_pos, out_block, out_pos; // strides of V, and of M or Z, in floats
     size_t matrix_pos, matrix_part;              // strides of U or A: position, partial sum

@@ -14,8 +14,8 @@ enum {
 
 typedef enum { LS_CUDA_NORM_TWO_LAUNCHES, LS_CUDA_NORM_IN_CLUSTERS, LS_CUDA_NORM_IN_ONE_GRID } ls_cuda_norm_form;
 
-// A block handles `lanes` neighbouring packs of channels. Each row of its threads handles one pixel, then the pixels
-// that follow it at a fixed distance. `columns` blocks next to each other cover all channels.
+// A block handles `lanes` neighbouring packs of channels (16 bytes each). Each row of its threads handles one pixel,
+// then the pixels that follow it at a fixed distance. `columns` blocks next to each other cover all channels.
 typedef struct {
     ls_cuda_norm_form form;
     int channels, packs; // of a pixel, including padding

@@ -12,8 +12,8 @@ static int parts_of(int64_t all, int64_t part) {
 
 // --- two launches ---------------------------------------------------------------------------------
 
-// SUM_BLOCKS: most blocks that add up, two for each multiprocessor of an H100. A thread adds at least SUM_PIXELS
-// pixels, because the last block reads the sums that every other block has written. Other GPUs use the same number of
+// SUM_BLOCKS: most blocks that add up, two for each multiprocessor of an H100. A thread adds about SUM_PIXELS pixels or
+// more, because the last block reads the sums that every other block has written. Other GPUs use the same number of
 // blocks, so they get the same bits. APPLY_BLOCKS_EACH: most blocks of the second launch for each multiprocessor.
 enum { SUM_BLOCKS = 264, SUM_PIXELS = 4, APPLY_BLOCKS_EACH = 8, APPLY_PIXELS = 4 };
 

@@ -44,8 +44,8 @@ static void taps_inside(int size, int outputs, int stride, int offset, int *firs
     if (*first > *end) *first = *end;
 }
 
-// out[p][q] += weight * in[p*stride + dy][q*stride + dx] for all taps inside the map; with scatter, the reverse: in +=
-// weight * out.
+// dst[p][q] += weight * src[p*stride_h + dy][q*stride_w + dx] for all pixels of dst whose source is inside the map.
+// With scatter, the reverse: src[...][...] += weight * dst[p][q].
 static void tap_plane(const ls_conv_attr *a, int r, int s, double weight, double *dst, double *src, int scatter) {
     int dy = r * a->dilation - a->pad_h, dx = s * a->dilation - a->pad_w, stride = a->stride_w;
     int p_first, p_end, q_first, q_end;

@@ -156,7 +156,7 @@ static loss_job job_of(const ls_plan *plan, const ls_buffer *args) {
 }
 
 // Adds the loss of sample n to the job and counts it in the results. made: as in loss_row. grad: receives the gradient;
-// may be NULL.
+// may be NULL. For a sample that does not count (n >= count), only sets grad to 0.
 static void one_row(loss_job *job, int n, const double *made, double *grad) {
     const ls_loss_attr *a = job->attr;
     const int classes = a->logits.c;

@@ -27,7 +27,7 @@ static double residual_at(const norm_job *job, int64_t at) {
     return (double)ls_load_float(job->residual, job->attr->storage, at);
 }
 
-// (src - mean) * scale * gamma + beta + residual, for one element of channel c
+// (src - mean) * scale * gamma + beta, for one element of channel c; plus the residual, if any, unless adds_last
 static double normalised(const norm_job *job, int c, int64_t at, double mean, double scale) {
     const ls_norm_attr *a = job->attr;
     double y = ((double)ls_load_float(job->src, a->storage, at) - mean) * scale;
@@ -65,7 +65,7 @@ static void pool_channel(const norm_job *job, int c, double mean, double scale) 
     }
 }
 
-// dst = activation(normalised), for one channel
+// Writes dst of one channel: pooled, or the activation of the normalised values, with adds_last plus the residual.
 static void normalise_channel(const norm_job *job, int c, double mean, double scale) {
     const ls_norm_attr *a = job->attr;
     if (a->pool_kernel) {

@@ -69,7 +69,7 @@ static ls_ref_gradient gradient_of(const float *grad, int64_t count) {
 }
 
 // Whether no later update can help. Without a dynamic loss scale, every skip is such a case. With one: too many skips
-// in a row, or a second skip in a row at the minimum scale.
+// in a row, or a skip at the minimum scale (at_floor) after another skip.
 static int is_lost(const ls_step_control_attr *a, const ls_train_state *state, int at_floor) {
     if (!state->skip) return 0;
     if (!a->dynamic || state->skipped_in_row >= a->max_skips) return 1;
@@ -138,7 +138,7 @@ typedef struct {
     int nesterov, first;
 } step_constants;
 
-// Computes one element and returns the new weight. kept: values that the optimizer keeps. g: gradient of the mean.
+// Returns the new weight of one element. kept: values that the optimizer keeps for it; updated. g: the mean's gradient.
 typedef double step_formula(const step_constants *c, double g, double w, double *kept);
 
 static double sgd(const step_constants *c, double g, double w, double *kept) {

@@ -1,6 +1,6 @@
 // ref.h - the reference device: every operator in plain loops, accumulated in double. It is the oracle of the tests.
 //
-// Layouts are plain (device/host.h). The inner loops work on doubles: convolutions and linear layers first convert
+// Layouts are plain (device/host.h). Most inner loops work on doubles: convolutions and linear layers first convert
 // their inputs to doubles in the workspace, other operators convert element by element. Threads compute different
 // outputs, so results do not depend on the number of threads.
 #ifndef LS_DEVICE_REF_REF_H
@@ -40,8 +40,8 @@ void ls_ref_doubles(const void *array, ls_dtype storage, int64_t count, double *
 void ls_ref_take_window(const ls_buffer *args);
 // grad[i] += rounded[i], then rounded[i] = 0.
 void ls_ref_add_rounded(void *rounded, ls_dtype storage, int64_t count, float *grad);
-// Values computed from the whole gradient. With them, ls_ref_control does the rest of STEP_CONTROL: the decision on the
-// update.
+// Values computed from the whole gradient. With them, ls_ref_control does the rest of STEP_CONTROL: it decides on the
+// update and writes the report.
 typedef struct {
     double squares, bad; // sum of squares; number of elements that are not finite
     int64_t last;        // index of the last element that is not finite, or -1

@@ -8,7 +8,7 @@ static inline vi lanes_of(const ls_kernel_channels *k) {
     return from;
 }
 
-// Loads a vector whose lanes lie in one block and in the next.
+// Loads a vector whose lanes come from the two blocks low and high.
 static inline vf straddling(const stored *low, const stored *high, size_t at, vi from) {
     vf v = load(low + at);
 #if LS_VL > 1

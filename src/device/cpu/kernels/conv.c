@@ -1,4 +1,4 @@
-// conv.c - direct convolution of one sample, for cases where oneDNN has no fast kernel: few channels, channel counts
+// conv.c - direct convolution of one sample, mostly where oneDNN has no fast kernel: few channels, channel counts
 // that leave the last block mostly empty, dilation, gradients of strided convolutions.
 //
 // The source is a padded copy with `depth` channels in each pixel, so no tap needs a bounds check. Forward keeps 6

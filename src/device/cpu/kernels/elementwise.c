@@ -1,4 +1,4 @@
-// elementwise.c - element-wise kernels. Memory bandwidth limits them: 8 to 12 bytes for each element, half of that in
+// elementwise.c - element-wise kernels. Memory bandwidth limits most: 8 to 12 bytes for each element, half of that in
 // bfloat16. GELU, with about 35 instructions for each vector, is limited by bandwidth only where several cores share
 // the memory.
 #include <string.h>

@@ -4,8 +4,8 @@
 // The depth is split into chunks. A panel is the part of B with one chunk of depth and two vectors of columns. It stays
 // in the first- or second-level cache while all rows of A are multiplied by it. A is read in place. B is read in place
 // too if its rows are contiguous; the next panel, whose rows are scattered in memory, is then prefetched. Otherwise the
-// panel is transposed in registers. An element of C is the sum of its chunks, and each chunk is one chain of fused
-// multiply-adds. So the bits do not depend on the shape of a tile.
+// panel is a copy, which is transposed in registers if B's columns are contiguous. An element of C is the sum of its
+// chunks, and each chunk is one chain of multiply-adds. So the bits do not depend on the shape of a tile.
 #include "device/cpu/kernels/kernels.h"
 
 #define INLINE static inline __attribute__((always_inline))

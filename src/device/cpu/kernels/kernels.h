@@ -3,15 +3,15 @@
 //   1   plain tensors (few channels, NCHW), treated as blocked tensors with one channel in a block
 //   4   any x86-64 (SSE2) and arm64 (NEON), by the compiler's vectors alone
 //   8   AVX2
-//   16  AVX-512; and again for AVX2 (LS_EMULATED), so that any machine can test the 16-wide layouts
+//   16  AVX-512; and again for AVX2 (LS_EMULATED), to test the 16-wide layouts on machines without AVX-512
 // Width 1 is compiled for AVX2, and again (LS_BASELINE) beside width 4 for any processor. Width 4 is compiled once more
 // with AVX2's fused multiply-add (LS_EMULATED), so that x86-64 can test the arithmetic of arm64.
 //
 // Each width is compiled for activations and their gradients stored as floats and, with LS_STORED_BF16, as bfloat16
-// (with LS_NATIVE_BF16 the instruction of AVX512-BF16 does the rounding). Void pointers here point to stored
-// activations. Arithmetic is fp32. Strides count elements. The device chooses a table of function pointers for its
-// width and storage when it is opened. Kernels do not use threads: callers give them independent pieces. Tensors are
-// blocked: [n][channel block][h][w][LS_VL]; a plane is one [h][w][LS_VL].
+// (with LS_NATIVE_BF16 the instruction of AVX512-BF16 does the rounding). Void pointers here, except `index`, point to
+// stored activations; arithmetic on them is fp32. Strides count elements. There is a table of function pointers for
+// each width and storage. Kernels do not use threads: callers give them independent pieces. Tensors are blocked:
+// [n][channel block][h][w][LS_VL]; a plane is one [h][w][LS_VL].
 #ifndef LS_DEVICE_CPU_KERNELS_H
 #define LS_DEVICE_CPU_KERNELS_H
 
@@ -53,7 +53,7 @@ typedef struct {
     const void *src, *grad_dst; // [blocks][pixels][width]
     void *out;                  // dst or grad_src
     const float *gamma, *beta;  // NULL unless affine
-    float *mean, *r;            // for each pixel: mean, and 1/deviation
+    float *mean, *r;            // for each pixel: mean, and 1/deviation; forward writes them, backward reads them
     double *sums; // backward adds to the sums: for each channel grad_dst, then grad_dst * (src - mean) * r
     size_t plane; // elements of a block
     int blocks, channels, pixels;
@@ -64,7 +64,7 @@ typedef struct {
     int h, w, p, q, kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w; // stride 0: adaptive
     int relu;
     int wide_index; // uint16 instead of uint8
-    int stream;     // write around the cache (2x2 windows only)
+    int stream;     // write around the cache: only max pooling's backward pass, with 2x2 windows that do not overlap
 } ls_kernel_pool;
 
 // Copies channels from one or two neighbouring blocks of a tensor into one block of another tensor: p x q pixels. Rows
@@ -86,7 +86,7 @@ typedef struct {
 } ls_kernel_dropout;
 
 // C[m][n] = (or +=) sum_k A[m][k] * B[k][n], for one piece of C. A(m,k) is at a + m*a_m + k*a_k, and B(k,n) at b +
-// k*b_k + n*b_n, where b_k or b_n is 1. Columns of B from `columns` on are zero and are not read.
+// k*b_k + n*b_n, where b_k or b_n is 1. Columns of B from `columns` on count as zero and are not read.
 enum { LS_GEMM_DEPTH = 256 }; // depth of a panel
 typedef struct {
     const float *a, *b;
@@ -145,7 +145,7 @@ typedef struct {
     int top, left, spread_h, spread_w; // source pixel (y,x) lies at (top + y*spread_h, left + x*spread_w) of the copy
     int width;                         // columns outside 0..width-1 are dropped; missing rows are zero
     int kept;                          // source rows kept at a time, a power of two
-    float *rows; // memory for the kept rows: [kept + 1][depth][width][LS_VL]; zero at first, reusable
+    float *rows; // memory for the kept rows: [kept + 1][depth][width][LS_VL]; zero before the first call
     int p, q, kernel_h, kernel_w, stride_h, stride_w, dilation;
     const float *weight, *bias; // forward; bias may be NULL
     void *dst;                  // [p][q][LS_VL]
@@ -166,8 +166,8 @@ typedef struct {
     int nesterov, first;
 } ls_kernel_step;
 
-// One step of an optimizer on n elements. kept: the tensors that the optimizer keeps from update to update. Their
-// number depends on the optimizer.
+// One step of an optimizer on n elements. kept: the tensors that the optimizer keeps from update to update; the step
+// updates them. Their number depends on the optimizer.
 typedef void ls_kernel_optimizer(
     const ls_kernel_step *step, const float *grad, float *const kept[], float *weight, size_t n);
 
@@ -200,7 +200,7 @@ typedef struct {
     void (*group_norm_grad)(const void *src, const void *grad_dst, const float *constants, void *grad_src, int pixels);
     void (*pixel_norm)(const ls_kernel_pixel_norm *norm);
     void (*pixel_norm_grad)(const ls_kernel_pixel_norm *norm);
-    // channels.c. low, high: the two source blocks; high: NULL if none of its lanes is written
+    // channels.c. low, high: the two source blocks; high: NULL if none of its lanes is taken
     void (*copy_channels)(const ls_kernel_channels *copy, const void *low, const void *high, void *dst);
     void (*gate)(const void *src, const void *gate, void *dst, int pixels);
     void (*gate_backward)(const void *src, const void *grad_dst, void *grad_gate, int pixels);
@@ -223,7 +223,7 @@ typedef struct {
     // conv_grouped.c
     void (*conv_grouped)(const ls_kernel_grouped *conv);
     void (*conv_grouped_grad)(const ls_kernel_grouped *conv);
-    // quantise.c; in place is allowed. quantise_lanes: `each` vectors of output channels
+    // quantise.c; in place is allowed. quantise_lanes: `each` vectors, in which a lane is an output channel
     void (*quantise)(const ls_kernel_grid *grid, const float *src, float *dst, size_t n);
     void (*quantise_backward)(
         const ls_kernel_grid *grid, const float *src, const float *grad_dst, float *grad_src, size_t n);
@@ -276,7 +276,7 @@ typedef float stored;
 #define LS_GEMM_ROWS 6
 #endif
 
-enum { LS_SEGMENT = 256 }; // number of pixels summed in fp32 before their sum is added in double
+enum { LS_SEGMENT = 256 }; // number of pixels that are summed alone before their sum is added to the total
 
 typedef float vf __attribute__((vector_size(LS_VL * 4)));
 typedef int32_t vi __attribute__((vector_size(LS_VL * 4)));
@@ -489,7 +489,7 @@ static inline void store_fence(void) {
 #endif
 }
 
-// All kernels except the element-wise operators of ops.def.
+// The kernels that are compiled for each storage type (fp32, bf16), except ops.def's element-wise ones and Winograd's.
 #define LS_KERNEL_LIST(X) \
     X(dropout) \
     X(norm_stats) \
@@ -514,7 +514,7 @@ static inline void store_fence(void) {
     X(conv_grad) \
     X(conv_grouped) \
     X(conv_grouped_grad)
-// The kernels that use only floats (gemm.c, quantise.c, update.c), except the optimizers of ops.def.
+// The kernels that use only floats (gemm.c, quantise.c, update.c), except ops.def's optimizers and Winograd's.
 #define LS_FLOAT_KERNEL_LIST(X) \
     X(gemm) \
     X(quantise) \

@@ -1,7 +1,7 @@
-// norm.c - batch normalisation of one channel block over a range of samples.
+// norm.c - batch normalisation of one channel block over a range of samples; parts of group norms; norms over pixels.
 //
-// Sums are taken in fp32 over segments of at most LS_SEGMENT pixels, which stay in the first-level cache. They are
-// taken about the segment's own mean and then added in double. So nothing cancels, however far the mean is from zero.
+// Sums over pixels are taken in fp32 over segments of at most LS_SEGMENT pixels, then added in double. norm_stats takes
+// them about the segment's own mean, so nothing cancels, however far the mean is from zero.
 #include "device/cpu/kernels/activations.h"
 
 typedef double vd __attribute__((vector_size(LS_VL * 8)));
@@ -116,7 +116,7 @@ void LS_KERNEL(norm_apply)(const ls_kernel_span *span, const void *src, const vo
     }
 }
 
-// Returns relu of the normalised value at i, with the residual added if there is one.
+// Returns relu of a sum: the normalised value at i plus, if there is one, the residual.
 static inline __attribute__((always_inline)) vf relu_at(
     const stored *x, const stored *residual, size_t i, vf mean, vf factor, vf offset) {
     vf y = (load(x + i) - mean) * factor + offset;

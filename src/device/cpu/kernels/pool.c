@@ -139,7 +139,7 @@ typedef struct {
     int first, end;
 } reach;
 
-// Moves on from the previous pixel to this pixel. {0} stands for before the first pixel.
+// Returns the windows of this pixel. of: those of the pixel before; {0} for the first pixel.
 static inline reach reach_next(reach of, int pixel, int kernel, int stride, int pad, int windows) {
     while (of.end < windows && of.end * stride - pad <= pixel) of.end++;
     while (of.first < of.end && of.first * stride - pad + kernel <= pixel) of.first++;
