@@ -153,8 +153,7 @@ static ls_status compare_data(const ls_sweep_plan *plan, const ls_sweep_result *
     return LS_SUCCESS;
 }
 
-// Checks that runs had the same data: compares each complete run with the first complete run that should have the same
-// data.
+// Compares each complete run with the first complete run that should have had the same data.
 ls_status ls_sweep_check_data(const ls_sweep_plan *plan, const ls_sweep_result *results) {
     for (int run = 1; run < plan->runs; run++) {
         int first = 0;
@@ -176,7 +175,7 @@ ls_status ls_sweep_look_all(const ls_sweep_plan *plan, ls_sweep_result **results
 
 // --- progress ------------------------------------------------------------------------------------
 
-// Returns the last TAIL_BYTES bytes of the file (all, if it is shorter), or NULL. The caller frees them.
+// Returns the last TAIL_BYTES bytes of the file (all, if it is shorter), then a 0, or NULL: it cannot be read.
 static char *read_tail(const char *path) {
     ls_input input;
     char *text = NULL;
@@ -201,7 +200,7 @@ char *ls_sweep_last_line(const char *path, const char *begins) {
     return last;
 }
 
-// Fills in how long the run is, from its start event.
+// Reads the start event: writes the planned updates and epochs to *out, and the samples of an update to *batch.
 static void read_plan(const char *path, ls_progress *out, double *batch) {
     char *text = NULL;
     size_t bytes;
@@ -227,7 +226,7 @@ static int64_t whole(const cJSON *event, const char *name) {
 char *ls_sweep_progress_text(const char *folder, int columns, char dst[LS_PROGRESS_TEXT_BYTES]) {
     char path[LS_TEXT_BYTES];
     double batch = NAN;
-    ls_progress progress = { .style.width = columns > 0 ? columns + 1 : 1 }; // of which the bar leaves the last free
+    ls_progress progress = { .style.width = columns > 0 ? columns + 1 : 1 }; // the bar leaves the last column free
     dst[0] = 0;
     if (ls_failed(ls_path_join(path, sizeof path, folder, "metrics.jsonl"))) return dst;
     char *line = ls_sweep_last_line(path, "{\"event\":\"train\"");
