@@ -229,9 +229,9 @@ ls_status ls_cuda_capture_end(ls_queue *queue, ls_captured_graph **out) {
     cudaGraphExec_t executable = NULL;
     cudaError_t rc = cudaStreamEndCapture(queue->stream, &captured);
     if (rc == cudaSuccess) {
-        // A captured kernel keeps its stream's priority. Without this flag, all nodes run with the priority of the
-        // stream in which the graph is launched, and sums over ranks queue after the backward pass. CUDA 11.7 and later
-        // have the flag.
+        // With this flag a captured kernel keeps its stream's priority. Without it, all nodes run with the priority of
+        // the stream in which the graph is launched, and sums over ranks queue after the backward pass. CUDA 11.7 and
+        // later have the flag.
         rc = cudaGraphInstantiate(&executable, captured, cudaGraphInstantiateFlagUseNodePriority);
         cudaGraphDestroy(captured);
     }
