@@ -237,7 +237,7 @@ static int is_ready(const work *w, int run) {
     return !w->begun[run] && (parent < 0 || w->results[parent].state == LS_SWEEP_COMPLETE) && is_needed(w, run);
 }
 
-// Takes the next run that can start: the stems come first, because runs wait for them. Returns -1: none can.
+// Takes the next run that can start here: stems first, because runs wait for them. Returns -1 if no run can start here.
 static int take_next(work *w) {
     const int all = ls_sweep_runs_and_stems(w->plan), stems = all - w->plan->runs;
     for (int i = 0; i < all; i++) {
@@ -257,8 +257,8 @@ static void start_more(work *w) {
     }
 }
 
-// Asks all runs under way to save and end. Threads see the signals of this process, so it raises one if it has received
-// none.
+// Asks all runs under way to save and end. Threads see the signals of this process, so SIGTERM is raised here
+// unless a signal has been received.
 static void end_all(const work *w) {
     if (w->train && !ls_signals_received()) raise(SIGTERM);
     for (int i = 0; i < w->slot_count && !w->train; i++)
@@ -299,7 +299,8 @@ static void explain_end(work *w, const slot *s, int exit_code, int signal) {
 }
 
 // Prints the warnings at the beginning of a run's log. Called only for the first run that completes, because most
-// warnings are the same for all runs. Those about a run folder, as of a run that begins with a stem, are left out.
+// warnings are the same for all runs. Leaves out warnings that begin with "run folder", such as that a run goes on from
+// its stem's checkpoint.
 static void relay_warnings(const slot *s, const char *name) {
     enum { BEGINNING_BYTES = 16384 };
     static const char begins[] = "warning: ", stem[] = "warning: run folder ";

@@ -175,7 +175,8 @@ ls_status ls_sweep_look_all(const ls_sweep_plan *plan, ls_sweep_result **results
 
 // --- progress ------------------------------------------------------------------------------------
 
-// Returns the last TAIL_BYTES bytes of the file (all, if it is shorter), then a 0, or NULL: it cannot be read.
+// Returns the last TAIL_BYTES bytes of the file (all, if it is shorter) and a 0 after them, for the caller to free.
+// Returns NULL if they cannot be read.
 static char *read_tail(const char *path) {
     ls_input input;
     char *text = NULL;

@@ -9,8 +9,8 @@
 typedef enum { LS_SWEEP_NEW, LS_SWEEP_BEGUN, LS_SWEEP_COMPLETE } ls_sweep_state;
 
 // The accuracies of a summary, in order of preference: settings are compared by the first accuracy that all complete
-// runs have. Validation comes first, because settings that are chosen by test accuracy make that accuracy look too
-// good.
+// runs have, else by the last. Validation comes first, because settings that are chosen by test accuracy make that
+// accuracy look too good.
 typedef enum { LS_SWEEP_VALIDATION, LS_SWEEP_TTA, LS_SWEEP_TEST, LS_SWEEP_MEASURES } ls_sweep_measure;
 const char *ls_sweep_measure_key(ls_sweep_measure measure);  // "val_accuracy", as in summary.json
 const char *ls_sweep_measure_name(ls_sweep_measure measure); // "validation accuracy"

@@ -11,7 +11,7 @@ typedef struct {
 } ls_sweep_screen;
 
 void ls_sweep_screen_start(ls_sweep_screen *screen, int quiet);
-int ls_sweep_screen_is_due(const ls_sweep_screen *screen); // on, and cleared or drawn over half a second ago
+int ls_sweep_screen_is_due(const ls_sweep_screen *screen); // on, and either cleared or drawn over 0.5 s ago
 void ls_sweep_screen_clear(ls_sweep_screen *screen);       // call before other text is printed
 int ls_sweep_screen_columns(void);                         // of the terminal; not known: 80
 // Prints one status line, cut to the terminal's width, if a row is left. Call it once the screen is due and cleared.

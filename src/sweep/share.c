@@ -50,7 +50,7 @@ static int add_stem(ls_sweep_plan *plan, int setting, int parent, int64_t update
 }
 
 // Moves the settings that share more than `updates` updates with list[0] to the front. Returns the number of settings
-// there, with list[0].
+// at the front, list[0] included.
 static int gather(search *s, int *list, int count, int64_t updates) {
     int front = 1;
     for (int i = 1; i < count; i++) {

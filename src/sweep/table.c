@@ -14,7 +14,7 @@
 #include "sweep/folder.h"
 #include "config/values.h"
 
-enum { COMPARED_MAX = 64 };       // more settings are not compared: nobody would read so many pairs
+enum { COMPARED_MAX = 64 };       // with more settings, no pair is compared: nobody would read so many
 static const double LEVEL = 0.05; // level of significance: a setting is called better if its corrected p is below it
 
 // --- numbers -------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ typedef struct {
 } ls_sweep_row;
 
 typedef struct {
-    int better, other;   // two settings, by the sign of the mean difference; 0 or NAN: `better` has the lower number
+    int better, other;   // `better` has the higher mean over shared seeds; if equal or unknown, the lower number
     ls_paired_test test; // of the differences accuracy of `better` - accuracy of `other`, 0 to 1
     double p_holm;       // test.p, corrected for the number of tests
 } ls_sweep_comparison;

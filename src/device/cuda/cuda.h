@@ -113,8 +113,8 @@ ls_status ls_cuda_error(ls_cuda_device *device); // the noted error
 // Waits for all queues of the device and for the default stream. In place of cudaDeviceSynchronize, which breaks an
 // update that another run of this process captures, and would wait for that run's work.
 cudaError_t ls_cuda_settle(ls_cuda_device *device);
-// Makes this device's GPU the current GPU of the calling host thread. Every function that makes something, or that
-// another thread may call first, starts with this call.
+// Makes this device's GPU the current GPU of the calling host thread. Functions that make something, or that another
+// thread may call first, start with this call.
 static inline cudaError_t ls_cuda_enter(const ls_cuda_device *device) {
     return cudaSetDevice(device->index);
 }

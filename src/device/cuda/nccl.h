@@ -20,8 +20,8 @@ LS_CHECKED ls_status ls_nccl_health(ls_nccl *peers); // does not wait for a thre
 // ever.
 int ls_nccl_close(ls_nccl *peers, double timeout_s);
 
-// Allocates device memory with the library's own allocator. *address NULL with cudaSuccess: it gives none, and
-// other memory works too. cudaErrorMemoryAllocation: it failed, and sums need its memory (symmetric windows).
+// Allocates device memory with the library's own allocator. *address NULL with cudaSuccess: it gave none, and
+// other memory works too. cudaErrorMemoryAllocation: the allocator failed, and sums need its memory (has_windows).
 cudaError_t ls_nccl_malloc(size_t bytes, void **address);
 cudaError_t ls_nccl_free(void *address);
 

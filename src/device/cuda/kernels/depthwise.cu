@@ -65,7 +65,7 @@ static __device__ inline int64_t pack_at(const map &m, int n, int height, int y,
     return ((static_cast<int64_t>(n) * height + y) * width + x) * m.packs + column;
 }
 
-// Copies the weights of the block's channels to shared memory, as [tap][CHANNELS], and waits for the block.
+// Copies the weights of the block's channels to shared memory, as [tap][CHANNELS]. Ends with a barrier of the block.
 template <typename T>
 static __device__ inline void bring_weights(const map &m, int first, int taps, const T *weight, float *to) {
     int count = (m.packs - first < m.columns ? m.packs - first : m.columns) * ls_pack<T>::size * taps;

@@ -19,9 +19,8 @@ typedef enum {
     LS_CUDA_IMPLICIT_BACKWARD_WEIGHT
 } ls_cuda_implicit_pass;
 
-// Whether these kernels can compute the pass with this much shared memory in a block. They need one group, kernels up
-// to 7x7, a dilation up to 21, at most 128 channels and activations of fewer than 2^31 elements; the data gradient
-// needs strides up to 2.
+// Whether these kernels can compute the pass with this much shared memory in a block: one group, kernels up to 7x7, a
+// dilation up to 21, at most 128 channels, activations of under 2^31 elements, strides up to 2 for the data gradient.
 int ls_cuda_implicit_gemm_can(const ls_cuda_conv_geometry *g, ls_cuda_implicit_pass pass, size_t shared_bytes);
 
 // Makes the plan of one pass, for which ls_cuda_implicit_gemm_can must hold. NULL: no host memory. Free it afterwards;

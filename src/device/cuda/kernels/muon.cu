@@ -1,4 +1,4 @@
-// muon.cu - the passes of Muon before and after its products; also the products, for devices without a library.
+// muon.cu - the passes of Muon before and after its products; also the products, where no library computes them.
 //
 // Estimates on an H200 (sm_90): 4.8 TB/s and 132 multiprocessors, each of which needs 24 KiB of loads in flight. Blocks
 // of 256 threads; "blocks" are blocks on a multiprocessor.

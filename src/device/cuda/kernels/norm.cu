@@ -30,7 +30,7 @@ namespace {
 
 constexpr int SUM_THREADS = LS_CUDA_NORM_SUM_THREADS, APPLY_THREADS = LS_CUDA_NORM_APPLY_THREADS;
 
-// Adds up all sums; the last block of a column calls finish (ls_norm_add_blocks) once for each of its channels.
+// Adds up the sums of a column's blocks. The last block that finishes calls `finish`, as ls_norm_add_blocks says.
 template <typename T, typename F>
 __device__ inline void reduce(const ls_cuda_norm_args &a, const ls_norm_sums<T> &s, F finish) {
     LS_SHARED(float, room, ls_norm_room<T>(SUM_THREADS));
@@ -174,7 +174,7 @@ __host__ __device__ constexpr int ahead(ls_norm_follower after) {
     return after == LS_NORM_WINDOWS ? 1 : 2;
 }
 
-// What one pixel needs: src, and its gradient, to which ls_norm_through has not yet applied an activation.
+// What the backward pass reads for one pixel: src, and the gradient before ls_norm_through.
 template <typename T> struct gradient_read {
     uint4 x;
     ls_pack<T> grad;
