@@ -1,4 +1,4 @@
-// eval_data.h - checks whether weights are evaluated on the data that their run was tested on.
+// eval_data.h - checks whether weights are evaluated on the data that their run was evaluated on.
 #ifndef LS_CLI_EVAL_DATA_H
 #define LS_CLI_EVAL_DATA_H
 

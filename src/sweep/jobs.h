@@ -1,6 +1,6 @@
-// jobs.h - starts the runs of a sweep, `jobs` of them at a time: as processes, or as threads of this one. Of several at a
-// time each gets its share of the machine: some of the cores that this process may use; or, of GPUs, one for each
-// process or the same one for all threads of a rank.
+// jobs.h - starts the runs of a sweep, `jobs` of them at a time: as processes, or as threads of this one. If there are
+// several at a time, each gets its share of the machine: some of the cores that this process may use; or, of GPUs, one
+// for each process or the same one for all threads of a rank.
 //
 // At a request to stop (SIGTERM, SIGUSR1, SIGINT) all runs write a checkpoint and end. A SIGINT after that ends all
 // at once. After a failed run the sweep continues; but a rank of which no run has succeeded starts no more runs once
@@ -21,7 +21,7 @@ typedef struct {
     ls_comm *comm;
 } ls_sweep_jobs_options;
 
-// Starts all runs that are not complete in `results`, and updates `results` as they end. Collective over the ranks of
+// Starts the runs that are not complete in `results`, and updates `results` as they end. Collective over the ranks of
 // options->comm. LS_STOPPED: stopped on request or by a run's time limit; a later call continues the runs. If runs of
 // this rank failed: the code and the message of its failed run with the lowest number. LS_USAGE: more processes than
 // GPUs. LS_DATA: see ls_sweep_check_data.

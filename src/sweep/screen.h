@@ -1,5 +1,5 @@
-// screen.h - a few status lines at the bottom of the terminal, which are redrawn in place. Nothing is printed if
-// they are switched off (quiet), or if standard error is not a terminal or TERM is unset or "dumb".
+// screen.h - a few status lines at the bottom of the terminal, which are redrawn in place. Nothing is printed with
+// `quiet`, if standard error is not a terminal, or if TERM is unset or "dumb".
 #ifndef LS_SWEEP_SCREEN_H
 #define LS_SWEEP_SCREEN_H
 

@@ -77,7 +77,7 @@ ls_cuda_maker ls_cuda_muon_plan;
 #define F(family, storage) ls_cuda_maker ls_cuda_##family##_plan;
 #include "device/op_families.def"
 
-enum { LS_CUDA_CLUSTER_MAX = 8 }; // blocks in a cluster; compute capability 9.0 and later
+enum { LS_CUDA_CLUSTER_MAX = 8 }; // most blocks in a cluster; compute capability 9.0 and later
 static inline int ls_cuda_channels(int c) {
     return (c + LS_CUDA_CHANNELS - 1) / LS_CUDA_CHANNELS * LS_CUDA_CHANNELS;
 }
