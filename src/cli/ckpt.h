@@ -5,10 +5,10 @@
 #include "command/args.h"
 #include "run/checkpoint_list.h"
 
-// Prints a line for each checkpoint: path, "good" or "damaged", reason. LS_STORAGE: one is damaged, or a path has no
-// checkpoint.
+// Prints a line for each checkpoint: path, "good" or "damaged", and the damage. LS_STORAGE: one is damaged, or a path
+// has no checkpoint.
 LS_CHECKED ls_status ls_ckpt_verify(const char *const *paths, int count);
-// Prints everything about a checkpoint, or for a folder of checkpoints a table. LS_STORAGE: as for verify.
+// Prints for each path: everything about the checkpoint, or for a folder of checkpoints a table. LS_STORAGE: as above.
 LS_CHECKED ls_status ls_ckpt_show(const char *const *paths, int count);
 
 #endif

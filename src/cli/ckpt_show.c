@@ -118,7 +118,7 @@ static void print_tensors(const cJSON *manifest, const char *name, const ls_safe
     printf("%s  %s, hash %016llx\n", name, ls_text_bytes(bytes, digest.bytes), (unsigned long long)digest.hash);
     for (int i = 0; i < ls_safetensors_count(file); i++) {
         ls_safetensors_tensor tensor;
-        if (!ls_safetensors_get(file, i, &tensor)) continue; // checkpoints have no other types
+        if (!ls_safetensors_get(file, i, &tensor)) continue; // of a type that checkpoints do not have
         char shape[200] = "";
         for (int d = 0; d < tensor.rank; d++) {
             size_t used = strlen(shape);
@@ -129,7 +129,8 @@ static void print_tensors(const cJSON *manifest, const char *name, const ls_safe
     }
 }
 
-// Prints everything about one checkpoint; of a damaged one the reason and the parts that can be read.
+// Prints everything about one checkpoint; of a damaged one its manifest, if that can be read. LS_STORAGE: it is
+// damaged, with the reason.
 static ls_status show_one(const char *path) {
     cJSON *manifest = NULL;
     ls_train_counters counters;

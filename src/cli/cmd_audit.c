@@ -1,11 +1,11 @@
 // cmd_audit.c - `train audit RUN`: shows that a run has the bits that its record claims. It computes stretches of the
 // run again, and compares.
 //
-// A stretch lies between two points of the run: its start, its checkpoints, and its end. It is computed from its first
-// point with the options of the parts that the run had there, in a temporary folder. Compared are the tensors and
-// counters of the checkpoint, the hashes of all checkpoints on the way, the events of metrics.jsonl, and at the end of
-// the run its weights and results; also config.ini, the network, the data, and the weights of model.init and
-// distill.weights. The run's folder is only read. LS_NUMERIC: something differs; it is named on standard output.
+// A stretch lies between two neighbouring points of the run: start, checkpoints, and end. It is computed from its first
+// point with the options of the parts that the run had there, in a temporary folder. Compared are the tensors
+// and counters of the checkpoint at its end, the hashes of all checkpoints on the way, the events of metrics.jsonl, and
+// at the end of the run its weights and results; also config.ini, the network, the data, and the weights of model.init
+// and distill.weights. The run's folder is only read. LS_NUMERIC: something differs; it is named on standard output.
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -28,9 +28,9 @@ enum { STRETCHES_PRESET = 3, NUMBER_BYTES = 32, WHAT_BYTES = 128 };
 typedef struct {
     ls_rerun rerun;
     char *chosen;  // rank 0: for each stretch: 1 if it is computed
-    int64_t to;    // rank 0: with --from or --to, the end of the last stretch; else INT64_MAX
+    int64_t to;    // rank 0: with --from or --to, the update at which to end; else INT64_MAX
     int computed;  // number of stretches that were computed
-    char why[512]; // rank 0: why the last stretch that was not computed could not be
+    char why[512]; // rank 0: why a stretch could not be computed; the last such reason
 } audit;
 
 // Writes a number with commas, such as "4,391", into dst. Returns dst.
@@ -52,7 +52,7 @@ static int is_first(const audit *a) {
 
 // --- the command line ----------------------------------------------------------------------------
 
-// Refuses options of --set that would change what the run computes.
+// Refuses options of --set that are not in `allowed`, because they might change what the run computes.
 static ls_status check_sets(const ls_args *args) {
     static const char *const allowed[] = { "data.path=", "data.workers=", "data.prefetch=", "data.loader=",
         "data.cache=", "device.type=", "device.threads=", "device.share=", "device.affinity=", "device.graphs=",
@@ -102,8 +102,8 @@ static ls_status choose_range(audit *a, const ls_args *args) {
     return LS_SUCCESS;
 }
 
-// Chooses stretches at random. The one from the start may be most of the run, so it is chosen only if the run has no
-// other stretch.
+// Chooses stretches at random. The one from the start may be most of the run, so it is chosen here only if the run has
+// no other stretch.
 static ls_status choose_at_random(audit *a, const ls_args *args) {
     const int count = a->rerun.record->count - 1, first = count > 1;
     int64_t wanted;
@@ -159,8 +159,8 @@ static void take_option(void *context, const char *name, const char *file, const
         file[0] ? file : "empty", manifest[0] ? manifest : "empty");
 }
 
-// Compares the weights file of an option with the hash that the run recorded (NULL: none). *same: 0 if it is another
-// file.
+// Compares the weights file of an option with `then`, the hash that the run recorded. Does nothing if `then` is NULL.
+// *same: 0 if the file has another hash or cannot be read, which is a finding.
 static ls_status check_weights(audit *a, int option, const char *name, const char *then, int *same) {
     const ls_record *r = a->rerun.record;
     char named[2 * LS_TEXT_BYTES], path[2 * LS_TEXT_BYTES], hash[17];
@@ -294,7 +294,7 @@ static ls_status audit_stretches(audit *a) {
 
 // --- inspecting ----------------------------------------------------------------------------------
 
-// Finds the update to inspect and the newest point before it.
+// Finds s->to, the update to inspect, and s->from, the newest readable point at or before it.
 static ls_status choose_inspected(const audit *a, const ls_args *args, stretch *s) {
     const ls_record *r = a->rerun.record;
     *s = (stretch){ .to = -1 };

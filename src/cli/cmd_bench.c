@@ -1,5 +1,5 @@
 // cmd_bench.c - `train bench CONFIG.ini`: measures training throughput, in turns, of one rank and of all ranks, of the
-// CPU and of GPUs, and of each value of --sweep.
+// CPU and of GPUs, and of each value of --sweep; with --layers, the time of each layer instead.
 
 #include <errno.h>
 #include <string.h>

@@ -71,8 +71,8 @@ ls_status ls_doctor_alone(const ls_args *args, ls_status failure) {
     return ls_failed(status) ? status : failure;
 }
 
-// Opens the device that a run with the default options would use. A device that does not open is a finding, not a
-// failure.
+// Opens the device that a run with the default options would use. A device that does not open is a finding; this
+// function fails only if the ranks can no longer exchange data.
 static ls_status open_device(doctor *d) {
     ls_config *cfg = ls_new(1, sizeof *cfg, "configuration");
     ls_config_defaults(cfg);
@@ -112,7 +112,7 @@ static ls_status try_all(doctor *d, int prints) {
     return LS_SUCCESS;
 }
 
-// Rank 0: prints the end of the report. LS_DEVICE: something must be mended.
+// Rank 0: prints the end of the report, or with --json the whole report. LS_DEVICE: something must be mended.
 static ls_status conclude(doctor *d, int ranks) {
     ls_doctor_report report = report_of(d, ranks);
     const char *first;

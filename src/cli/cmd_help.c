@@ -4,8 +4,8 @@
 #include "command/commands.h"
 #include "command/help/help.h"
 
-// Returns the program's name as the user calls it: "./train" in the build folder; an installed program has another name
-// and is on the PATH.
+// Returns the program's name as the user should call it. A program named train is taken to lie in the current folder,
+// so it is called "./train"; an installed program has another name and is on the PATH.
 static const char *program(const ls_args *args) {
     const char *path = args->argc ? args->argv[0] : "train", *slash = strrchr(path, '/');
     const char *name = slash ? slash + 1 : path;

@@ -30,8 +30,8 @@ typedef struct {
     double probability;
 } likely;
 
-// Finds the likeliest classes, or the labels above 0.5, the best first, and returns their number. Of equal classes the
-// lower number wins, as in an evaluation.
+// Finds up to SHOWN likeliest classes, or the labels above 0.5, the best first, and returns their
+// number. Of equal classes the lower number wins, as in an evaluation.
 static int find_likeliest(const float *logits, const ls_weights_info *info, likely best[LABELS_SHOWN]) {
     const int classes = info->graph->classes, shown = info->several ? LABELS_SHOWN : SHOWN;
     int count = 0;

@@ -1,8 +1,9 @@
 // cmd_sweep.c - `train sweep CONFIG.ini --seeds 1-25 --set key=value,value`: many runs of one kind, and a table of
 // their results.
 //
-// Without --task this process starts each run, as a process of one rank or as a thread (sweep/jobs.h). With --task this
-// process is itself one of the runs, on all ranks that were started, like `train` with that run's command line.
+// This process starts each run, as a process of one rank or as a thread (sweep/jobs.h). With --task this process is
+// itself one of the runs, on all ranks that were started, like `train` with that run's command line. --table and
+// --dry-run start no run.
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,7 +104,8 @@ static ls_status choose_jobs(
     return ls_fail(LS_USAGE, "--together %s: a whole number from 1 to %d, or auto", args->together, LS_SWEEP_JOBS_MAX);
 }
 
-// Trains the runs that are not complete, on all ranks, and prints the table on rank 0. Collective.
+// Trains the runs that are not complete, on all ranks. Then rank 0 prints the table, unless the sweep was stopped or no
+// run is complete. Collective.
 static ls_status run_all(const ls_args *args, const ls_sweep_plan *plan, ls_sweep_result *results, ls_comm *comm) {
     const ls_comm_info *info = ls_comm_get_info(comm);
     ls_sweep_jobs_options options;
@@ -175,8 +177,8 @@ static ls_status check_task(const ls_args *args, const ls_sweep_plan *plan) {
         plan->runs, plan->runs == 1 ? "" : "s");
 }
 
-// Rank 0: checks that the folder belongs to this sweep and that the run's own folder is free or holds this run; locks
-// the sweep's folder.
+// Rank 0: checks that the folder belongs to this sweep and that the run's own folder holds no run with another
+// configuration; makes and locks the sweep's folder.
 static ls_status prepare_task(const ls_sweep_plan *plan, int run, int *lock) {
     ls_sweep_result result;
     LS_TRY(ls_sweep_look(plan, run, &result));

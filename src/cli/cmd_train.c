@@ -68,7 +68,8 @@ static ls_status refuse_shorter(const run_files *files, const ls_train_info *inf
 }
 
 // Rank 0: compares the checkpoint that was found (resumed: whether there is one) with the record of the run so far, and
-// refuses a run that has lost its checkpoints. *complete: 1 if nothing is left to do.
+// refuses a run that has lost its checkpoints, or that has done more updates than are planned now. *complete: 1 if
+// nothing is left to do.
 static ls_status check_record(const run_files *files, const ls_train_info *info, int resumed, int *complete) {
     ls_run_record record;
     LS_TRY(ls_run_folder_record(&files->folder, &record));
@@ -135,7 +136,8 @@ static ls_status write_results(ls_trainer *trainer, const run_files *files, cons
     return ls_summary_write(path, ls_trainer_get_info(trainer), summary);
 }
 
-// Ends the metrics with the outcome so far. Also writes the results, unless the run has failed.
+// Ends the metrics with the outcome so far. Also writes the results, unless the run has failed. Without open metrics,
+// as on other ranks than 0, it does nothing.
 static ls_status close_files(
     ls_trainer *trainer, run_files *files, const ls_train_summary *summary, ls_status outcome) {
     if (!files->metrics) return outcome;
@@ -230,8 +232,8 @@ static ls_status train_into(const ls_args *args, ls_comm *comm, ls_trainer *trai
 }
 
 static ls_status train(const ls_args *args, ls_comm *comm, ls_trainer *trainer, run_files *files) {
-    // A new run checks --trace-updates before anything is created. Other runs check it when their first update is
-    // known.
+    // Without --resume (run.resume), --trace-updates is checked before anything is created, else when the first update
+    // is known.
     if (ls_trainer_get_info(trainer)->cfg->run_resume == LS_RESUME_OFF) LS_TRY(start_trace(args, comm, trainer));
     LS_TRY(ls_command_agree(comm, open_folder(args, trainer, files)));
     return train_into(args, comm, trainer, files);

@@ -6,7 +6,7 @@
 #include "train/picture_results.h"
 #include "train/predict.h"
 
-enum { NAMED = 20 }; // most unreadable pictures that are named in warnings
+enum { NAMED = 20 }; // most unreadable pictures that are named; more are only counted
 
 typedef struct {
     const ls_config *cfg;

@@ -8,7 +8,7 @@
 // Called by one rank. Evaluates args->weights, with the network, the normalisation and the classes of the weights file,
 // in fp32 like `train predict`; with eval.tta it averages over all views. In *out, `set` is "folder" and paths of
 // pictures are "class/name". LS_DATA: classes are missing or unknown, or pictures cannot be read (with data.broken =
-// skip: all pictures).
+// skip only if all pictures cannot). LS_USAGE: the weights' pictures have several labels. The caller frees *out.
 LS_CHECKED ls_status ls_eval_folder(const ls_args *args, ls_config *cfg, const char *folder, ls_evaluation **out);
 
 #endif

@@ -7,8 +7,9 @@
 #include "run/evaluation.h"
 
 // Evaluates args->weights on the test split of cfg, or by eval.split on its validation pictures. One rank calls it; it
-// uses this rank's threads. args->config must be set. LS_USAGE: eval.tta is on. LS_DATA: the classes of data and
-// weights differ. The caller frees *out.
+// uses this rank's threads. args->config must be set. LS_USAGE: eval.tta is on, or no pictures are held out for
+// validation; also as ls_calibrate. LS_DATA: the classes of data and weights differ, or a picture cannot be read. The
+// caller frees *out.
 LS_CHECKED ls_status ls_eval_int8(const ls_args *args, ls_config *cfg, ls_evaluation **out);
 
 #endif

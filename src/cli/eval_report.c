@@ -15,8 +15,8 @@ static double recall(const ls_evaluation *e, int k) {
     return (double)e->per_class[k].correct / (double)e->per_class[k].samples;
 }
 
-// Finds the classes with the lowest recall, the worst first, and returns their number. Classes without pictures are
-// left out; of equal classes the lower number comes first.
+// Finds up to SHOWN classes with the lowest recall, the worst first, and returns their number. Classes without pictures
+// are left out; of equal classes the lower number comes first.
 static int find_worst(const ls_evaluation *e, int worst[SHOWN]) {
     int count = 0;
     for (int k = 0; k < e->classes; k++) {

@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "command/launcher.h"
 
-// Appends a word, in quotes if a shell requires them, and a space before it unless it is the first.
+// Appends a word, in quotes if a shell may require them, and a space before it unless it is the first.
 static void put_word(ls_text_room *room, const char *word, int first) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
     ls_text_put(room, "%s", first ? "" : " ");

@@ -14,8 +14,8 @@
 
 static const char program[] = "/proc/self/exe"; // this program, even if another file has its name by now
 
-// Runs the program in the new process. Signals stay blocked until the parent's handlers, which would lose them, are
-// removed.
+// Runs the program in the new process. Called with all signals blocked, because the handlers that the process has from
+// its parent would lose them. Removes these handlers, then unblocks the signals of `mask`.
 static _Noreturn void become(const ls_child *child, int log, pid_t parent, const sigset_t *mask) {
     ls_signals_ignore();
     prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -9,7 +9,7 @@
 
 typedef struct {
     char *const *words;      // the child's argv, ends with NULL; words[0] does not choose the program
-    const char *log;         // the child's output and errors are appended to this file; NULL: they go to ours
+    const char *log;         // its stdout and stderr are appended to this file; NULL: they are those of this process
     const ls_cpu_mask *cpus; // the processors that the child may use; NULL: the same as this process
     const char *gpus;        // the child's CUDA_VISIBLE_DEVICES; NULL: the same as this process
 } ls_child;

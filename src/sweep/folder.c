@@ -77,7 +77,8 @@ static const cJSON *find_run(const cJSON *runs, const char *folder) {
     return NULL;
 }
 
-// Refuses a run whose network file has changed since the sweep began: its results would not belong to the other runs.
+// Refuses a run whose network file has changed since sweep.json recorded the run: its results would not belong to the
+// other runs.
 static ls_status check_network(const ls_sweep_plan *plan, int run, const cJSON *before, const cJSON *now) {
     const char *a = ls_json_get_text(before, "network"), *b = ls_json_get_text(now, "network");
     ls_config cfg;
@@ -89,7 +90,8 @@ static ls_status check_network(const ls_sweep_plan *plan, int run, const cJSON *
         plan->folder, cfg.model_file);
 }
 
-// Appends those runs of the plan that `runs` lacks, and adds their number to *added. networks: a hash for each setting.
+// Appends those runs of the plan that `runs` lacks, and adds their number to *added. Fails if the network of a run that
+// is there has changed. networks: a hash for each setting.
 static ls_status add_runs(const ls_sweep_plan *plan, const uint64_t *networks, cJSON *runs, int *added) {
     for (int run = 0; run < plan->runs; run++) {
         cJSON *row = describe_run(plan, run, networks[ls_sweep_setting(plan, run)]);
@@ -118,7 +120,8 @@ static cJSON *new_record(const ls_sweep_plan *plan) {
     return tree;
 }
 
-// Refuses a sweep.json with other swept options: they are part of the runs' names, and one folder would mix the names.
+// Refuses a file that is not a sweep.json of this version. Also refuses other swept options, because they are part of
+// the runs' names, and one folder would mix the names.
 static ls_status check_options(const ls_sweep_plan *plan, const char *path, const cJSON *tree) {
     const char *kind = ls_json_get_text(tree, "format");
     const cJSON *options = ls_json_get(tree, "options");

@@ -20,7 +20,8 @@ typedef enum { LS_SWEEP_ALONE, LS_SWEEP_TOGETHER } ls_sweep_lock;
 // sweep, or a sweep over other options or networks, or is in use. LS_STORAGE: it cannot be made, read or written.
 LS_CHECKED ls_status ls_sweep_folder_open(const ls_sweep_plan *plan, ls_sweep_lock kind, int *lock);
 // Reads sweep.json, or makes a record without runs if there is no such file yet. The caller frees *record with
-// cJSON_Delete. Fails as ls_sweep_folder_open.
+// cJSON_Delete. LS_USAGE: the folder holds something other than a sweep, or a sweep over other options. LS_STORAGE: the
+// file cannot be read.
 LS_CHECKED ls_status ls_sweep_folder_read(const ls_sweep_plan *plan, cJSON **record);
 // Writes the path of the file `name` in the sweep's folder into dst.
 LS_CHECKED ls_status ls_sweep_folder_file(const ls_sweep_plan *plan, const char *name, char dst[LS_TEXT_BYTES]);

@@ -42,7 +42,7 @@ typedef struct {
     ls_run_words *train; // NULL: runs are processes
     ls_comm *comm;       // the ranks that share the runs
     int claims;          // file whose bytes the ranks lock, one for each run that they take; -1: there is one rank
-    int quiet, threads;  // threads: device.threads of each run; 0: the run chooses
+    int quiet, threads;  // threads: device.threads of each run; 0: not set here
     slot *slots;
     int slot_count, running;
     char *begun;           // [runs and stems] 1: this rank has started it, or another rank has it
@@ -128,8 +128,8 @@ static ls_status choose_gpu(const work *w, int gpus) {
     return ls_fail(LS_INTERNAL, "setenv of CUDA_VISIBLE_DEVICES: %m");
 }
 
-// Divides GPUs or cores among the slots. A single slot gets everything, as a run started by hand would. Runs together
-// share a GPU, whatever their number.
+// Divides GPUs or cores among the slots of all ranks. The only slot of a single rank gets everything, as a run started
+// by hand would. Runs that are threads of one rank share a GPU, whatever their number.
 static ls_status share_machine(work *w) {
     ls_config cfg;
     int gpus = 0;
@@ -223,7 +223,7 @@ static int claim(const work *w, int run) {
     return w->claims < 0 || fcntl(w->claims, F_OFD_SETLK, &lock) == 0;
 }
 
-// Returns 1 for an incomplete run, and for an incomplete stem that such a run begins with.
+// Returns 1 for an incomplete run, and for an incomplete stem that such a run begins with, directly or by other stems.
 static int is_needed(const work *w, int run) {
     if (w->results[run].state == LS_SWEEP_COMPLETE) return 0;
     int needed = run < w->plan->runs;
@@ -237,7 +237,7 @@ static int is_ready(const work *w, int run) {
     return !w->begun[run] && (parent < 0 || w->results[parent].state == LS_SWEEP_COMPLETE) && is_needed(w, run);
 }
 
-// Takes the next run that can start: the stems come first, because runs wait for them. Returns -1 if no run can start.
+// Takes the next run that can start here: stems first, because runs wait for them. Returns -1 if no run can start here.
 static int take_next(work *w) {
     const int all = ls_sweep_runs_and_stems(w->plan), stems = all - w->plan->runs;
     for (int i = 0; i < all; i++) {
@@ -257,7 +257,8 @@ static void start_more(work *w) {
     }
 }
 
-// Asks all runs under way to save and end. Threads see the signals of this process.
+// Asks all runs under way to save and end. Threads see the signals of this process, so SIGTERM is raised here
+// unless a signal has been received.
 static void end_all(const work *w) {
     if (w->train && !ls_signals_received()) raise(SIGTERM);
     for (int i = 0; i < w->slot_count && !w->train; i++)
@@ -297,8 +298,9 @@ static void explain_end(work *w, const slot *s, int exit_code, int signal) {
     note_failure(w, s->run, code_of(exit_code, signal), text);
 }
 
-// Prints the warnings in the log of the first run that completes, because most would be the same for all runs. The
-// warning that a run goes on from its stem's checkpoint is left out.
+// Prints the warnings at the beginning of a run's log. Called only for the first run that completes, because most
+// warnings are the same for all runs. Leaves out warnings that begin with "run folder", such as that a run goes on from
+// its stem's checkpoint.
 static void relay_warnings(const slot *s, const char *name) {
     enum { BEGINNING_BYTES = 16384 };
     static const char begins[] = "warning: ", stem[] = "warning: run folder ";
@@ -365,7 +367,7 @@ static ls_status look_for_ends(work *w) {
 
 // --- status lines --------------------------------------------------------------------------------
 
-// Returns the columns of the names of the runs under way: those of the longest, but at most half of the terminal.
+// Returns the columns of the names of the runs under way: those of the longest name, but at most half of `all`.
 static int name_columns(const work *w, int all) {
     char name[LS_SWEEP_NAME_BYTES];
     int most = 0;
@@ -432,7 +434,7 @@ static ls_status outcome(const work *w) {
     return LS_SUCCESS;
 }
 
-// Waits for the other ranks, and looks at the runs that they have trained.
+// Waits for the other ranks, learns how many of their runs failed, and looks at the runs that they may have completed.
 static ls_status meet(work *w) {
     LS_TRY(ls_comm_barrier_napping(w->comm));
     int32_t failed = w->failed;

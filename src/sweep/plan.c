@@ -18,7 +18,7 @@ static const int64_t SEED_MAX = 9007199254740991; // the largest run.seed
 
 // --- reading --set -------------------------------------------------------------------------------
 
-// Refuses options that the sweep sets itself to keep its runs apart.
+// Refuses options that the sweep decides itself.
 static ls_status check_own(const char *set, int option) {
     static const struct {
         int option;
@@ -133,7 +133,8 @@ static ls_status read_sets(const ls_args *args, ls_sweep_plan *plan) {
     return LS_SUCCESS;
 }
 
-// Moves the swept options to the front of the axes, without other changes of their order, and gives them labels.
+// Moves the swept options to the front of the axes and gives them labels. The order of the swept options stays, and so
+// does that of the others. Refuses too many swept options.
 static ls_status order_axes(ls_sweep_plan *plan) {
     for (int i = 0; i < plan->axis_count; i++) {
         const ls_sweep_axis axis = plan->axes[i];

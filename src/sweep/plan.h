@@ -1,8 +1,8 @@
-// plan.h - the runs of a sweep: every combination of the values of --set (a setting) with every seed of --seeds. Only
-// the configuration is opened here, and everything that is wrong in it is refused before any run starts.
+// plan.h - the runs of a sweep: every combination of the values of --set (a setting) with every seed of --seeds. The
+// configuration of every setting is checked here, before any run starts; files that it names are not opened.
 //
 // Runs are numbered from 0: first all settings with the first seed, then all settings with the second seed. So an
-// interrupted sweep can already compare settings, and seeds that are added later do not change the numbers.
+// interrupted sweep can already compare settings, and seeds that are added at the end do not change the numbers.
 #ifndef LS_SWEEP_PLAN_H
 #define LS_SWEEP_PLAN_H
 
@@ -16,7 +16,7 @@ enum { LS_SWEEP_NAME_BYTES = 256, LS_SWEEP_FOLDER_BYTES = LS_TEXT_BYTES - LS_SWE
 // An option of --set and its values. Values are written as a configuration file would write them (0.01 for 1e-2).
 typedef struct {
     const char *name;  // "optimizer.lr"
-    const char *label; // "lr"; or the whole name if two swept options have the same key
+    const char *label; // of a swept option: "lr", or the whole name if another has the same key
     int option;        // LS_OPTION_...
     char **values;
     int count; // number of values; 1: all runs have the same value
@@ -44,8 +44,9 @@ typedef struct {
     int *stem_of;         // [settings] the stem whose last checkpoint a setting's runs begin with; -1: no stem
 } ls_sweep_plan;
 
-// Makes the plan of a sweep. LS_USAGE: a key is unknown, given twice, or set by the sweep itself (run.seed); a value is
-// empty, wrong or given twice; a combination is impossible; no run reads a swept option; bad seeds; too many runs.
+// Makes the plan of a sweep, without stems. The caller frees *out with ls_sweep_plan_free. LS_USAGE, for example: a key
+// is unknown, given twice, or set by the sweep itself (run.seed); a value is empty, wrong or given twice; a combination
+// is impossible; no run reads a swept option; bad seeds; too many runs.
 LS_CHECKED ls_status ls_sweep_plan_new(const ls_args *args, ls_sweep_plan *out);
 void ls_sweep_plan_free(ls_sweep_plan *plan);
 
@@ -75,8 +76,8 @@ LS_CHECKED ls_status ls_sweep_config(const ls_sweep_plan *plan, int setting, int
 char *ls_sweep_config_name(const char *config, char dst[LS_SWEEP_NAME_BYTES]);
 // Writes the setting, "lr = 0.05, momentum = 0.9", into dst; "all runs" if no option is swept. Returns dst.
 char *ls_sweep_setting_text(const ls_sweep_plan *plan, int setting, char dst[LS_SWEEP_NAME_BYTES]);
-// Writes the name of a run's folder, "lr=0.05,momentum=0.9,seed=3", into dst. Characters with a meaning in a shell are
-// replaced, and long names are shortened; such names get a hash, which keeps them distinct. Returns dst.
+// Writes the name of a run's folder, "lr=0.05,momentum=0.9,seed=3", into dst. Characters other than letters, digits and
+// "._+-=," become '-', and long names are shortened; such names get a hash, which keeps them distinct. Returns dst.
 char *ls_sweep_run_name(const ls_sweep_plan *plan, int run, char dst[LS_SWEEP_NAME_BYTES]);
 LS_CHECKED ls_status ls_sweep_run_folder(const ls_sweep_plan *plan, int run, char dst[LS_TEXT_BYTES]);
 

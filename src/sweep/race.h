@@ -20,9 +20,9 @@
 #include "dist/comm.h"
 #include "sweep/results.h"
 
-// Runs the race of args->config, against args->against unless it is NULL, and prints its result to stdout. comm: a
-// communicator of one rank, borrowed. LS_USAGE: no seeds, a swept option, two configurations of one name, or as
-// ls_sweep_plan_new. Fails as ls_sweep_jobs.
+// Runs the race of args->config, against args->against unless it is NULL. Writes race.json and prints its
+// lines to stdout. comm: a communicator of one rank, borrowed. LS_USAGE: no seeds, a single seed above 1, a swept
+// option, or two configurations of one name. Also fails as ls_sweep_plan_new, ls_sweep_folder_open and ls_sweep_jobs.
 LS_CHECKED ls_status ls_race(const ls_args *args, ls_comm *comm);
 
 #endif

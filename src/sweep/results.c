@@ -181,7 +181,8 @@ ls_status ls_sweep_look_all(const ls_sweep_plan *plan, ls_sweep_result **results
 
 // --- progress ------------------------------------------------------------------------------------
 
-// Returns the last TAIL_BYTES bytes of the file (all, if it is shorter), or NULL. The caller frees them.
+// Returns the last TAIL_BYTES bytes of the file (all, if it is shorter) and a 0 after them, for the caller to free.
+// Returns NULL if they cannot be read.
 static char *read_tail(const char *path) {
     ls_input input;
     char *text = NULL;
@@ -206,7 +207,7 @@ char *ls_sweep_last_line(const char *path, const char *begins) {
     return last;
 }
 
-// Fills in how long the run is, from its start event.
+// Reads the start event: writes the planned updates and epochs to *out, and the samples of an update to *batch.
 static void read_plan(const char *path, ls_progress *out, double *batch) {
     char *text = NULL;
     size_t bytes;
@@ -232,7 +233,7 @@ static int64_t whole(const cJSON *event, const char *name) {
 char *ls_sweep_progress_text(const char *folder, int columns, char dst[LS_PROGRESS_TEXT_BYTES]) {
     char path[LS_TEXT_BYTES];
     double batch = NAN;
-    ls_progress progress = { .style.width = columns > 0 ? columns + 1 : 1 }; // of which the bar leaves the last free
+    ls_progress progress = { .style.width = columns > 0 ? columns + 1 : 1 }; // the bar leaves the last column free
     dst[0] = 0;
     if (ls_failed(ls_path_join(path, sizeof path, folder, "metrics.jsonl"))) return dst;
     char *line = ls_sweep_last_line(path, "{\"event\":\"train\"");

@@ -26,7 +26,7 @@ static int64_t shared(search *s, const ls_config *a, const ls_config *b) {
     return updates;
 }
 
-// Returns 1 if a run of the setting that ends after `updates` computes what a longer one does until then.
+// Returns 1 if a run of the setting that ends after `updates` computes the same as the whole run does until then.
 static int may_end_after(search *s, int setting, int64_t updates) {
     ls_config stem = s->cfg[setting];
     stem.train_max_updates = updates;
@@ -49,7 +49,8 @@ static int add_stem(ls_sweep_plan *plan, int setting, int parent, int64_t update
     return plan->stem_count++;
 }
 
-// Moves the settings that share more than `updates` updates with the first one to the front. Returns their number.
+// Moves the settings that share more than `updates` updates with list[0] to the front. Returns the number of settings
+// at the front, list[0] included.
 static int gather(search *s, int *list, int count, int64_t updates) {
     int front = 1;
     for (int i = 1; i < count; i++) {
@@ -61,9 +62,9 @@ static int gather(search *s, int *list, int count, int64_t updates) {
     return front;
 }
 
-// Splits a list of settings at the update where they first differ, and adds a stem for the updates before it. All
-// settings of the list begin with the stem `parent` (-1: none). Sharing more than t updates is an equivalence relation,
-// so the split does not depend on which setting the others are compared with.
+// Splits a list of settings at the update where they first differ. Adds a stem for the updates before it, if they are
+// enough and a run may end there. All settings of the list begin with the stem `parent` (-1: no stem). Sharing more
+// than t updates is an equivalence relation, so the split does not depend on the setting that others are compared with.
 static void divide(search *s, int *list, int count, int parent) {
     ls_sweep_plan *plan = s->plan;
     const int64_t begin = parent < 0 ? 0 : plan->stems[parent].updates;
@@ -88,7 +89,7 @@ static ls_status count_updates(search *s) {
     return status;
 }
 
-// Computes the work of one seed's runs in runs of their mean length.
+// Computes the work of one seed's runs and stems, in runs of the settings' mean length.
 static double work_of(const search *s) {
     const ls_sweep_plan *plan = s->plan;
     int64_t all = 0, left = 0;

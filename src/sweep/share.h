@@ -13,8 +13,8 @@
 // epoch. LS_USAGE: an option of [data] or a batch size is swept, train.patience is set, or the settings share nothing.
 // LS_DATA: the data cannot be read.
 LS_CHECKED ls_status ls_sweep_share(ls_sweep_plan *plan);
-// Call before the run starts. If it has no checkpoint yet, links its stem's last one into its folder. LS_STORAGE: the
-// checkpoint is missing, or the folder cannot be written.
+// Call before the run or stem starts. If it begins with a stem and has no checkpoint yet, links the stem's last
+// checkpoint into its folder. LS_STORAGE: that checkpoint is missing, or the folder cannot be read or written.
 LS_CHECKED ls_status ls_sweep_begin_with_stem(const ls_sweep_plan *plan, int run);
 
 #endif

@@ -14,8 +14,8 @@
 #include "sweep/folder.h"
 #include "config/values.h"
 
-enum { COMPARED_MAX = 64 };       // most settings that are compared; more would give more pairs than anybody reads
-static const double LEVEL = 0.05; // level of significance: a difference is reported if its corrected p is below it
+enum { COMPARED_MAX = 64 };       // with more settings, no pair is compared: nobody would read so many
+static const double LEVEL = 0.05; // level of significance: a setting is called better if its corrected p is below it
 
 // --- numbers -------------------------------------------------------------------------------------
 

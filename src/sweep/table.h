@@ -20,7 +20,7 @@ typedef struct {
 } ls_sweep_row;
 
 typedef struct {
-    int better, other;   // two settings; if the mean difference is 0, `better` has the lower number
+    int better, other;   // `better` has the higher mean over shared seeds; if equal or unknown, the lower number
     ls_paired_test test; // of the differences accuracy of `better` - accuracy of `other`, 0 to 1
     double p_holm;       // test.p, corrected for the number of tests
 } ls_sweep_comparison;
@@ -28,11 +28,11 @@ typedef struct {
 typedef struct {
     const ls_sweep_plan *plan;
     const ls_sweep_result *results;
-    ls_sweep_measure measure; // settings are compared by it: the first measure that every complete run has
+    ls_sweep_measure measure; // settings are compared by it: the first that every complete run has, or test accuracy
     int complete;             // number of complete runs
     ls_sweep_row *rows;       // [settings]
     ls_sweep_comparison *comparisons;
-    int comparison_count; // number of pairs of settings; 0: there are too many settings to compare
+    int comparison_count; // number of pairs of settings; 0: there is one setting, or too many to compare
 } ls_sweep_table;
 
 // Makes the table of a sweep. plan and results are borrowed. The caller frees the table with ls_sweep_table_free.

@@ -11,8 +11,9 @@ typedef ls_status ls_run_words(char *const *words, ls_comm *comm);
 
 typedef struct ls_worker ls_worker;
 
-// Starts `run` in a thread of its own. child: as for ls_child_start, but with a log and without gpus; its words are
-// borrowed until the run has ended. LS_STORAGE: the log cannot be written. LS_DEVICE: the system refuses a new thread.
+// Starts `run` in a thread of its own. child: as for ls_child_start, but `log` must be set and `gpus` is
+// ignored; its words are borrowed until the run has ended. LS_STORAGE: the log cannot be written. LS_DEVICE: the system
+// refuses a new thread.
 LS_CHECKED ls_status ls_worker_start(const ls_child *child, ls_run_words *run, ls_worker **out);
 // Returns 1 if the run has ended, with *exit_code; the worker is freed then. Does not wait.
 int ls_worker_ended(ls_worker *worker, int *exit_code);

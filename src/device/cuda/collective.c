@@ -1,6 +1,6 @@
-// collective.c - sums over ranks on the device's queues: the parts that NCCL (nccl.h) does not provide. After each
-// collective, a kernel with one thread counts it in host memory that the watchdog reads. So the end of a collective is
-// visible even inside a launched graph.
+// collective.c - sums and maxima over ranks on the device's queues: the parts that NCCL (nccl.h) does not provide. A
+// kernel with one thread after each collective counts it in host memory that the watchdog reads. So the end of a
+// collective is visible even inside a launched graph.
 #include <assert.h>
 
 #include "base/memory.h"

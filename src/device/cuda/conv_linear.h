@@ -1,6 +1,6 @@
 // conv_linear.h - the common part of convolutions and linear layers on this device. A library's plan or own kernels
-// (implicit_gemm.h, depthwise.h, direct.h) compute the products. Biases, which no library plan includes for
-// convolutions, are computed here.
+// (implicit_gemm.h, depthwise.h, direct.h) compute the products. Added here: the bias after a convolution by cuDNN, a
+// relu that the product does not include, and the gradient of the bias.
 #ifndef LS_DEVICE_CUDA_CONV_LINEAR_H
 #define LS_DEVICE_CUDA_CONV_LINEAR_H
 
@@ -23,8 +23,8 @@ typedef struct {
     ls_slab *done;      // counters of the bias gradient; NULL: there is none
 } ls_cuda_conv_linear_plan;
 
-// Makes a plan of `desc` from `parts`, in which everything except the head is set. The plan owns the algorithm and the
-// products; they are freed if this fails.
+// Makes a plan of `desc` from `parts`, in which everything except head and `done` is set. The plan then owns
+// algorithm, gemm and implicit; they are freed if this fails.
 LS_CHECKED ls_status ls_cuda_conv_linear_plan_make(ls_cuda_device *device, const ls_op_desc *desc, const char *name,
     const ls_cuda_conv_linear_plan *parts, ls_plan **out);
 

@@ -62,7 +62,7 @@ static ls_status describe(ls_cuda_gemm *gemm, const ls_cuda_gemm_attr *a, int tf
         TRY_LT(gemm->layer, cublasLtMatrixLayoutCreate(&gemm->right, storage, k, m, (int64_t)k));
     }
     TRY_LT(gemm->layer, cublasLtMatrixLayoutCreate(&gemm->result, type_of(a->result), n, m, (int64_t)n));
-    // the bias runs along the columns of the transposed result and has the result's type
+    // the bias, of the result's type, is added to each column of the transposed result
     const cublasLtEpilogue_t epilogue = a->bias && a->relu ? CUBLASLT_EPILOGUE_RELU_BIAS
                                         : a->bias          ? CUBLASLT_EPILOGUE_BIAS
                                         : a->relu          ? CUBLASLT_EPILOGUE_RELU

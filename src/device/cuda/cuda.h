@@ -1,6 +1,6 @@
 // cuda.h - the CUDA device's own parts. The device is a plugin (plugin.c), which the program opens at run time. So
-// nothing here is linked into `train`. Code here may call only these functions of the program, which are built into the
-// plugin a second time: base/, device/op_check.c, device/algorithm_cache.c, algorithm_choice.c and gpu/norm_rule.c.
+// nothing here is linked into `train`. Code here may call only those functions of the program that are built into the
+// plugin a second time: base/, system/ and the sources that cmake/cuda.cmake names.
 //
 // Layout. Activations are NHWC with the channels rounded up to a multiple of LS_CUDA_CHANNELS, whatever the storage
 // type. Vector parameters are rounded up in the same way. A convolution's weight is [K rounded up][R][S][C rounded up];
@@ -22,9 +22,9 @@ enum { LS_CUDA_CHANNELS = 8 };
 // train in fp32 or fp16, without the implicit GEMM kernels. The lowest capability of all is that of the build,
 // LS_CUDA_LOWEST (cmake/cuda.cmake).
 enum { LS_CUDA_BF16 = 80 };
-// Most workspace of one operator in bytes, if the device's options set no limit. With 256 MiB, resnet9's widest layer
-// has no TF32 plan with tensor cores at batch 512 on an A100: such plans copy picture and result into another layout,
-// which takes 384 MiB.
+// Most bytes of workspace of a library for one operator, if the device's options set no limit. With 256 MiB, resnet9's
+// widest layer has no TF32 plan with tensor cores at batch 512 on an A100: such plans copy picture and result into
+// another layout, which takes 384 MiB.
 #define LS_CUDA_WORKSPACE_LIMIT ((size_t)512 << 20)
 
 typedef struct ls_cuda_libraries ls_cuda_libraries; // libraries.h
@@ -43,9 +43,9 @@ typedef struct {
     struct ls_algorithm_cache *algorithms; // borrowed; NULL: no algorithms are timed
     size_t workspace_limit;
     ls_cuda_libraries *libraries; // NULL: own kernels only
-    pthread_mutex_t lock;         // protects the members below, which every enqueuing thread writes
+    pthread_mutex_t lock;         // protects the members below, which several threads write
     const ls_op_desc *last;       // the operator enqueued last; named when an error shows up later
-    int last_recorded;            // `last` is the last operator of a captured graph
+    int last_recorded;            // 1: `last` is the last operator of a captured graph
     ls_status error;              // first error that could not be returned where it happened; never cleared
     struct ls_queue *queues;      // all queues of the device, linked by `next`
 } ls_cuda_device;
@@ -66,7 +66,7 @@ typedef struct {
 
 typedef void ls_cuda_run(const ls_plan *plan, const ls_buffer *args, ls_buffer workspace, ls_queue *queue);
 
-// Makes a zeroed plan struct of `bytes` and fills in desc, run and algorithm.
+// Makes a plan struct of `bytes`, zero except for desc, run, algorithm and device.
 void *ls_cuda_plan_make(
     ls_cuda_device *device, const ls_op_desc *desc, size_t bytes, ls_cuda_run *run, const char *algorithm);
 
@@ -77,7 +77,7 @@ ls_cuda_maker ls_cuda_muon_plan;
 #define F(family, storage) ls_cuda_maker ls_cuda_##family##_plan;
 #include "device/op_families.def"
 
-enum { LS_CUDA_CLUSTER_MAX = 8 }; // blocks in a cluster; compute capability 9.0 and later
+enum { LS_CUDA_CLUSTER_MAX = 8 }; // most blocks in a cluster; compute capability 9.0 and later
 static inline int ls_cuda_channels(int c) {
     return (c + LS_CUDA_CHANNELS - 1) / LS_CUDA_CHANNELS * LS_CUDA_CHANNELS;
 }
@@ -105,16 +105,16 @@ void ls_cuda_enqueued(const ls_plan *plan, ls_queue *queue);
         if (ls_cuda_rc_ != cudaSuccess) return ls_cuda_fail(#call, ls_cuda_rc_); \
     } while (0)
 ls_status ls_cuda_fail(const char *call, cudaError_t rc);
-// Notes in device->error that a call failed which cannot return its error; ignores cudaSuccess. while_doing: for
-// example "a copy".
+// Notes in device->error that a call failed which cannot return its error. Ignores cudaSuccess, and every error after
+// the first. while_doing: for example "a copy".
 void ls_cuda_note(ls_cuda_device *device, const char *while_doing, cudaError_t rc);
 void ls_cuda_note_status(ls_cuda_device *device, ls_status status);
 ls_status ls_cuda_error(ls_cuda_device *device); // the noted error
 // Waits for all queues of the device and for the default stream. In place of cudaDeviceSynchronize, which breaks an
 // update that another run of this process captures, and would wait for that run's work.
 cudaError_t ls_cuda_settle(ls_cuda_device *device);
-// Makes this device's GPU the current GPU of the calling host thread. Every function that makes something, or that
-// another thread may call first, starts with this call.
+// Makes this device's GPU the current GPU of the calling host thread. Functions that make something, or that another
+// thread may call first, start with this call.
 static inline cudaError_t ls_cuda_enter(const ls_cuda_device *device) {
     return cudaSetDevice(device->index);
 }

@@ -1,4 +1,4 @@
-// cudnn_conv.c - convolutions by cuDNN on a GPU. Chooses a plan by the heuristics' order or by timing, and runs it.
+// cudnn_conv.c - convolutions by cuDNN on a GPU. Chooses a plan from the cache, by timing or by the heuristics' order.
 #include "device/cuda/libraries_internal.h"
 
 #include <stdio.h>
@@ -87,8 +87,8 @@ static ls_status time_once(void *context, int index, float *ms) {
     return status;
 }
 
-// Times the plans and the own kernels; *best: number of the fastest. *measured is 0 if the GPU has not enough memory to
-// measure.
+// Times the plans and the own kernels. *best: number of the fastest; the own kernels come last. *measured is 0 if the
+// GPU has not enough memory to measure.
 static ls_status measure(measurement *m, ls_op op, const ls_conv_attr *attr, int *best, int *measured) {
     size_t workspace = m->own ? m->own->workspace : 0;
     for (int i = 0; i < m->plans->count; i++)
@@ -122,8 +122,8 @@ static void make_key(const ls_cuda_libraries *libraries, ls_op op, const ls_conv
         a->groups, libraries->workspace_limit, own ? "; " : "", own ? own->name : "");
 }
 
-// Makes the chosen plan and says how it was chosen. If plans->count is 0, own kernels are chosen if they exist;
-// otherwise cuDNN has no plan.
+// Makes the chosen plan and says how it was chosen. If plans->count is 0 afterwards, own kernels are chosen if they
+// exist; otherwise cuDNN has no plan.
 static ls_status choose(ls_cuda_libraries *libraries, ls_op op, const ls_conv_attr *attr, const char *layer,
     const ls_cuda_own_conv *own, ls_cudnn_plans *plans, const char **how) {
     const ls_cudnn_target target = {

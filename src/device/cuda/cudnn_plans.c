@@ -125,8 +125,8 @@ const ls_cudnn_pass ls_cudnn_passes[] = {
         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA },
 };
 
-// Makes the descriptor of the convolution's pass. It adds fp32 weight gradients to the store. 16-bit gradients
-// overwrite, because each addition would round them.
+// Makes the descriptor of the convolution's pass. It adds fp32 weight gradients to the memory that they go to, and
+// overwrites all else; adding 16-bit weight gradients would round them each time.
 static ls_status make_operation(search *s, ls_op op, const ls_conv_attr *a) {
     const ls_cudnn_pass *pass = &ls_cudnn_passes[op];
     float alpha = 1, beta = op == LS_OP_CONV_BACKWARD_WEIGHT && a->storage == LS_F32 ? 1.0F : 0.0F;
@@ -315,7 +315,7 @@ static ls_status query_all(search *s) {
     return LS_SUCCESS;
 }
 
-// Finds plans: with tensor cores if the type allows, otherwise or if there are no such plans without. Winograd and
+// Finds plans: with tensor cores if the type allows them and such plans exist, else without. Winograd and
 // Fourier transforms lose digits, many of them in 16 bits. They are forbidden, so that a convolution's error is that of
 // its sum.
 static ls_status find(search *s, ls_dtype storage) {

@@ -32,7 +32,7 @@ static void cuda_close(ls_device *device) {
     free(cuda);
 }
 
-// Explains an error of the first call into CUDA, on a machine without a working driver, in words that help the user.
+// Explains an error of one of the first calls into CUDA, in words that help the user.
 static ls_status explain_start(cudaError_t rc) {
     int driver = 0;
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");

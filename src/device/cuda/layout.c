@@ -5,7 +5,7 @@
 #include "base/memory.h"
 #include "device/cuda/cuda.h"
 
-// A tensor as [outer][inner pixels][channels] on the device and [outer][channels][pixels] in the canonical layout.
+// A tensor as [outer][pixels][channels] on the device and [outer][channels][pixels] in the canonical layout.
 typedef struct {
     int outer, channels, pixels;       // in the canonical layout
     int outer_padded, channels_padded; // on the device

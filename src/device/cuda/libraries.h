@@ -1,6 +1,7 @@
 // libraries.h - the interface to NVIDIA's libraries: convolutions by cuDNN, matrix products by cuBLASLt. Only
 // libraries.c, cudnn_*.c and cublaslt.c include the libraries' headers. op_conv.c, op_linear.c and op_muon.c ask here
-// for algorithms. Own kernels compute where a library has no algorithm or is absent (emulation).
+// for algorithms. Own kernels compute where they are chosen, where a library has no algorithm, and in
+// the emulation, which has no libraries.
 #ifndef LS_DEVICE_CUDA_LIBRARIES_H
 #define LS_DEVICE_CUDA_LIBRARIES_H
 

@@ -160,8 +160,8 @@ struct ls_nccl {
     int registered_count;
 };
 
-// Waits until NCCL has finished the call that returned rc. No other thread may use comm meanwhile. *late: NCCL did not
-// finish within the timeout.
+// Waits until NCCL has finished the call that returned rc. No other thread may use comm meanwhile. *late: 1 if NCCL did
+// not finish within the timeout, else 0.
 static ncclResult_t settle(ncclComm_t comm, ncclResult_t rc, double timeout_s, int *late) {
     double until = ls_clock_seconds() + timeout_s, nap_s = 2e-6;
     *late = 0;
@@ -185,7 +185,7 @@ typedef struct {
     ncclComm_t comm;
     int in_order; // end with all peers; else abort
     double timeout_s;
-    atomic_int done; // 1: ended, -1: NCCL failed
+    atomic_int done; // 0: not yet, 1: ended, -1: NCCL failed
 } ending;
 
 static void *end_comm(void *context) {
@@ -200,7 +200,7 @@ static void *end_comm(void *context) {
     return NULL;
 }
 
-// Ends the communicator. Returns 1 if NCCL returned in time, so that the GPU no longer waits for a peer. in_order: end
+// Ends the communicator. Returns 1 if NCCL ended it in time, so that the GPU no longer waits for a peer. in_order: end
 // together with all peers; else abort.
 static int end_within(ncclComm_t comm, int in_order, double timeout_s) {
     pthread_t thread;

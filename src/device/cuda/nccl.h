@@ -1,5 +1,5 @@
 // nccl.h - the interface to NCCL, which sums over the GPUs of several ranks. Only nccl.c includes NCCL and opens it
-// when needed. Without a GPU, tests/emulation/peers.cc takes its place.
+// when needed. In the emulation, tests/emulation/peers.cc takes the place of nccl.c.
 #ifndef LS_DEVICE_CUDA_NCCL_H
 #define LS_DEVICE_CUDA_NCCL_H
 
@@ -20,8 +20,8 @@ LS_CHECKED ls_status ls_nccl_health(ls_nccl *peers); // does not wait for a thre
 // ever.
 int ls_nccl_close(ls_nccl *peers, double timeout_s);
 
-// Allocates device memory with the library's own allocator. *address NULL with cudaSuccess: there is no such allocator,
-// and any other memory works too. cudaErrorMemoryAllocation: the allocator has no memory left.
+// Allocates device memory with the library's own allocator. *address NULL with cudaSuccess: it gave none, and
+// other memory works too. cudaErrorMemoryAllocation: the allocator failed, and sums need its memory (has_windows).
 cudaError_t ls_nccl_malloc(size_t bytes, void **address);
 cudaError_t ls_nccl_free(void *address);
 

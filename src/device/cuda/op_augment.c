@@ -1,4 +1,4 @@
-// op_augment.c - augments and normalises a batch of pictures, in one launch; so does TrivialAugment before it.
+// op_augment.c - TrivialAugment, and the augmentation and normalisation of a batch after it, in one launch each.
 #include "device/cuda/cuda.h"
 #include "device/cuda/kernels/augment.h"
 

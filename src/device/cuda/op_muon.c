@@ -73,7 +73,7 @@ static void run_muon(const ls_plan *plan, const ls_buffer *args, ls_buffer works
 
 // --- planning ------------------------------------------------------------------------------------
 
-// Return the shorter and the longer side of a matrix (x is transposed if it has more rows), rounded up to whole packs.
+// Return the shorter and the longer side of a matrix (x is transposed if it has more rows), rounded up as channels are.
 static int small_of(const ls_cuda_muon_matrix *m) {
     return ls_cuda_channels(m->transposed ? m->columns : m->rows);
 }

@@ -1,5 +1,5 @@
-// op_norm.c - batch norm. If shared memory can hold the input, one launch forward and one backward. Otherwise two
-// launches forward (statistics, apply) and two backward (sums, apply); device/gpu/norm_rule.h decides. Inference has
+// op_norm.c - batch norm. Where device/gpu/norm_rule.h decides to keep the input in shared memory, one launch forward
+// and one backward. Otherwise two launches forward (statistics, apply) and two backward (sums, apply). Inference has
 // one launch. Over several ranks, each of the sums has one launch, and the operator after it has two (finish, apply).
 #include "device/cuda/cuda.h"
 #include "device/cuda/kernels/norm.h"
@@ -8,8 +8,8 @@
 typedef struct {
     ls_cuda_plan base;
     ls_cuda_norm_grid grid;
-    int sums;      // the workspace contains the sums of each slice
-    ls_slab *done; // one counter for each column of the grid; NULL if no block waits for the sums of others
+    int sums;      // 1: the workspace contains the sums of each slice
+    ls_slab *done; // a counter of finished blocks for each column of the grid; NULL: not needed
 } norm_plan;
 
 static ls_cuda_norm_args args_of(const ls_plan *plan, ls_buffer workspace) {
@@ -130,8 +130,8 @@ static void run_backward_apply(const ls_plan *plan, const ls_buffer *args, ls_bu
     ls_cuda_enqueued(plan, queue);
 }
 
-// The functions and needs of an operator. sums: it sums over pixels. factors: it needs factors. kept: the function for
-// one launch, or NULL.
+// The functions and needs of an operator. sums: it sums over pixels. factors: it needs room for the factors of the
+// backward pass. kept: the function for one launch, or NULL.
 typedef struct {
     ls_cuda_run *run, *kept;
     int sums, factors;

@@ -1,4 +1,4 @@
-// op_quantise.c - fake quantisation, in one launch.
+// op_quantise.c - the operators of fake quantisation, in one launch each.
 #include "device/cuda/cuda.h"
 #include "device/cuda/kernels/quantise.h"
 

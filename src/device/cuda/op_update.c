@@ -1,4 +1,4 @@
-// op_update.c - the flat operators of the update on CUDA. The kernels are in kernels/update.cu.
+// op_update.c - the operators of the update on CUDA, except Muon (op_muon.c). The kernels are in kernels/update.cu.
 
 #include "base/memory.h"
 #include "device/cuda/cuda.h"

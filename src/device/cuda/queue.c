@@ -1,7 +1,8 @@
 // queue.c - streams, events, captured graphs, and errors that show up later than their cause.
 //
 // A GPU reports a kernel's fault at some later call, and then at every call. So functions that cannot return a status
-// note the first error in the device. ls_queue_sync returns it, with the operator that was enqueued last.
+// note the first error in the device, with the operator that was enqueued last. Functions with a status, such as
+// ls_queue_sync, return it.
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -229,9 +230,8 @@ ls_status ls_cuda_capture_end(ls_queue *queue, ls_captured_graph **out) {
     cudaGraphExec_t executable = NULL;
     cudaError_t rc = cudaStreamEndCapture(queue->stream, &captured);
     if (rc == cudaSuccess) {
-        // A captured kernel keeps its stream's priority. Without this flag, all nodes run with the priority of the
-        // stream in which the graph is launched, and sums over ranks queue after the backward pass. CUDA 11.7 and later
-        // have the flag.
+        // With this flag a captured kernel keeps its stream's priority. Without it, all nodes would run with that of
+        // the stream in which the graph is launched, and sums over ranks would queue after the backward pass.
         rc = cudaGraphInstantiate(&executable, captured, cudaGraphInstantiateFlagUseNodePriority);
         cudaGraphDestroy(captured);
     }

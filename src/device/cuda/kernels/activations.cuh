@@ -69,7 +69,7 @@ __device__ inline float elu_slope(float x, float alpha) {
     return x <= 0 ? alpha * expf(x) : 1;
 }
 
-// Returns 2 u, because the sigmoid of 2 u is (1 + tanh(u)) / 2.
+// Returns 2 u, where gelu_tanh(x) = x * (1 + tanh(u)) / 2, because the sigmoid of 2 u is (1 + tanh(u)) / 2.
 __device__ inline float gelu_tanh_inner(float x) {
     return x * fmaf(x * x, 1.59576912f * 0.044715f, 1.59576912f);
 }
@@ -130,8 +130,8 @@ __device__ inline float mish_slope(float x) {
 
 } // namespace ls_activations
 
-// Writes f(x), or f'(x), of the elements of a pack to `to`, which may be x. All threads have one kind, so the switch is
-// outside of the loop.
+// Writes f(x), or f'(x) if SLOPE, of the elements of a pack to `to`, which may be x. All threads have the same kind, so
+// the switch is outside of the loop.
 template <bool SLOPE, typename T>
 __device__ inline void ls_activate(
     ls_activation kind, [[maybe_unused]] float parameter, const ls_pack<T> &x, ls_pack<T> &to) {

@@ -23,14 +23,14 @@ enum {
     CHANNELS = 128,        // channels of a block
     STRIP = 4,             // neighbouring pixels of a row that a thread computes at once; they share the inputs
     STRIPS_OF_THREAD = 4,  // strips for which a thread uses the block's weights
-    PIXELS_OF_THREAD = 16, // weight gradient: pixels of a thread, more only if there are PARTS_MAX parts
+    PIXELS_OF_THREAD = 16, // gradients: pixels of a thread; of the weight: more if it has PARTS_MAX parts
     PARTS_MAX = 128,       // weight gradient: most parts of the pixels
     PACK_MAX = 8           // largest pack of all storage types
 };
 
 typedef struct {
     int channels, packs, columns, lanes, groups; // groups: groups of `columns` packs
-    int n, h, w, p, q;                           // the map that is read, and the map that is written
+    int n, h, w, p, q;                           // h, w: of the map that is read; p, q: of the result, or of grad_dst
     int stride_h, stride_w, pad_h, pad_w;
     int reverse; // take taps in reverse order: the convolution that is the backward pass
     int pixels, parts;
@@ -65,7 +65,7 @@ static __device__ inline int64_t pack_at(const map &m, int n, int height, int y,
     return ((static_cast<int64_t>(n) * height + y) * width + x) * m.packs + column;
 }
 
-// Copies the weights of the block's channels to shared memory, as [tap][CHANNELS].
+// Copies the weights of the block's channels to shared memory, as [tap][CHANNELS]. Ends with a barrier of the block.
 template <typename T>
 static __device__ inline void bring_weights(const map &m, int first, int taps, const T *weight, float *to) {
     int count = (m.packs - first < m.columns ? m.packs - first : m.columns) * ls_pack<T>::size * taps;

@@ -1,5 +1,5 @@
 // depthwise.h - convolution of each channel alone (groups = c = k), 3x3, 5x5 and 7x7, without dilation. The three
-// passes read and write each tensor about once.
+// passes read and write each tensor in memory about once.
 //
 // Layouts are those of cuda.h. Padding channels of results are written as zero, whatever the inputs hold. Padding rows
 // of weight gradients are not written. All arrays are 16-byte aligned. Accumulation is fp32, in an order that depends
@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-// Whether these kernels can compute the convolution. Activations must have fewer than 2^31 packs.
+// Whether these kernels can compute the convolution: stride 1 or 2, each map fewer than 2^30 pixels, and as above.
 int ls_cuda_depthwise_can(const ls_cuda_conv_geometry *g);
 
 // The forward pass: dst = src convolved with weight, + bias. bias: fp32 [padded_k] or NULL

@@ -123,7 +123,7 @@ template <typename T> __global__ void __launch_bounds__(LS_BLOCK) distill(ls_cud
 
 extern "C" void ls_cuda_distill(const ls_cuda_distill_args *args, cudaStream_t stream) {
     int packs = args->channels / (args->attr.storage == LS_F32 ? 4 : 8), lanes = 1;
-    while (lanes < 32 && lanes * 4 <= packs) lanes *= 2; // at least two packs for each thread
+    while (lanes < 32 && lanes * 4 <= packs) lanes *= 2; // of several threads, each has at least two packs
     int blocks = ls_blocks(static_cast<int64_t>(args->attr.logits.n) * lanes, LS_BLOCK);
     LS_BY_STORAGE(args->attr.storage, LS_LAUNCH_BLOCK((distill<T>), blocks, LS_BLOCK, stream, *args, lanes));
 }

@@ -1,5 +1,5 @@
-// elementwise.h - element-wise kernels. Each thread handles 16 bytes of each tensor. packs: number of 16-byte packs in
-// the whole tensor. The output may be one of the inputs.
+// elementwise.h - element-wise kernels. Each thread handles 16 bytes of each tensor (dropout: up to 64). packs: number
+// of 16-byte packs in the whole tensor. The output may be one of the inputs.
 #ifndef LS_DEVICE_CUDA_KERNELS_ELEMENTWISE_H
 #define LS_DEVICE_CUDA_KERNELS_ELEMENTWISE_H
 

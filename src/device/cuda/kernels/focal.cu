@@ -4,8 +4,8 @@
 
 namespace {
 
-// f(p) and s(p) of op_loss.h. Of a class in a row: its part of the loss; with one label a picture, its target times
-// s(p); with several, the derivative of the loss.
+// From focal_of: f(p) and s(p) of op_loss.h. From focal_part and label_part: a class's part of the loss, and its target
+// times s(p); with several labels a picture, in place of that the derivative of the loss.
 struct part {
     float loss, slope;
 };
@@ -16,7 +16,7 @@ __device__ inline part focal_of(float log_p, float q, float gamma) {
     return { factor * -log_p, factor * (1 + gamma * expf(log_p) * ratio) };
 }
 
-// Of class k of a picture with one label. z: the scaled logit.
+// For class k of a picture with one label. z: the scaled logit.
 __device__ inline part focal_part(const ls_cuda_loss_args &a, const ls_loss_row &row, int k, float z) {
     float target = row.spread * (a.weights ? a.weights[k] : 1) + (k == row.label ? row.of_label : 0);
     if (k == row.partner) target += row.of_partner;

@@ -92,8 +92,9 @@ __global__ void __launch_bounds__(LS_BLOCK)
     ls_pack_store(dst + p.at, x);
 }
 
-// For one sample, sums grad_dst and grad_dst * (src - m) over the pixels, or over pixels grad_dst * (src - m) * r. A
-// block handles `lanes` neighbouring packs (a power of two, at most 32). Its rows of threads share the pixels.
+// Sums over one sample's pixels: of grad_dst; and of grad_dst * (src - the group's mean, or 0 over nothing), or with
+// PIXELS (a norm over pixels) grad_dst * (src - the pixel's mean) / the pixel's deviation. A block handles `lanes`
+// neighbouring packs (a power of two, at most 32). Its rows of threads share the pixels.
 template <typename T, bool PIXELS>
 __global__ void __launch_bounds__(LS_BLOCK) group_backward_sums(
     geometry g, int lanes, int columns, const T *src, const T *grad_dst, const float *saved, float *sums) {

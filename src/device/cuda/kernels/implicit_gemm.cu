@@ -33,7 +33,7 @@ static int gcd(int a, int b) {
     return b ? gcd(b, a % b) : a;
 }
 
-// Most rows that any `each` pixels meet, if they start at a multiple of `each`. The pattern repeats after some samples.
+// Most rows that `each` consecutive pixels from a multiple of `each` on meet. The pattern repeats after some samples.
 static int staged_rows(const pixel_map &m, int each) {
     int image = m.out_h * m.out_w, most = 0, period = image / gcd(image, each);
     for (int tile = 0; tile < period && tile * each < m.pixels; tile++) {

@@ -101,7 +101,7 @@ template <typename T, int WARPS> struct stager {
     }
 };
 
-// Starts to read the rows for at most `each` pixels from pixel `from` on. Returns the first row.
+// Starts to read the rows for at most `each` pixels, from pixel `from` to *last. Returns the first row.
 template <typename T, int WARPS>
 static __device__ inline int read_pixels(
     const pixel_map &m, const T *in, int from, int each, const int2 *units, int *last, stager<T, WARPS> *to) {

@@ -75,7 +75,7 @@ template <> __device__ inline __nv_bfloat16 ls_store<__nv_bfloat16>(float v) {
     return __float2bfloat16_rn(v);
 }
 
-// 16 bytes of elements: 4 floats or 8 halves. Channels are padded to 8, so every pixel has a whole number of packs.
+// 16 bytes of elements: 4 of 32 bits or 8 of 16 bits. Channels are padded to 8, so a pixel has a whole number of packs.
 template <typename T> struct ls_pack {
     static constexpr int size = 16 / sizeof(T);
     float v[size];

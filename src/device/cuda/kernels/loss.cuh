@@ -6,7 +6,7 @@
 #include "device/cuda/kernels/kernels.cuh"
 #include "device/cuda/kernels/loss.h"
 
-// Returns the number of threads of a sample. Each has at least two packs.
+// Returns the number of threads of a sample. If there are several, each has at least two packs.
 inline int ls_loss_lanes(const ls_cuda_loss_args &a) {
     int packs = a.channels / (a.attr.storage == LS_F32 ? 4 : 8), lanes = 1;
     while (lanes < 32 && lanes * 4 <= packs) lanes *= 2;
@@ -51,7 +51,7 @@ struct ls_loss_row {
     ls_top best;
     float sum; // sum of the exponentials
     int label, partner;
-    // targets: added for the label, added for the partner, share of every class; sum of all targets
+    // targets: added for the label, added for the partner, share of every class; sum of all targets (focal.cu: slopes)
     float of_label, of_partner, spread, all;
     float value; // the loss
 };

@@ -1,5 +1,4 @@
-// muon.cu - the element-wise passes of Muon, between its products. Each reads and writes every element of the matrices
-// once.
+// muon.cu - the passes of Muon before and after its products; also the products, where no library computes them.
 //
 // Estimates on an H200 (sm_90): 4.8 TB/s and 132 multiprocessors, each of which needs 24 KiB of loads in flight. Blocks
 // of 256 threads; "blocks" are blocks on a multiprocessor.

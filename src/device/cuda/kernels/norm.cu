@@ -30,7 +30,7 @@ namespace {
 
 constexpr int SUM_THREADS = LS_CUDA_NORM_SUM_THREADS, APPLY_THREADS = LS_CUDA_NORM_APPLY_THREADS;
 
-// Adds up every thread's sums and calls finish(channel, first, second) once for every channel, padding included.
+// Adds up the sums of a column's blocks. The last block that finishes calls `finish`, as ls_norm_add_blocks says.
 template <typename T, typename F>
 __device__ inline void reduce(const ls_cuda_norm_args &a, const ls_norm_sums<T> &s, F finish) {
     LS_SHARED(float, room, ls_norm_room<T>(SUM_THREADS));
@@ -174,7 +174,7 @@ __host__ __device__ constexpr int ahead(ls_norm_follower after) {
     return after == LS_NORM_WINDOWS ? 1 : 2;
 }
 
-// Inputs of the gradient at one pixel: src, and the part of the gradient that does not depend on src.
+// What the backward pass reads for one pixel: src, and the gradient before ls_norm_through.
 template <typename T> struct gradient_read {
     uint4 x;
     ls_pack<T> grad;

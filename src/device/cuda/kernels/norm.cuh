@@ -207,7 +207,7 @@ __device__ inline float ls_norm_inverse_deviation(const ls_cuda_norm_args &a, do
     return static_cast<float>(1 / sqrt((var < 0 ? 0 : var) + static_cast<double>(a.attr.eps)));
 }
 
-// Stores the forward statistics of a channel, computed from its sums.
+// Stores the forward statistics of a channel. Adds its mean and unbiased variance to sum_mean and sum_var, if not NULL.
 __device__ inline void ls_norm_keep(const ls_cuda_norm_args &a, int channel, double mean, double var, double count) {
     a.saved[channel] = static_cast<float>(mean);
     a.saved[a.grid.channels + channel] = ls_norm_inverse_deviation(a, var);

@@ -2,7 +2,7 @@
 // keeps the data that they read, so that memory is read and written once. device/gpu/norm_rule.h decides for which
 // shapes.
 //   forward    reads src, residual; writes dst
-//   backward   reads src, grad_dst, grad_dst2, and dst if a residual was added; writes grad_src, grad_residual
+//   backward   reads src, grad_dst, grad_dst2, and dst with a relu after a residual; writes grad_src, grad_residual
 // Sums are taken over a thread, then over its block, then over the blocks of a column in double. The last step has one
 // order; each block of the column computes it, with the same result.
 //
@@ -112,8 +112,9 @@ __global__ void __launch_bounds__(THREADS, 1) norm_forward_kept(ls_cuda_norm_arg
     }
 }
 
-// The backward pass in one launch. Shared memory keeps src, then each gradient. With a relu whose result is read
-// (ADDED), it keeps the gradient after the relu.
+// The backward pass in one launch. Shared memory keeps src and, after it, grad_dst and grad_dst2. With ADDED (a relu
+// after a residual) the gradients are kept already set to 0 where dst, the relu's result, is not above 0. Other
+// activations are applied at each use of the kept gradients.
 template <typename T, ls_norm_follower AFTER>
 __global__ void __launch_bounds__(THREADS, 1) norm_backward_kept(ls_cuda_norm_args a) {
     constexpr int size = ls_pack<T>::size, AHEAD = 2;

@@ -48,7 +48,7 @@ template <typename I, bool MAX> __device__ constexpr bool is_adaptive() {
 
 // The window of (n, p, q), clipped to the map. Its elements are numbered as in the whole window.
 struct window {
-    int64_t corner; // offset of the source's element (0, 0); y and x count from there
+    int64_t corner; // offset in src of the sample's pixel (0, 0); y and x count from there
     int y, x, y_first, x_first, y_end, x_end;
 };
 

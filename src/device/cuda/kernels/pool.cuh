@@ -18,7 +18,7 @@ inline ls_windows ls_windows_of(const ls_pool_attr &a, int channels) {
         ls_divider_of(a.stride_h), ls_divider_of(a.stride_w) };
 }
 
-// Converts a pixel's number in a tensor to sample, row and column, and back.
+// Sample, row and column of a pixel, from its number in a tensor; and its offset, from these.
 struct ls_pixel {
     uint32_t n;
     int y, x;

@@ -10,8 +10,8 @@ extern "C" {
 #endif
 
 typedef enum {
-    LS_CUDA_POOL_WINDOW, // one thread for each window
-    LS_CUDA_POOL_SHARED  // the threads of a block share a few windows; for few large windows
+    LS_CUDA_POOL_WINDOW, // one thread for each pack of a window
+    LS_CUDA_POOL_SHARED  // one block for up to 32 packs of a window; for few large windows
 } ls_cuda_pool_kernel;
 
 // Pools src into dst. channels: including padding. index: NULL if not needed, and for average. bias: NULL or

@@ -1,7 +1,7 @@
 // tensor_cores.cuh - products of small matrices by one warp. All lanes must call each function.
 //
 // A row of an operand is 32 bytes along the dimension that is summed: 16 elements of 16 bits, or 8 floats whose last 13
-// bits are ignored (ls_round_tf32). A lane's registers, in PTX's layout, with g = lane / 4, t = lane % 4:
+// bits are ignored (ls_round_tf32). A lane's registers of 4 bytes, in PTX's layout, with g = lane / 4, t = lane % 4:
 //   a[4]   rows g and g + 8 of 16: bytes 4t of the first 16, rows g, g + 8; then of the second 16
 //   b[2]   row g of 8 (a column of the product): bytes 4t of the first 16, and of the second
 //   d[4]   rows g (two) and g + 8 (two), columns 2t and 2t + 1
@@ -43,7 +43,6 @@ __device__ inline float ls_round_tf32(float v) {
 #else
 
 static constexpr bool ls_has_tensor_cores = true;
-
 
 // Loads four matrices of 8 rows of 16 bytes from shared memory. Lane i passes the address, a multiple of 16, of row i %
 // 8 of matrix i / 8. It receives bytes 4t of row g of each matrix.

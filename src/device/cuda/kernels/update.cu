@@ -1,6 +1,6 @@
-// update.cu - the flat operators: one pass over the parameter store, with four elements (16 bytes of fp32) for each
-// thread. The last thread handles the remaining elements one by one. Memory bandwidth limits all of them; each comment
-// gives the bytes for each element.
+// update.cu - the flat operators: passes over the parameter store, most with four elements (16 bytes of fp32) for each
+// thread. The last thread handles the remaining elements one by one. Memory bandwidth limits all of them; comments give
+// the bytes for each element.
 //
 // Estimates on an H200 (sm_90): 4.8 TB/s and 132 multiprocessors, each of which needs 24 KiB of loads in flight. Blocks
 // of 256 threads; "blocks" are blocks on a multiprocessor. "least time" is for a million elements in memory; data that
@@ -151,7 +151,7 @@ void ls_cuda_from_fixed_point(
 // --- statistics of the gradient, and the decision ------------------------------------------------
 // Every block sums its share of the gradient, and the last block that finishes adds up the blocks' sums. The place of
 // each element in this order depends on count only. The first thread of the last block decides, in double, as ref does.
-// Then each thread of that block writes one word of the report.
+// Then, with records, the first threads of that block write one word of the report each.
 
 typedef struct {
     double squares;
@@ -260,10 +260,9 @@ static __device__ inline void take_quads(
 }
 
 // STEP_CONTROL: examines the gradient and decides on the update. 4 bytes read for each element; with 16-bit gradients 6
-// read and 6 written. Up to 512 blocks, four on a multiprocessor, with 32 or 48 bytes of each thread in flight: 32 or
-// 48 KiB, more than the H200 needs. Limited by memory bandwidth, or by the L2 if the backward
-// pass has just left the gradients there: 1 to 2.7 us for each million elements, and about 4 us for the launch and the
-// last block.
+// read and 6 written. Up to 512 blocks, four on a multiprocessor, with 32 or 48 bytes of each thread in flight: 32 KiB
+// or more. Limited by memory bandwidth, or by the L2 if the backward pass has just left the gradients there: 1 to 2.7
+// us for each million elements, and about 4 us for the launch and the last block.
 template <typename T> static __global__ void __launch_bounds__(LS_BLOCK) step_control(ls_cuda_control_args a) {
     LS_SHARED(grad_stats, room, LS_BLOCK);
     LS_SHARED(int, last, 1);
