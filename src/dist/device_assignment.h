@@ -24,9 +24,9 @@ enum { LS_DEVICE_ASSIGNMENT_GPUS_MAX = 64, LS_DEVICE_ASSIGNMENT_TEXT_BYTES = 512
 
 typedef struct ls_device_assignment ls_device_assignment;
 
-// Chooses a GPU for each rank. Collective. mine: this rank's status so far; if any rank passes a failure, all return
-// it. LS_USAGE: more ranks than GPUs (without device.share), or ranks share a GPU and dist.backend refuses this.
-// LS_DEVICE: this rank finds no GPU, but device.type asks for one, or with auto other ranks have found one.
+// Chooses a GPU for each rank. Collective. mine: this rank's status so far. All ranks return the same failure.
+// LS_USAGE: more ranks than GPUs (without device.share), or ranks share a GPU and dist.backend refuses this.
+// LS_DEVICE: a rank finds no GPU, but device.type asks for one, or with auto another rank has found one.
 LS_CHECKED ls_status ls_device_assignment_new(
     ls_comm *comm, ls_status mine, const ls_config *cfg, ls_device_assignment **out);
 // Opens the chosen device; options->index is ignored. With device.type = auto, all ranks take the cpu if no rank can
