@@ -1,7 +1,7 @@
 // metrics.h - metrics.jsonl: the events of a run, one JSON object on each line, for programs.
 //
 // Every line has `event`, `update` (updates done so far), `epoch` (completed epochs) and `time` (seconds since 1970).
-//   start    begins a part of the run: run (its identity), part (from 1; each process that trains the run is a part),
+//   start    begins a part of the run. Has among others: run (its identity), part (from 1; one for each process),
 //            version, device, precision, world_size, threads_per_rank, dataset; train_data, val_data (if it is a split
 //            of its own) and test_data (identities, run_info.h); model, parameters, batches, seed, test_samples,
 //            optimizer, base_learning_rate, weight_decay, updates_planned; ranks: for each its rank, host, device,
@@ -17,8 +17,8 @@
 //            core_wait: seconds for which threads that could run waited for a core.
 //            With several ranks, ranks: lists with a number for each rank: wait_seconds (for the gradients of other
 //            ranks), loader_wait_seconds, core_wait_seconds, compute_seconds.
-//            gpus: for each rank with a GPU that NVML can read: utilisation (0 to 1), memory_bytes, power_watts,
-//            temperature_c, clock_mhz, slowed_by ("power cap")
+//            gpus: for each rank its rank, and of a GPU that NVML can read: utilisation (0 to 1), memory_bytes,
+//            power_watts, temperature_c, clock_mhz, slowed_by ("power cap")
 //   eval     test_loss, test_accuracy, test_samples, seconds. If the run has validation data: val_loss, val_accuracy,
 //            val_samples and without_improvement (evaluations in a row without a higher val_accuracy), and test_...
 //            only at the end of the run. With test-time augmentation (eval.tta), in the run's last evaluation:
