@@ -79,7 +79,7 @@ LS_CHECKED ls_status ls_comm_barrier_napping(ls_comm *comm);
 // Lets all ranks agree on one status. Each passes its own; all get the failure of the lowest failing rank (its code and
 // text). *failed_rank (NULL is allowed) is that rank, or, if the failure was agreed on before, the rank where it
 // happened; -1: no rank failed. For errors that only some ranks see, at the start and at agreed points. Collective. If
-// it cannot communicate, it returns this rank's failure or its own, and *failed_rank is this rank.
+// the ranks cannot communicate, it returns this rank's failure or LS_COMM, and *failed_rank is this rank or -1.
 ls_status ls_comm_agree(ls_comm *comm, ls_status mine, int *failed_rank);
 // Returns 1 if the last ls_comm_agree returned this failure: all ranks have it already.
 int ls_comm_agreed(const ls_comm *comm, ls_status failure);
@@ -88,8 +88,9 @@ int ls_comm_agreed(const ls_comm *comm, ls_status failure);
 int ls_comm_broken(const ls_comm *comm);
 // Ends and frees comm, without ending the job. Collective. For the communicator of ls_comm_start it also ends MPI.
 void ls_comm_finish(ls_comm *comm);
-// Call it before the message of a failure that ends all ranks by ls_comm_abort: the watchdogs then write nothing. If
-// this rank's watchdog has already written its message, this call waits for the end of the job (at most 15 s).
+// Call it before the message of a failure that ends all ranks by ls_comm_abort: this rank's watchdog then writes
+// nothing, and the monitors' watchdogs wait for the end of the job. If this rank's watchdog has already written its
+// message, this call waits for the end of the job (at most 15 s).
 void ls_comm_claim_end(ls_comm *comm);
 // Ends all ranks of the job with this exit code, under any launcher. Never returns. Print the message before the call.
 _Noreturn void ls_comm_abort(ls_comm *comm, int exit_code);

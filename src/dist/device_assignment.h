@@ -46,7 +46,7 @@ const ls_rank_info *ls_device_assignment_ranks(const ls_device_assignment *assig
 // The GPUs that one rank sees, as the choice of GPUs needs them; public for tests.
 typedef struct {
     int32_t host;                                // as ls_comm_info.host_index
-    int32_t code;                                // LS_OK: the rank sees GPUs; else why it sees no GPU
+    int32_t code;                                // LS_OK: the rank sees GPUs; else the code of the failure
     int32_t count;                               // number of GPUs
     uint64_t gpu[LS_DEVICE_ASSIGNMENT_GPUS_MAX]; // hash that identifies each GPU
 } ls_device_assignment_view;

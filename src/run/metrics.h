@@ -10,7 +10,7 @@
 //            seconds_before (of training), changed: options that changed, each with option, before, now
 //   train    train_loss, train_accuracy, learning_rate, loss_scale, grad_norm, skipped, images_per_second,
 //            samples_seen and seconds (of training, over all parts of the run), part_seconds (of this part).
-//            Since the start of the part: loader_wait_seconds, comm_seconds_exposed, joules (if known, train/energy.h).
+//            Since the start of the part: loader_wait_seconds, comm_seconds_exposed (of rank 0), joules (if known).
 //            Since the end of the part's first update: time_spent, the seconds of rank 0 by purpose (run_time.h):
 //            seconds, and as parts of them compute, loader_wait, communication_exposed, evaluation, checkpoint and
 //            other; compute_by_kind, on devices whose operators run at once, or else enqueue, are parts of compute;
