@@ -1,7 +1,7 @@
 // metrics.h - metrics.jsonl: the events of a run, one JSON object on each line, for programs.
 //
 // Every line has `event`, `update` (updates done so far), `epoch` (completed epochs) and `time` (seconds since 1970).
-//   start    begins a part of the run. Has among others: run (its identity), part (from 1; one for each process),
+//   start    begins a part of the run. Some members: run (its identity), part (from 1; one for each process),
 //            version, device, precision, world_size, threads_per_rank, dataset; train_data, val_data (if it is a split
 //            of its own) and test_data (identities, run_info.h); model, parameters, batches, seed, test_samples,
 //            optimizer, base_learning_rate, weight_decay, updates_planned; ranks: for each its rank, host, device,

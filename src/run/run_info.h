@@ -187,7 +187,7 @@ typedef struct {
     ls_cross_checks cross_checks;     // those of rank 0
     ls_run_energy energy;
     char stragglers[LS_STRAGGLERS_TEXT_BYTES]; // rank 0: the ranks that held up the others; "": no rank did
-    double stragglers_share;                   // share of the training time for which other ranks waited for these
+    double stragglers_share;                   // share of the training time: other ranks waited for `stragglers`
     uint64_t allocations_in_updates;           // in the steady state; only counted if tests link the counting allocator
 } ls_train_summary;
 
