@@ -21,8 +21,8 @@ enum { LS_ARGS_SETS_MAX = 64, LS_ARGS_SWEEPS_MAX = 8 };
 
 enum { LS_ARGS_JOINT_BYTES = 512, LS_ARGS_CALIBRATE = LS_CALIBRATE_PICTURES };
 
-// The words and options of a command line. The texts point into argv. A comment that begins with "bench:" describes a
-// field that only the command bench uses. Free with ls_args_free.
+// The words and options of a command line. The texts point into argv. A comment that begins with names of commands
+// ("bench:") describes a field that only these commands use. Free with ls_args_free.
 typedef struct {
     int argc;
     char *const *argv; // the command line as main got it
@@ -41,7 +41,7 @@ typedef struct {
     int logits;                         // predict: --logits
     const char *name;                   // export: --name; NULL: not set
     int test, report;                   // export: --test, --report
-    int int8, calibrate;                // export, eval: --int8; number of pictures to calibrate on
+    int int8, calibrate;                // export, eval: --int8; --calibrate: number of training pictures taken for it
     const char *output;                 // export, augment, metrics, report: path of the file to write
     const char *event;                  // metrics: kind of event to export; NULL: not set
     int rows, columns;                  // augment: number of pictures, number of epochs
@@ -71,8 +71,8 @@ typedef struct {
     const char *files_from;       // predict: file with names of pictures, "-": standard input; NULL: not set
 } ls_args;
 
-// Parses the command line into args. LS_USAGE: an unknown option (the message suggests the nearest one), a missing or
-// invalid argument, or a wrong number of files.
+// Parses the command line into args. LS_USAGE: an unknown command or option (the message suggests the nearest one), a
+// missing or invalid argument, or a wrong number of files.
 LS_CHECKED ls_status ls_args_parse(int argc, char *const *argv, ls_args *args);
 void ls_args_free(ls_args *args); // also after ls_args_parse has failed
 

@@ -66,7 +66,7 @@ static void mention_unread(const ls_args *args, const ls_config *cfg) {
     if (list[0]) ls_warn("no effect %s%s", list, args->config ? "" : ": the weights say what they are for");
 }
 
-// Compares `info`, read from the file, with the configuration, and sets its values to those that are used.
+// Compares `info`, read from the file `path`, with the configuration, and sets info's values to those that are used.
 static ls_status fit_to_config(const ls_args *args, const char *path, ls_config *cfg, ls_weights_info *info) {
     ls_weights_info *here = NULL;
     ls_weights_fit *fit = NULL;

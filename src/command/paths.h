@@ -4,10 +4,10 @@
 
 #include "command/args.h"
 
-// Checks that each path exists and has the contents that its word of the usage accepts (commands.def). LS_USAGE: a path
-// does not exist, is of another kind, or two words are in the wrong order. A missing configuration or picture passes:
-// the command itself reports it, and a configuration may be the name of a shipped one. Only rank 0 calls it, because
-// other hosts need not have the files.
+// Checks that each path that the command reads exists and has contents that its word of the usage accepts
+// (commands.def). LS_USAGE: a path does not exist, is of another known kind, or two words are in the wrong order. A
+// missing configuration (it may be the name of a shipped one) or picture passes: the command itself reports it. Only
+// rank 0 calls it, because other hosts need not have the files.
 LS_CHECKED ls_status ls_paths_check(const ls_args *args);
 
 #endif

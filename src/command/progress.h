@@ -22,7 +22,7 @@ typedef struct {
     double last_line; // time of the last plain line (ls_clock_seconds); 0: no line yet
     int64_t epoch;    // epoch shown last, counted from 1; the line about an evaluation shows it again
     int loss_known;   // 1: a record has come; before the first record there is no loss to show
-    int columns;      // length of the bar now on the terminal, in columns; 0: no bar
+    int columns;      // columns of the bar that is now on the terminal; 0: no bar
 } ls_progress;
 
 enum { LS_PROGRESS_TEXT_BYTES = 512 };

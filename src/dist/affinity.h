@@ -1,8 +1,9 @@
 // affinity.h - chooses the cores that a rank stays on: cores near its GPU, shared fairly with ranks near the same ones.
 //
-// A rank is not moved if its launcher has bound it, or if the kernel's files give its GPU no memory node (there is only
-// one node, or the machine is virtual). Cores are given out whole, with their SMT siblings. If there are fewer cores
-// than ranks, each rank may use all of them. `root` is put before /sys; it is "" except in tests.
+// A rank is not moved if it has no GPU, if it is bound, if it may use no core near its GPU, or if the kernel's files do
+// not name these cores (one memory node, or a virtual machine). Cores are given out whole, with their SMT siblings. If
+// they are fewer than the ranks that share them, each rank may use all of them. `root` is put before /sys: "" except in
+// tests.
 //
 // Source: Documentation/ABI/testing/sysfs-bus-pci of the kernel, local_cpulist and numa_node.
 #ifndef LS_DIST_AFFINITY_H

@@ -10,7 +10,7 @@ typedef struct {
     int64_t bytes; // bytes of one rank's data
     int repeats;
     double seconds; // time of one sum: each rank's median over the repeats, of these the largest
-    double spread;  // distance of the quartiles of the times, as a share of the median
+    double spread;  // distance of the quartiles of a rank's times, the largest of all ranks, as a share of `seconds`
 } ls_allreduce_sample;
 
 enum { LS_ALLREDUCE_SAMPLES_MAX = 10 };

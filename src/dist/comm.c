@@ -15,7 +15,7 @@
 enum { FORKED_BY_MAIN_THREAD = 32 };
 enum { SAID_S = 15 }; // time for the watchdog to end the job after its message
 
-// Makes this rank die with its launcher, unless its host has many ranks: an orphan would go on, or keep its device.
+// Makes this rank die with its launcher, as an orphan would go on or keep its device. Not if its host has many ranks.
 static void die_with_launcher(const ls_launcher *launcher) {
     if (launcher->local_size >= FORKED_BY_MAIN_THREAD) return;
     pid_t parent = getppid();
@@ -127,7 +127,7 @@ ls_status ls_comm_watch(ls_comm *comm, const ls_collective_api *api, ls_collecti
     return comm->watchdog ? ls_watchdog_set_device(comm->watchdog, api, collective) : LS_SUCCESS;
 }
 
-// Runs one collective under the watchdog, records it in the flight recorder, and returns its status from the function.
+// Runs one collective, watched and recorded, and returns its status from the function. A failure sets comm->broken.
 #define WATCHED(comm, what, kind, bytes, call) \
     do { \
         ls_flight_recorder *recorder_ = &(comm)->recorder; \
@@ -236,7 +236,7 @@ void ls_comm_finish(ls_comm *comm) {
 }
 
 void ls_comm_claim_end(ls_comm *comm) {
-    // The watchdog has written its message, and the job is about to end. Another message would only be a consequence.
+    // If the watchdog has written its message, the job is about to end: another message would only be a consequence.
     if (!ls_life_claim_end(LS_ENDED_BY_PROGRAM)) ls_clock_sleep(SAID_S);
     if (comm->watchdog) ls_watchdog_notify(comm->watchdog);
 }

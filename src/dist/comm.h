@@ -1,9 +1,9 @@
 // comm.h - the ranks of a run, and the collectives by which they exchange data.
 //
 // `self` is one rank without MPI; `mpi` uses MPI 3.1. Only comm_mpi*.[ch] include mpi.h. All ranks must call
-// collectives in the same order. If ranks wait for each other for longer than the timeout, a watchdog thread ends the
-// run: it writes one line that names the culprit and a table of each rank's activity, and ends the whole job with exit
-// code 5. No call returns an error for this case.
+// collectives in the same order. If ranks wait for each other for longer than the timeout, a watchdog thread writes
+// which rank is at fault, as far as it knows, and what the ranks are doing. Then it ends the whole job with exit code
+// 5. No call returns an error for this case.
 #ifndef LS_DIST_COMM_H
 #define LS_DIST_COMM_H
 
@@ -22,11 +22,11 @@ typedef struct {
     int hosts, host_index;      // hosts are numbered in the order of their lowest ranks
     char host[64];
     const char *backend; // "self" | "mpi"
-    char library[128];   // from ls_comm_library; "": MPI was not started
+    char library[128];   // from ls_comm_library; "": backend "self"
 } ls_comm_info;
 
-// Starts MPI if a launcher has started several processes (dist/launcher.c lists the launchers), and `self` otherwise.
-// If MPI does not join the launcher's processes, one of them returns LS_USAGE and the others exit with this code.
+// Makes the communicator of all ranks: `self` without a launcher (dist/launcher.c lists them) or if it has started one
+// process, else `mpi`. If MPI cannot join the processes, one returns LS_USAGE and the others exit with this code.
 //
 // command: the part of this process's task that must be the same on all ranks, such as "train bench --layers" (NULL:
 // unknown, the process ends right after the start). The ranks compare their commands, versions and builds before
@@ -38,7 +38,7 @@ typedef struct {
 LS_CHECKED ls_status ls_comm_start(int *argc, char ***argv, const char *command, ls_comm **out);
 // Removes the launcher's variables from the environment: processes that this one starts are then runs of one rank.
 void ls_comm_leave_launch(void);
-// Returns the name of the linked MPI library as the library gives it: "Open MPI v4.1.4"; or "no MPI".
+// Returns the name and version of the linked MPI library, such as "Open MPI v4.1.4"; or "no MPI".
 const char *ls_comm_library(void);
 // Makes a communicator of one rank under any launch; `bench` trains on rank 0 alone with it. Free it by ls_comm_finish.
 LS_CHECKED ls_status ls_comm_self(ls_comm **out);
@@ -51,9 +51,9 @@ LS_CHECKED ls_status ls_comm_of_host(ls_comm *comm, ls_comm **out);
 LS_CHECKED ls_status ls_comm_of_leaders(ls_comm *comm, ls_comm **out);
 const ls_comm_info *ls_comm_get_info(const ls_comm *comm);
 void ls_comm_set_timeout(ls_comm *comm, double timeout_s); // 0: no timeout
-// Sets the way in which large sums are made (dist.hierarchy; a value LS_HIERARCHY_* of config.h, at first auto): by
-// hosts, first inside each host and then among the lowest ranks of the hosts, or by all ranks at once. Set it on all
-// ranks before the first sum.
+// Sets how large sums and sums of gradients are made (dist.hierarchy; a value LS_HIERARCHY_* of config.h, at first
+// auto): by hosts, first inside each host and then among the lowest ranks of the hosts, or by all ranks at once. Set it
+// on all ranks before the first sum.
 void ls_comm_set_hierarchy(ls_comm *comm, int hierarchy);
 // Sets this rank's phase (a string constant) and update (-1: no update) for the watchdog's report. Is a sign of life.
 void ls_comm_phase(ls_comm *comm, const char *phase, int64_t update);
@@ -78,7 +78,8 @@ LS_CHECKED ls_status ls_comm_barrier_napping(ls_comm *comm);
 
 // Lets all ranks agree on one status. Each passes its own; all get the failure of the lowest failing rank (its code and
 // text). *failed_rank (NULL is allowed) is that rank, or, if the failure was agreed on before, the rank where it
-// happened; -1: no rank failed. For errors that only some ranks see, at the start and at agreed points. Collective.
+// happened; -1: no rank failed. For errors that only some ranks see, at the start and at agreed points. Collective. If
+// the ranks cannot communicate, it returns this rank's failure or LS_COMM, and *failed_rank is this rank or -1.
 ls_status ls_comm_agree(ls_comm *comm, ls_status mine, int *failed_rank);
 // Returns 1 if the last ls_comm_agree returned this failure: all ranks have it already.
 int ls_comm_agreed(const ls_comm *comm, ls_status failure);
@@ -87,10 +88,11 @@ int ls_comm_agreed(const ls_comm *comm, ls_status failure);
 int ls_comm_broken(const ls_comm *comm);
 // Ends and frees comm, without ending the job. Collective. For the communicator of ls_comm_start it also ends MPI.
 void ls_comm_finish(ls_comm *comm);
-// Call it before the message of a failure that ends all ranks by ls_comm_abort: the watchdogs then write nothing. If
-// this rank's watchdog has already written its message, this call waits for the end of the job (at most 15 s).
+// Call it before the message of a failure that ends all ranks by ls_comm_abort: this rank's watchdog then writes
+// nothing, and the monitors' watchdogs wait for the end of the job. If this rank's watchdog has already written its
+// message, this call waits for the end of the job (at most 15 s).
 void ls_comm_claim_end(ls_comm *comm);
-// Ends all ranks at once with this exit code, under any launcher. Never returns. Print the message before the call.
+// Ends all ranks of the job with this exit code, under any launcher. Never returns. Print the message before the call.
 _Noreturn void ls_comm_abort(ls_comm *comm, int exit_code);
 
 #endif

@@ -11,7 +11,7 @@
 #include "dist/launcher.h"
 #include "dist/watch/watchdog.h"
 
-// Sums several ranges in the background, for the reducer. Only one thread at a time may use it.
+// Sums several ranges in the background. Only one thread at a time may use it.
 typedef struct ls_channel ls_channel;
 
 typedef struct {
@@ -21,7 +21,7 @@ typedef struct {
     ls_status (*allgather)(ls_comm *comm, const void *mine, void *all, int64_t bytes_each);
     ls_status (*barrier)(ls_comm *comm, int napping);
     // channel_new and channel_free are collective. A slot is one sum in flight; its data must stay until channel_test
-    // sets done. All four are NULL in a backend with one rank.
+    // sets done. The four channel functions are NULL in `self`.
     ls_status (*channel_new)(ls_comm *comm, int slots, ls_channel **out);
     void (*channel_free)(ls_channel *channel);
     ls_status (*channel_start)(ls_channel *channel, int slot, void *data, int64_t count, ls_dtype dtype);
@@ -38,7 +38,7 @@ struct ls_comm {
     ls_comm_info info;
     ls_life life;
     ls_flight_recorder recorder;
-    ls_watchdog *watchdog; // NULL in a communicator of one rank
+    ls_watchdog *watchdog; // NULL in `self`
     double timeout_s;
     int hierarchy; // a value LS_HIERARCHY_*
     int broken;    // a collective failed here: it is unknown where other ranks are, so no collective may follow

@@ -34,8 +34,8 @@ const char *ls_mpi_explain(int rc) {
     return text;
 }
 
-// Gives the core away between two polls of a wait. Without `napping`, a nap takes at most a twentieth of the time
-// already waited, so it delays the end of the wait by no more than that.
+// Gives the core away between two polls of a wait: naps for 1 ms if `napping`. Otherwise yields during the first
+// millisecond of the wait, and later naps for a twentieth of the time already waited, but at most for 1 ms.
 static void pause_since(double start_s, int napping) {
     double waited_s = ls_clock_seconds() - start_s, nap_s = waited_s / 20;
     if (napping || nap_s > nap_max_s) nap_s = nap_max_s;
@@ -151,8 +151,8 @@ static void exit_now(int signal_number) {
     _exit(abort_code);
 }
 
-// Waits until the launcher has read this rank's output, so that an error's message gets through: a launcher that hears
-// of an abort may not read the rest of its pipes (Hydra). Another process passes the text on: hence the last sleep.
+// Waits until the launcher has read this rank's output, at most half a second for each of two pipes. A launcher that
+// hears of an abort may not read the rest of them (Hydra). Another process passes the text on: hence the last sleep.
 static void let_output_through(void) {
     for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++) {
         struct stat info;
@@ -197,7 +197,7 @@ static void end_without_memory(const char *text) {
     ls_log(LS_LOG_ERROR, "%s", text);
     ls_comm *comm = atomic_load(&running);
     if (comm && comm->watchdog)
-        ls_watchdog_notify(comm->watchdog); // takes no lock, and tells the other ranks' watchdogs
+        ls_watchdog_notify(comm->watchdog); // takes no lock, and tells the two ranks that are monitors
     end_all_ranks(LS_DEVICE);
 }
 
@@ -386,8 +386,8 @@ static ls_status init(int *argc, char ***argv, const ls_launcher *launcher) {
     return LS_SUCCESS;
 }
 
-// Compares the handshakes of all ranks (program, build, command). *agreed is 1 if all ranks return the same status.
-// Otherwise this rank fails alone, and the others wait for it.
+// Compares the handshakes of all ranks (program, version, build, command). *agreed is 1 if all ranks return the same
+// status. Otherwise this rank fails alone, and the others may wait for it.
 static ls_status shake_hands(const char *command, int *agreed) {
     int ranks;
     *agreed = 0;

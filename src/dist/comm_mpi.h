@@ -22,13 +22,13 @@ const char *ls_mpi_explain(int rc);
 
 // ---- comm_mpi_sum.c ----
 
-MPI_Datatype ls_mpi_type(ls_dtype dtype);                               // MPI_DATATYPE_NULL: cannot be summed
+MPI_Datatype ls_mpi_type(ls_dtype dtype);                               // MPI_DATATYPE_NULL: MPI has no such type
 MPI_Op ls_mpi_op(const ls_comm_mpi *mpi, ls_dtype dtype, ls_reduce op); // MPI_OP_NULL: not for this type
 LS_CHECKED ls_status ls_mpi_sum_new(MPI_Op *out);                       // makes the sum of bf16; free it by MPI_Op_free
 
 // ---- comm_mpi_channel.c ----
 
-int ls_mpi_by_hosts(const ls_comm_mpi *mpi); // whether large sums are made by hosts (dist.hierarchy)
+int ls_mpi_by_hosts(const ls_comm_mpi *mpi); // whether large sums and a channel's sums are made by hosts
 LS_CHECKED ls_status ls_mpi_channel_new(ls_comm *comm, int slots, ls_channel **out);
 void ls_mpi_channel_free(ls_channel *channel);
 LS_CHECKED ls_status ls_mpi_channel_start(ls_channel *channel, int slot, void *data, int64_t count, ls_dtype dtype);

@@ -1,4 +1,4 @@
-// comm_mpi_sum.c - MPI's types and operations for sums, and sums of bf16, which MPI lacks.
+// comm_mpi_sum.c - MPI's types and operations for sum, maximum and minimum, and sums of bf16, which MPI lacks.
 #include <string.h>
 #include "dist/comm_mpi.h"
 

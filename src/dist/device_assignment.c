@@ -136,7 +136,7 @@ static void free_choice(choice *c) {
 }
 
 // Sets this rank's device from the choice of all ranks. Fails if it gets no GPU, unless device.type is auto and no rank
-// sees a GPU. found, seen: type and status from ls_device_gpus on this rank.
+// sees a GPU; also if dist.backend refuses a shared GPU. found, seen: type and status from ls_device_gpus here.
 static ls_status settle(ls_device_assignment *p, const choice *c, const ls_comm_info *comm, const ls_config *cfg,
     const char *found, ls_status seen) {
     int with = 0, rank = comm->rank;

@@ -24,9 +24,9 @@ enum { LS_DEVICE_ASSIGNMENT_GPUS_MAX = 64, LS_DEVICE_ASSIGNMENT_TEXT_BYTES = 512
 
 typedef struct ls_device_assignment ls_device_assignment;
 
-// Chooses a GPU for each rank. Collective. mine: this rank's status so far; if any rank passes a failure, all return
-// it. LS_USAGE: more ranks than GPUs (without device.share), or ranks share a GPU and dist.backend refuses this.
-// LS_DEVICE: this rank finds no GPU, but device.type asks for one, or with auto other ranks have found one.
+// Chooses a GPU for each rank. Collective. mine: this rank's status so far. All ranks return the same failure.
+// LS_USAGE: more ranks than GPUs (without device.share), or ranks share a GPU and dist.backend refuses this.
+// LS_DEVICE: a rank finds no GPU, but device.type asks for one, or with auto another rank has found one.
 LS_CHECKED ls_status ls_device_assignment_new(
     ls_comm *comm, ls_status mine, const ls_config *cfg, ls_device_assignment **out);
 // Opens the chosen device; options->index is ignored. With device.type = auto, all ranks take the cpu if no rank can
@@ -46,7 +46,7 @@ const ls_rank_info *ls_device_assignment_ranks(const ls_device_assignment *assig
 // The GPUs that one rank sees, as the choice of GPUs needs them; public for tests.
 typedef struct {
     int32_t host;                                // as ls_comm_info.host_index
-    int32_t code;                                // LS_OK: the rank sees GPUs; else why it sees no GPU
+    int32_t code;                                // LS_OK: the rank sees GPUs; else the code of the failure
     int32_t count;                               // number of GPUs
     uint64_t gpu[LS_DEVICE_ASSIGNMENT_GPUS_MAX]; // hash that identifies each GPU
 } ls_device_assignment_view;

@@ -119,7 +119,7 @@ static void widen(size_t *width, const char *cell) {
     if (strlen(cell) > *width) *width = strlen(cell);
 }
 
-// Calls row for every fact whose values differ between ranks: in the order of rank 0's facts, then facts that it lacks.
+// Calls row for each fact with a different value on some ranks: rank 0's facts, then others of the groups in columns.
 static void for_each_difference(
     table *t, ls_text_room *out, void (*row)(table *t, ls_text_room *out, const char *name)) {
     for (int g = 0; g < t->columns; g++) {

@@ -1,5 +1,5 @@
-// fingerprint.h - compares facts that must be the same on all ranks before the first update: program, configuration,
-// data, libraries, initial weights.
+// fingerprint.h - compares facts of all ranks before the first update: program, configuration, data, libraries, initial
+// weights. Facts of ls_fingerprint_note may differ; the others must be the same.
 #ifndef LS_DIST_FINGERPRINT_H
 #define LS_DIST_FINGERPRINT_H
 

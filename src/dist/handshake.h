@@ -16,7 +16,7 @@ typedef struct {                     // a text ends with 0; a longer one is cut 
 
 // Fills in this program's record. command: NULL counts as "".
 void ls_handshake_make(const char *command, ls_handshake *out);
-// Compares the records of all ranks. LS_COMM: the ranks differ in program, build or command; the message has a table.
+// Compares the records of all ranks. LS_COMM: the ranks differ in program, version, build, or command if all are known.
 LS_CHECKED ls_status ls_handshake_check(const ls_handshake *all, int world_size);
 
 #endif

@@ -7,9 +7,9 @@
 
 enum { OTHERS_WAIT_S = 2 };
 
-// The known launchers and their variables; the first row whose variables are set counts. Schedulers come last, because
-// they also start other launchers' daemons. NULL: the launcher has no such variable. starts_shells: its only process is
-// not a rank, but may be an interactive shell.
+// The known launchers and their variables. The first row counts whose variable `size` (if it is NULL: `rank`) is set.
+// srun and flux come after the launchers of MPI, whose daemons they may start. NULL: the launcher has no such variable.
+// starts_shells: the row does not count if size is 1, because the process may be an interactive shell.
 static const struct {
     const char *name, *rank, *size, *local_size;
     int starts_shells;

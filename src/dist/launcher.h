@@ -23,7 +23,7 @@ int ls_launcher_is_several(const ls_launcher *launcher);
 // reports it. The others wait 2 s and exit with `code`: many launchers end the job with the first process that fails.
 void ls_launcher_leave_to(int is_mine, ls_code code);
 // Refuses a launcher whose processes MPI cannot join, so that each would train alone: returns LS_USAGE on one process
-// and ends the others. linked: the program's MPI; start: how to start it. Both NULL: the program has no MPI.
+// and ends the others. linked: the program's MPI; start: how to start the program. Both NULL: no MPI.
 LS_CHECKED ls_status ls_launcher_refuse(const ls_launcher *launcher, const char *linked, const char *start);
 
 #endif

@@ -12,9 +12,9 @@
 //   run                      the run's identity (run_identity.h)
 //   program, libraries, device, arithmetic, written (seconds since 1970)
 //   config                   every option except data.path; files without their folders (no absolute paths)
-//   network                  name and hash of the network file
+//   network, teacher         name and hash of the network file; hash of the teacher's weights, if there is a teacher
 //   data, test_data, validation_data   number of samples and checksum of each data set; for picture files also content,
-//                            a hash of all their bytes (earlier versions did not write it); data also has the name
+//                            a hash of all their bytes (not from earlier versions); data also has name and decoder
 //   cursor                   completed epoch, window, update, samples; nothing else decides which samples come next
 //   batches                  global_batch, micro_batch, world_size when the checkpoint was made
 //   random                   generator and seed: the key of all random streams, which have no other state
@@ -58,10 +58,10 @@ void ls_checkpoint_free(ls_checkpoint *checkpoint); // NULL is allowed
 // Reads only the manifest and verifies it by its own hash. The caller frees it with cJSON_Delete.
 LS_CHECKED ls_status ls_checkpoint_read_manifest(const char *path, cJSON **manifest, ls_train_counters *counters);
 // Checks that the run `info` may continue from the checkpoint. LS_USAGE or LS_DATA names an option or data set that may
-// not change. Each other option that differs is appended to the list `changed` as an object with option, before and now
-// (see ls_manifest_changes_text).
+// not change; LS_STORAGE: the cursor fits no epoch. Other differences that are recorded (ls_manifest_records; network,
+// decoder, ...) are appended to the list `changed` as objects with option, before and now.
 LS_CHECKED ls_status ls_checkpoint_suits(const ls_checkpoint *checkpoint, const ls_train_info *info, cJSON *changed);
-// Copies the checkpoint into a snapshot of the same network and optimizer. LS_STORAGE: the snapshot has other tensors.
+// Copies tensors and counters into a snapshot of the same network and optimizer. LS_STORAGE: it has other tensors.
 LS_CHECKED ls_status ls_checkpoint_take(const ls_checkpoint *checkpoint, ls_snapshot *snapshot);
 // Removes the checkpoint's folder, the manifest first, so that a partly removed checkpoint is never taken for a whole
 // one. If `path` is a symbolic link, only the link is removed.

@@ -13,7 +13,7 @@ typedef struct {  // owns the paths
 
 // Sets *is to 1 if `path` is a checkpoint: by its name or its manifest, which a damaged checkpoint may lack.
 LS_CHECKED ls_status ls_checkpoint_is(const char *path, int *is);
-// Lists the checkpoints that `path` names. LS_STORAGE: the path is not a checkpoint and contains none.
+// Lists the checkpoints that `path` names. LS_STORAGE: there is no checkpoint. LS_USAGE: the path is too long.
 LS_CHECKED ls_status ls_checkpoint_list_find(const char *path, ls_checkpoint_list *out);
 void ls_checkpoint_list_free(ls_checkpoint_list *list);
 

@@ -25,7 +25,7 @@ ls_snapshot *ls_checkpoint_manager_begin(ls_checkpoint_manager *checkpoints);
 void ls_checkpoint_manager_write(ls_checkpoint_manager *checkpoints, double held_seconds);
 // Returns 1 once after a checkpoint was written or failed (event->status). event->path is valid until the next begin.
 int ls_checkpoint_manager_written(ls_checkpoint_manager *checkpoints, ls_train_checkpoint *event);
-// Waits until the thread has nothing to write, but at most `seconds` (INFINITY: no limit).
+// Waits until the thread has nothing to write, but at most `seconds`, rounded up to whole ones (INFINITY: no limit).
 void ls_checkpoint_manager_wait(ls_checkpoint_manager *checkpoints, double seconds);
 
 // Returns the update of the kept checkpoint with the best accuracy (ls_train_evaluation_accuracy); -1: no kept

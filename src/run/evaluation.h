@@ -61,7 +61,7 @@ typedef struct {
 
 typedef struct {
     const char *set, *of; // string constants, see above
-    int classes, several; // several: pictures have several labels; only samples, correct, loss_sum, per_class are set
+    int classes, several; // several: pictures have several labels; bins, confusion and mistakes are then empty
     char **names;         // names of the classes
     int64_t samples, correct, top5;
     double loss_sum;

@@ -328,7 +328,7 @@ static int is_no_part_of_the_record(const char *name) {
     return begins_with_one_of(name, names, sizeof names / sizeof names[0]);
 }
 
-// Returns 1 for options that do not affect the result of a run: their changes are recorded but not reported.
+// Returns 1 for options about the machine, saving, logging and how far to run: changes are recorded but not reported.
 static int is_free(const char *name) {
     static const char *const rooms[] = { "run.max", "run.cross_check", "train.max_updates", "checkpoint.", "log.",
         "data.workers", "data.prefetch", "data.loader", "data.cache", "device.", "dist." };

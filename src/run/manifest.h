@@ -19,13 +19,14 @@ char *ls_manifest_text(
     const ls_snapshot *snapshot, const ls_train_info *info, const ls_manifest_file *files, int count);
 // Adds the counters to a JSON object as sections of a manifest: cursor, update, sums, evaluation and steady.
 void ls_manifest_add_counters(cJSON *tree, const ls_train_counters *counters);
-// Parses a manifest. LS_STORAGE: its hash shows that it is damaged, or another version of the program wrote it.
+// Parses a manifest. LS_STORAGE: its hash shows damage, it is not a manifest, or it has another format version.
 LS_CHECKED ls_status ls_manifest_parse(const char *path, const char *text, size_t bytes, cJSON **manifest);
 LS_CHECKED ls_status ls_manifest_counters(const char *path, const cJSON *manifest, ls_train_counters *counters);
 // Call before reading a file of the checkpoint: one that is too long could take all memory. LS_STORAGE: its length
 // differs from the manifest's, so the checkpoint is damaged.
 LS_CHECKED ls_status ls_manifest_check_length(const cJSON *manifest, const char *path, const char *name);
-// Compares a file with the manifest's hashes. LS_STORAGE: they differ; the message names the first tensor that differs.
+// Compares a file with the manifest's hashes. LS_STORAGE: they differ, or the manifest does not name the file; the
+// message names the first tensor that differs, if there is one.
 LS_CHECKED ls_status ls_manifest_verify(
     const cJSON *manifest, const char *path, const char *name, const ls_safetensors *file);
 // Returns the identity of the manifest's run; "": no run, or an earlier version of the program wrote the manifest.

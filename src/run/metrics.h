@@ -1,7 +1,7 @@
 // metrics.h - metrics.jsonl: the events of a run, one JSON object on each line, for programs.
 //
 // Every line has `event`, `update` (updates done so far), `epoch` (completed epochs) and `time` (seconds since 1970).
-//   start    begins a part of the run: run (its identity), part (from 1; each process that trains the run is a part),
+//   start    begins a part of the run. Some members: run (its identity), part (from 1; one for each process),
 //            version, device, precision, world_size, threads_per_rank, dataset; train_data, val_data (if it is a split
 //            of its own) and test_data (identities, run_info.h); model, parameters, batches, seed, test_samples,
 //            optimizer, base_learning_rate, weight_decay, updates_planned; ranks: for each its rank, host, device,
@@ -10,15 +10,15 @@
 //            seconds_before (of training), changed: options that changed, each with option, before, now
 //   train    train_loss, train_accuracy, learning_rate, loss_scale, grad_norm, skipped, images_per_second,
 //            samples_seen and seconds (of training, over all parts of the run), part_seconds (of this part).
-//            Since the start of the part: loader_wait_seconds, comm_seconds_exposed, joules (if known, train/energy.h).
+//            Since the start of the part: loader_wait_seconds, comm_seconds_exposed (of rank 0), joules (if known).
 //            Since the end of the part's first update: time_spent, the seconds of rank 0 by purpose (run_time.h):
 //            seconds, and as parts of them compute, loader_wait, communication_exposed, evaluation, checkpoint and
 //            other; compute_by_kind, on devices whose operators run at once, or else enqueue, are parts of compute;
 //            core_wait: seconds for which threads that could run waited for a core.
 //            With several ranks, ranks: lists with a number for each rank: wait_seconds (for the gradients of other
 //            ranks), loader_wait_seconds, core_wait_seconds, compute_seconds.
-//            gpus: for each rank with a GPU that NVML can read: utilisation (0 to 1), memory_bytes, power_watts,
-//            temperature_c, clock_mhz, slowed_by ("power cap")
+//            gpus: for each rank its rank, and of a GPU that NVML can read: utilisation (0 to 1), memory_bytes,
+//            power_watts, temperature_c, clock_mhz, slowed_by ("power cap")
 //   eval     test_loss, test_accuracy, test_samples, seconds. If the run has validation data: val_loss, val_accuracy,
 //            val_samples and without_improvement (evaluations in a row without a higher val_accuracy), and test_...
 //            only at the end of the run. With test-time augmentation (eval.tta), in the run's last evaluation:

@@ -51,7 +51,8 @@ static void append(cursor *c, const char *from, size_t bytes) {
     c->length += bytes;
 }
 
-// Reads the next line into reader->line, without '\n'. At the end of the file *there becomes 0, and state.cut is set.
+// Reads the next line into reader->line, without '\n'. At the end of the file *there becomes 0, and if the last line is
+// unfinished, state.cut becomes its number.
 static ls_status next_line(cursor *c, int *there) {
     c->length = 0;
     c->too_long = 0;

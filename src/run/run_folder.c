@@ -121,7 +121,7 @@ static ls_status refuse_to_go_on(const ls_run_folder *folder, const content *fou
         found->kind == FOREIGN ? " was written by no run)" : "");
 }
 
-// Checks, while holding the lock, that the folder's content suits run.resume.
+// Checks, while holding the lock, that the folder's content suits run.resume. Sets folder->run and folder->holds_run.
 static ls_status check_content(const ls_config *cfg, ls_run_folder *folder) {
     content found;
     int resume = cfg->run_resume;
@@ -242,7 +242,7 @@ static ls_status choose(const ls_config *cfg, const char *run_dir, ls_run_folder
 
 // --- the lock ------------------------------------------------------------------------------------
 
-// Locks the folder until it is closed, against other processes. On a file system without locks it succeeds unlocked.
+// Locks the folder against other processes until ls_run_folder_close, and pins it. Succeeds also if locks do not work.
 static ls_status lock(ls_run_folder *folder) {
     folder->lock = ls_pinned_open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     if (folder->lock < 0)

@@ -26,7 +26,7 @@ typedef struct {
 
 // Chooses the folder: run_dir if set (from --run-dir), else runs/<run.name>, else runs/<configuration>-NNN.
 //   run.resume = off    starts a run: the folder must hold neither a run nor a file that a run would replace; NNN is
-//                       the next free number
+//                       the first free number
 //   run.resume = must   continues a run: the folder must hold one; NNN is the highest number that does. The
 //                       config.ini of a run's folder means that folder
 //   run.resume = auto   continues a run if there is one, else starts one
@@ -34,7 +34,7 @@ typedef struct {
 // LS_USAGE: the folder holds files that do not suit run.resume, or is in use, or its name is not valid. LS_STORAGE: it
 // cannot be made, read or written.
 LS_CHECKED ls_status ls_run_folder_open(const ls_config *cfg, const char *run_dir, ls_run_folder *out);
-// Call at the end of the run. Fails with LS_STORAGE, and tells where the results are, if the path leads elsewhere now.
+// Call at the end of the run. LS_STORAGE: the folder was moved or replaced (the message tells where it is) or removed.
 LS_CHECKED ls_status ls_run_folder_check(const ls_run_folder *folder);
 void ls_run_folder_close(ls_run_folder *folder);
 // Writes the path of a file in the folder, "DIR/name", into dst.

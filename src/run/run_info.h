@@ -80,7 +80,7 @@ typedef struct {
     ls_device_info device_info;
     // Everything that affects the rounding of rank 0's sums: device, vector instructions or GPU, libraries, algorithms.
     char arithmetic[384];
-    const char *why_not_gpu;            // one line; NULL: a GPU is used
+    const char *why_not_gpu;            // one line; NULL: a GPU is used, or device.type excludes GPUs
     const ls_rank_info *places;         // host and device of each rank
     char warning[LS_STATUS_TEXT_BYTES]; // warning about differences between ranks; "": no warning
     char sums[96];                      // library that sums gradients over ranks: "NCCL 2.28.9", "MPI"; "": one rank
@@ -94,7 +94,7 @@ typedef struct {
     ls_run_identity run;                // rank 0's identity of the run
     ls_init_info init;                  // rank 0's initial weights
     ls_teacher_info teacher;
-    const cJSON *parts; // parts of the run, the last is this process's (run_parts.h); NULL: no run, not rank 0
+    const cJSON *parts; // parts of the run, the last is this process's (run_parts.h); NULL: no run, or not rank 0
     const ls_memory_plan *memory; // memory of this rank
     ls_run_room room;             // unused capacity of this rank
     double flops_per_sample;      // operations to train on one sample, at the resolution of epoch 0
@@ -106,8 +106,9 @@ typedef struct { // all updates except the first of each process; evaluations ar
 } ls_train_steady;
 
 typedef struct { // progress of a run, reported after an update
-    // 1: a record for metrics.jsonl, exact over all ranks, every log.every updates and at the end of an epoch. 0: a
-    // report in between to refresh a display, at most ten a second, with the losses of the last record.
+    // 1: a record for metrics.jsonl, exact over all ranks, every log.every updates and at the end of each epoch and of
+    // the run. 0: a report in between to refresh a display, at most ten a second; train_loss and train_accuracy are
+    // those of the last record.
     int record;
     int64_t update;        // updates done, from 1
     int64_t epoch;         // from 0
@@ -186,7 +187,7 @@ typedef struct {
     ls_cross_checks cross_checks;     // those of rank 0
     ls_run_energy energy;
     char stragglers[LS_STRAGGLERS_TEXT_BYTES]; // rank 0: the ranks that held up the others; "": no rank did
-    double stragglers_share;                   // share of the training time for which other ranks waited for these
+    double stragglers_share;                   // share of the training time: other ranks waited for `stragglers`
     uint64_t allocations_in_updates;           // in the steady state; only counted if tests link the counting allocator
 } ls_train_summary;
 

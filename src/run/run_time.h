@@ -27,7 +27,7 @@ static inline double ls_run_time_other(const ls_run_time *t) {
 typedef struct {
     double cores;            // cores for this rank's threads, after sharing with other ranks; 0: unknown
     int threads;             // threads that device.threads = 0 would start; 0: unknown
-    double memory_bytes;     // free memory of the device; 0: the device uses the host's memory
+    double memory_bytes;     // memory of the device that the run leaves free; 0: no memory of its own, or unknown
     double activation_bytes; // size of the activations of the rank's programs
 } ls_run_room;
 

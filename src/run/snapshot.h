@@ -37,7 +37,7 @@ typedef struct {
     int32_t finite_in_row, skipped_in_row;
     double loss_scale;
     ls_train_sums since_report, of_epoch; // sums since the last record; sums of the current epoch
-    double last_epoch_loss;               // mean over the last whole epoch
+    double last_epoch_loss;               // mean over the last epoch that has ended (early by train.max_updates)
     ls_train_evaluation evaluation;       // the last evaluation; ls_train_evaluation_accuracy below 0: none yet
     double seconds;                       // seconds of training, over all parts of the run
     ls_train_steady steady;               // over all parts of the run

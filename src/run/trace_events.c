@@ -31,7 +31,7 @@ static int by_lane_and_time(const void *a, const void *b) {
     return x->end_s > y->end_s ? -1 : x->end_s < y->end_s; // an enclosing span comes before the spans in it
 }
 
-// Chooses a row for each span of a lane, without overlaps in a row. Nested phases of the host share one row.
+// Chooses a row for each span of a lane. Spans overlap in the last of ROWS rows only. The host's lane has one row.
 static void choose_rows(writer *w, int lane) {
     double end[ROWS] = { 0 };
     for (int i = w->first[lane]; i < w->first[lane + 1]; i++) {

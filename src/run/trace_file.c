@@ -54,7 +54,7 @@ static ls_status prepare(gathering *g, const ls_trace_info *info, double zero_s)
     return open_file(g);
 }
 
-// Sends a rank's text to rank 0's file piece by piece, so that no rank holds more than its own text.
+// Sends a rank's text to rank 0's file piece by piece, so that no rank holds the texts of several ranks.
 static ls_status pass_on(gathering *g, int rank) {
     const int me = ls_comm_get_info(g->comm)->rank;
     if (rank == 0) {

@@ -201,7 +201,7 @@ static ls_status too_many(const char *topic, const char *word) {
     return ls_fail(LS_USAGE, "'%s' is one word too many: train help %s", word, topic);
 }
 
-// Returns how many words a topic takes after its own word; INT_MAX: any number.
+// Returns the most words that may follow a topic's own word; INT_MAX: no limit.
 static int words_of(const char *usage) {
     int count = usage[0] != '\0';
     if (strstr(usage, "...")) return INT_MAX;

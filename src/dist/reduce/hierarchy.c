@@ -4,7 +4,7 @@
 
 typedef struct {
     const int *host_of;
-    double *sent, *received; // by host, as multiples of the data
+    double *sent, *received; // by host: amounts in one all-reduce to and from other hosts, as multiples of the data
 } traffic;
 
 static void send(traffic *t, int from, int to, double share) {

@@ -1,4 +1,4 @@
-// hierarchy.h - whether a sum by hosts sends less between hosts than a sum of all ranks at once. Private to dist/.
+// hierarchy.h - whether a sum by hosts sends no more between hosts than a sum of all ranks at once. Private to dist/.
 #ifndef LS_DIST_REDUCE_HIERARCHY_H
 #define LS_DIST_REDUCE_HIERARCHY_H
 

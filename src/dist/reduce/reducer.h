@@ -8,7 +8,7 @@
 // - Through host memory: a communication thread per rank advances sums of the communicator (MPI), so that computing
 //   does not wait. Buckets in a GPU's memory go through pinned memory.
 //
-// With one rank and no collective, the reducer does and counts nothing.
+// With one rank and no collective, the reducer does nothing, and its times stay 0.
 #ifndef LS_DIST_REDUCE_REDUCER_H
 #define LS_DIST_REDUCE_REDUCER_H
 
@@ -58,7 +58,7 @@ int ls_reducer_on_queue(const ls_reducer *reducer);
 void ls_reducer_launch(ls_reducer *reducer, int bucket);
 // Makes later work in the queue wait until all buckets of this update are summed and `flag` (int32; {0}: no flag) has
 // the largest flag of all ranks. The flag must be complete no later than the last bucket. Through host memory the call
-// itself waits for that, and its waiting time counts as exposed.
+// itself waits for both; its wait for the sums counts as exposed.
 LS_CHECKED ls_status ls_reducer_wait(ls_reducer *reducer, ls_buffer flag);
 // Sums LS_F64 values over ranks in the middle of a pass, before the next instruction: for synchronised batch norm.
 LS_CHECKED ls_status ls_reducer_sum_now(ls_reducer *reducer, ls_buffer sums, int64_t count);

@@ -41,7 +41,7 @@ typedef struct {
     double arrived_s; // when the last bucket was in host memory; later waiting is for other ranks
     ls_status status; // the first failure; after it no sum is started
     double busy_s;    // time with sums in flight
-    double waited_s;  // time in which the communication thread saw the compute thread wait
+    double waited_s;  // ls_reducer_counts.waited_seconds
 } host_reducer;
 
 // The state of sums in flight; only the communication thread uses it.
@@ -168,7 +168,7 @@ static void *communicate(void *context) {
     flight f = { .complete = (unsigned char *)(reducer->order + count), .start_s = reducer->ready_s + count };
     int64_t launched = 0;
     int waiting = 0;
-    prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0); // ns; the default of 50 us would triple a short nap
+    prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0); // ns; the default of 50 us would make short naps much longer
     pthread_mutex_lock(&reducer->mutex);
     while (!reducer->stop) {
         if (reducer->done == reducer->launched || ls_failed(reducer->status)) {

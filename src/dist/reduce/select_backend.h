@@ -8,8 +8,8 @@
 
 // Collective, after the ranks have compared library versions. shares: some GPU has several ranks. All ranks return the
 // same status. LS_USAGE: the configuration asks for collectives that the device lacks, or for a backend that does not
-// fit the number of ranks. LS_DEVICE: the collectives' library is not usable. LS_COMM: the ranks do not meet within
-// dist.timeout.
+// fit the number of ranks. LS_DEVICE: dist.backend names collectives whose library is not usable, or the start of the
+// collectives fails. LS_COMM: the ranks do not meet within dist.timeout.
 // *out: the device's collectives, opened, if dist.backend names them or auto can use them. NULL: sums go through comm
 // and host memory; why_not then says why auto does not use the device's collectives ("" if that is no surprise).
 // library: name and version of the collectives' library, or "".

@@ -104,8 +104,8 @@ static void put_rank(report *rep, int rank) {
     put(rep, "rank %d on %s (pid %d)", rank, rep->table->peer[rank].host, rep->table->peer[rank].pid);
 }
 
-// Writes the name of a bucket's sum into text: "bucket 3". Tags from 1 << 20 on are other sums, between the buckets of
-// two updates (reducer_queue.c); they are written as "the last bucket".
+// Writes the name of a sum into text: "bucket 3". Tags from 1 << 20 on are sums that are not buckets (reducer_queue.c);
+// they are written as "the last bucket".
 static const char *tag_text(char text[24], int tag) {
     snprintf(text, 24, tag < 1 << 20 ? "bucket %d" : "the last bucket", tag);
     return text;

@@ -1,8 +1,8 @@
 // heartbeat.h - keeps the last known activity of every rank, on two of the ranks. Private to dist/.
 //
-// On every tick, each rank's watchdog sends a small record to two monitors: rank 0, and the first rank of another host
-// (on one host, rank 1). So one monitor is left if rank 0 or its host is at fault. Records are UDP datagrams: sending
-// one never waits and needs no connection, whatever state the MPI library is in. Records go to all addresses of the
+// At least every 4 s, each rank's watchdog sends a record to two monitors: rank 0, and the first rank of another host
+// (on one host, rank 1). So one is left if rank 0 or one of several hosts fails. Records are UDP datagrams: sending one
+// never waits and needs no connection, whatever state the MPI library is in. Records go to several addresses of the
 // monitor's host, so that a living rank is heard even if the network that carries the data is cut. If datagrams do not
 // get through (a firewall), a rank is never heard, and nothing is concluded from that. The monitors accept only records
 // with the job's random key.

@@ -87,7 +87,8 @@ static void fill_tail(ls_flight_recorder *recorder, ls_heartbeat_record *record)
     }
 }
 
-// Fills in this rank's record, except for times, which only the watchdog's thread knows. Any thread may call it.
+// Fills in this rank's record, except for its times and its device's state, which only the watchdog's thread adds. Any
+// thread may call it.
 static void fill_record(ls_watchdog *watchdog, ls_heartbeat_record *record) {
     ls_life *life = watchdog->life;
     ls_flight_recorder *recorder = watchdog->recorder;
@@ -122,7 +123,7 @@ static void poll_device(ls_watchdog *watchdog, ls_heartbeat_record *record) {
     pthread_mutex_unlock(&watchdog->device_mutex);
 }
 
-// Adds one tick to this rank's times, or sets them to 0 after a sign of life.
+// Adds one tick to this rank's times. Sets life_s to 0 after a sign of life, and phase_s after a change of the phase.
 static void observe(ls_watchdog *watchdog, ls_heartbeat_record *record, double tick_s) {
     const char *phase = atomic_load(&watchdog->life->phase);
     uint_fast64_t sequence = atomic_load(&watchdog->life->sequence);

@@ -1,7 +1,7 @@
 // watchdog.h - ends the job when its ranks have waited for each other for longer than the timeout, and names the rank
 // at fault. Private to dist/.
 //
-// A watchdog thread on every rank sends the rank's state to the two monitors on every tick (heartbeat.h). It fires
+// On every rank a watchdog thread sends the rank's state to two monitors, at least every 4 s (heartbeat.h). It fires
 //
 // - on a monitor: if a rank has waited for longer than the timeout without progress; if a rank's device reports a
 //   failed collective; if a rank is silent for the timeout while this one waits or naps; if a rank's process is gone
