@@ -12,7 +12,7 @@ typedef struct {
 
 struct ls_buffer_planner {
     slot *slots;
-    int *by_size;   // slot numbers, for fix
+    int *by_size;   // slot numbers, set by fix: the largest slot first
     int *by_offset; // numbers of the slots that fix has placed so far, by rising offset
     int count, fixed;
     size_t bytes, unshared_bytes;

@@ -1,7 +1,7 @@
 // buffer_planner.h - places buffers with known lifetimes in one slab.
 //
 // While a program is planned, each buffer is booked as a slot with its lifetime. ls_buffer_planner_fix then places all
-// slots, once. After that the planner only tells their offsets.
+// slots, once. After that the planner tells their offsets.
 #ifndef LS_PROGRAM_BUFFER_PLANNER_H
 #define LS_PROGRAM_BUFFER_PLANNER_H
 

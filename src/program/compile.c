@@ -143,8 +143,8 @@ static int window_fits(const ls_layer *pool) {
            a->kernel.h * a->kernel.w < LS_POOL_NONE_U8;
 }
 
-// Whether the device can fuse the pooling into the batch norm. Some devices take any window, others only 2x2 windows
-// that do not overlap and cover the map.
+// Whether the device can fuse the pooling into the batch norm. Some devices take any window that fits, others only 2x2
+// windows that do not overlap and cover the map.
 static int norm_takes_pool(const ls_builder *b, const ls_layer *norm, const ls_layer *pool) {
     const ls_layer_pool *a = &pool->attr.maxpool2d;
     if (!window_fits(pool) || ls_param_rules_stored(b->store->options.rules, norm))
@@ -154,8 +154,8 @@ static int norm_takes_pool(const ls_builder *b, const ls_layer *norm, const ls_l
            a->padding.h == 0 && norm->out.h % 2 == 0 && norm->out.w % 2 == 0;
 }
 
-// Fuses an add, if it is the only reader of layer `last`, into batchnorm2d at layer l. The other operand must be
-// computed before layer l.
+// Fuses an add into batchnorm2d at layer l, if the add is the only reader of layer `last` and its other operand is
+// computed before layer l. Returns 1 if so.
 static int takes_add(ls_builder *b, int l, int last, ls_node *node) {
     const ls_layer *layers = b->graph->layers;
     const int add = only_reader(b, last, LS_LAYER_ADD);
@@ -168,7 +168,7 @@ static int takes_add(ls_builder *b, int l, int last, ls_node *node) {
     return 1;
 }
 
-// Fuses the activation, if it is the only reader of batchnorm2d at layer l and keeps padding 0.
+// Fuses an activation into batchnorm2d at layer l, if it is the only reader and its value at 0 is 0 (padding stays 0).
 static void takes_activation(ls_builder *b, int l, ls_node *node) {
     const int reader = sole_reader(b, l);
     if (reader < 0) return;
@@ -205,7 +205,7 @@ static int is_max_pool(ls_layer_kind kind) {
     return kind == LS_LAYER_MAXPOOL2D || kind == LS_LAYER_GLOBALMAXPOOL;
 }
 
-// Whether the pooling computes this relu: a max pooling is its only reader.
+// Whether a max pooling is the only reader of this relu. The pooling computes the relu, unless a batch norm does.
 static int joins_pooling(const ls_builder *b, int relu) {
     return only_reader(b, relu, LS_LAYER_MAXPOOL2D) >= 0 || only_reader(b, relu, LS_LAYER_GLOBALMAXPOOL) >= 0;
 }
@@ -277,7 +277,7 @@ static void mark_needs_grad(ls_builder *b) {
 
 // --- the whole -----------------------------------------------------------------------------------
 
-// Changes the pictures by TrivialAugment. The changed pictures then take the place of *pixels.
+// Emits TrivialAugment if it is on. The changed pictures then take the place of *pixels, and *index becomes absent.
 static ls_status emit_trivial_augment(ls_builder *b, ls_op_desc *augment, ls_ref *pixels, ls_ref *index) {
     ls_op_desc desc = *augment;
     ls_ref refs[LS_TRIVIAL_AUGMENT_ARGS] = { [LS_TRIVIAL_AUGMENT_PIXELS] = *pixels,

@@ -17,7 +17,7 @@ typedef struct {
     int needs_grad;
     ls_ref grads[LS_GRADS_MAX];
     int grad_count;
-    int sliced_from, sliced_end; // channels that slices have written into the newest gradient; 0, 0: no slice wrote it
+    int sliced_from, sliced_end; // range with all channels of the newest gradient that slices wrote; 0, 0: no slice did
     int wanted;                  // the block that is being recomputed must compute this value again
     int rectified;               // the value's producer also computes the relu that reads the value
     const ls_node *biased_by;    // node whose bias the max pooling after this value adds; NULL: the bias is not moved
@@ -50,7 +50,7 @@ typedef struct ls_builder {
     ls_value *values; // values[0]: the network's input; then one value for each node
     int value_count;
     int *value_of;    // by layer: index of the value that holds its output
-    int *readers;     // by layer: how many layers read it
+    int *readers;     // by layer: how often other layers and the loss read it
     int *absorbed_by; // by layer: the layer into which it is fused, or -1
     ls_node *nodes;
     int node_count;
@@ -67,10 +67,11 @@ typedef struct ls_builder {
     int completed; // number of trained parameters whose gradients are complete after the instructions so far
 } ls_builder;
 
-// Books a new buffer that lives from the next instruction on.
+// Books a buffer whose lifetime begins with the next instruction. ls_builder_emit extends it to those that use it.
 LS_CHECKED ls_status ls_builder_slot(ls_builder *b, const char *name, size_t bytes, ls_ref *out);
 LS_CHECKED ls_status ls_builder_activation(ls_builder *b, const char *name, ls_nchw shape, ls_ref *out);
-// Appends an instruction. refs: its arguments, in the operator's order.
+// Appends an instruction, and extends the lifetimes of the slots in refs to it. refs: its arguments, in the operator's
+// order.
 LS_CHECKED ls_status ls_builder_emit(ls_builder *b, const ls_op_desc *desc, const ls_ref *refs, int count);
 // Returns the gradient of a node's output as one buffer. Two contributions are added by an extra operator.
 LS_CHECKED ls_status ls_builder_grad(ls_builder *b, const ls_node *node, ls_ref *out);
@@ -100,14 +101,14 @@ LS_CHECKED ls_status ls_builder_emit_loss(ls_builder *b);
 // Emits the whole program, with recomputation by the blocks in b->block_end, into a new buffer planner, and places the
 // buffers.
 LS_CHECKED ls_status ls_builder_emit_program(ls_builder *b);
-// Like ls_builder_emit_program, but places no buffers. *bytes: the least memory that the activations can take.
+// Like ls_builder_emit_program, but places no buffers. *bytes: ls_buffer_planner_peak; no slab can be smaller.
 LS_CHECKED ls_status ls_builder_emit_unplaced(ls_builder *b, size_t *bytes);
 // Places the buffers and sets the program's activation_bytes.
 void ls_builder_place(ls_builder *b);
-// Cuts the nodes into the blocks that need the least activation memory (recompute.c).
+// Cuts the nodes into blocks of recomputation: of the cuts that it tries, the one with the least activation memory.
 LS_CHECKED ls_status ls_builder_choose_blocks(ls_builder *b);
-// Emits a second time those forward operators of nodes first..end-1 whose outputs the backward pass reads but the
-// forward pass did not keep.
+// Emits a second time those forward operators of nodes first..end-1 whose outputs the forward pass did not keep, but
+// which the backward pass, or another of these operators, reads.
 LS_CHECKED ls_status ls_builder_recompute(ls_builder *b, int first, int end);
 
 typedef enum {

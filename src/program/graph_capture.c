@@ -3,7 +3,7 @@
 #include "base/memory.h"
 #include "base/spans.h"
 
-enum { LIMIT = 256 }; // most pieces of work; a run has a handful for each of its resolutions
+enum { LIMIT = 256 }; // the most pieces of work that are captured; a run has a handful for each of its resolutions
 
 typedef struct {
     ls_graph_capture_key key;

@@ -119,7 +119,7 @@ static ls_status conv_linear_backward(ls_builder *b, ls_node *node, const ls_op_
     ls_ref grad;
     LS_TRY(ls_builder_grad(b, node, &grad));
     LS_TRY(weight_gradient(b, node, weight, grad));
-    if (!input_needs_grad(b, node) || node == b->head) return LS_SUCCESS; // the loss operator has computed it
+    if (!input_needs_grad(b, node) || node == b->head) return LS_SUCCESS; // of the head the loss operator computes it
     ls_ref data_refs[LS_CONV_BACKWARD_DATA_ARGS] = {
         [LS_CONV_BACKWARD_DATA_GRAD_DST] = grad,
         [LS_CONV_BACKWARD_DATA_WEIGHT] = node->weight,
@@ -200,7 +200,7 @@ static size_t vector_elements(const ls_builder *b, const ls_node *node) {
     return b->device->api->param_elements(b->device, &vector);
 }
 
-// Emits the half of a synchronised operator that computes sums, into a new slot. refs[sums_at] becomes the sums.
+// Emits the half of a synchronised operator that computes sums, into a new slot. refs[sums_at] becomes that slot.
 static ls_status emit_sums(ls_builder *b, const ls_node *node, const ls_op_desc *desc, ls_ref *refs, int sums_at) {
     size_t count = ls_norm_sums_count(vector_elements(b, node));
     LS_TRY(ls_builder_slot(b, "sums over ranks", count * sizeof(double), &refs[sums_at]));
@@ -577,8 +577,8 @@ static ls_status slice_forward(ls_builder *b, ls_node *node) {
     return emit_copy(b, node, attr, (ls_ref[2]){ input_ref(b, node) }, b->values[node->output].ref);
 }
 
-// Slices of a map share one gradient of the map if their channels do not overlap: each slice writes its own channels,
-// and the first one also writes zeros into all other channels.
+// Slices of a map share its newest gradient, as long as each has channels before or after those already written. Each
+// writes its own channels, and the first one also writes zeros into all other channels.
 static ls_status slice_backward(ls_builder *b, ls_node *node) {
     ls_value *input = &b->values[node->input[0]];
     const int from = node->layer->attr.slice.from, end = from + node->layer->out.c;

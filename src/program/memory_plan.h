@@ -1,4 +1,4 @@
-// memory_plan.h - the device memory that one rank of a run needs, by purpose, computed before anything is allocated.
+// memory_plan.h - the memory that one rank of a run needs, by purpose, computed before its slabs are allocated.
 #ifndef LS_PROGRAM_MEMORY_PLAN_H
 #define LS_PROGRAM_MEMORY_PLAN_H
 

@@ -126,7 +126,7 @@ static int kind_that_moves(const int used[LS_OPTIMIZER_COUNT]) {
     return LS_OPTIMIZER_SGD;
 }
 
-// Makes one step for each kind of optimizer that trains a parameter.
+// Makes one step for each kind of optimizer that trains a parameter or moves the statistics.
 static ls_status plan_steps(ls_optimizer *o, const ls_config *cfg, ls_buffer state) {
     const ls_param_store *a = o->store;
     const size_t trained = (size_t)a->trained_params, all = trained + (size_t)a->statistic_params;
@@ -167,7 +167,7 @@ static int same_rule(const ls_param_rule *a, const ls_param_rule *b) {
            a->momentum == b->momentum;
 }
 
-// Prints the constants of a rule: "  sgd    lr x 0.5      weight decay 0.0005     to 0 at epoch 20".
+// Prints constants of a rule, such as "  sgd    lr x 0.5      weight decay 0.0005     to 0 at epoch 20".
 static void print_rule(const ls_optimizer *o, const ls_param_rule *rule, FILE *file) {
     const ls_rate_rule *rate = &o->store->options.rules->rate[rule->rate];
     fprintf(file, "  %-6s lr x %-8g weight decay %-10g", ls_config_choice("optimizer.kind", rule->kind),

@@ -2,7 +2,7 @@
 //
 // There is one step for each kind of optimizer in use; steps run one after another. A step covers all trained elements
 // in segments with common constants. It skips segments of parameters that another optimizer trains. One of the steps
-// also moves batch norm's running statistics.
+// also moves batch norm's running statistics; if only Muon is in use, an extra step of SGD moves them.
 #ifndef LS_PROGRAM_OPTIMIZER_H
 #define LS_PROGRAM_OPTIMIZER_H
 
@@ -20,7 +20,8 @@ typedef struct {
     ls_optimizer_step steps[LS_OPTIMIZER_COUNT];
     int step_count;
     size_t workspace_bytes; // workspace of the step that needs the most
-    // By kind of optimizer. Neighbouring tensors of the store with equal constants share a segment.
+    // By kind of optimizer. Neighbouring tensors of the store with equal constants share a segment, unless
+    // ls_optimizer_by_tensor(kind).
     ls_step_segment *segments[LS_OPTIMIZER_COUNT];
     int segment_count[LS_OPTIMIZER_COUNT];
     double lr;
@@ -33,13 +34,13 @@ int ls_optimizer_by_tensor(int kind);
 int ls_optimizer_kept(int kind);
 // Returns the name of a kept tensor (config/optimizers.def), such as "momentum".
 const char *ls_optimizer_kept_name(int kind, int index);
-// Plans the optimizer steps over the store, which must have rules. state: buffer of one ls_train_state.
+// Plans the optimizer steps over the store, which must have rules and its memory. state: buffer of one ls_train_state.
 LS_CHECKED ls_status ls_optimizer_new(
     const ls_config *cfg, const ls_param_store *store, ls_buffer state, ls_optimizer **out);
 void ls_optimizer_free(ls_optimizer *optimizer); // NULL is allowed
 // Enqueues all steps. workspace: at least workspace_bytes.
 void ls_optimizer_run(const ls_optimizer *optimizer, ls_buffer workspace, ls_queue *queue);
-// Prints the parameter groups: the constants of each group, its number of tensors and of elements.
+// Prints the parameter groups: constants of each group, its number of tensors and of elements. Then the frozen tensors.
 void ls_optimizer_print(const ls_optimizer *optimizer, FILE *file);
 
 #endif

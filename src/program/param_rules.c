@@ -12,7 +12,7 @@ static int same_time(double a, double b) {
     return a == b || (isnan(a) && isnan(b));
 }
 
-// Returns the index of the group's rate, which is added if it is new. Returns -1 if LS_RATES_MAX are exceeded.
+// Returns the index of the group's rate, which is added if it is new. Returns -1 if it is new, but there is no room.
 static int rate_of(ls_param_rules *r, const ls_group *group) {
     const ls_rate_rule rule = { group->end, isnan(group->frozen_after) ? INFINITY : group->frozen_after };
     for (int i = 0; i < r->rate_count; i++)
@@ -55,8 +55,8 @@ static ls_status rule_of(
     return LS_SUCCESS;
 }
 
-// Sets the rules of a batch norm's statistics: they change as long as its weight or bias does. Needs the rules of
-// weight and bias.
+// Sets the rules of a batch norm's statistics: they change as long as its weight or bias does, or never if `stored`.
+// Needs the rules of weight and bias.
 static void statistics_rule(const ls_graph *graph, const ls_layer *layer, int stored, ls_param_rules *r) {
     const ls_param *params = &graph->params[layer->first_param];
     const int count = layer->param_count;
@@ -75,7 +75,7 @@ static void statistics_rule(const ls_graph *graph, const ls_layer *layer, int st
         if (ls_role_is_statistic(params[i].role)) r->param[layer->first_param + i] = rule;
 }
 
-// Sets stored[l] = 1 for each layer that train.stored_statistics names.
+// Sets stored[l] = 1 for each batchnorm2d that a pattern of train.stored_statistics matches. Each must match one.
 static ls_status find_stored(const ls_config *cfg, const ls_graph *graph, char *stored) {
     char text[LS_TEXT_BYTES], *rest = text;
     snprintf(text, sizeof text, "%s", cfg->train_stored_statistics);

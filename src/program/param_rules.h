@@ -2,7 +2,7 @@
 //
 // A frozen parameter belongs to the network and its files, but takes no part in updates. Which parameters are trained
 // does not change during a run. From `end` or `frozen_after` on a rate is 0, which leaves the parameter unchanged. From
-// the next epoch on its gradient is not computed and counts as 0.
+// the first epoch that begins then or later, its gradient is not computed and counts as 0.
 #ifndef LS_PROGRAM_PARAM_RULES_H
 #define LS_PROGRAM_PARAM_RULES_H
 
@@ -18,11 +18,11 @@ typedef struct {
     int rate; // index into ls_param_rules.rate
     float lr_factor, decay, momentum;
     // a statistic that never changes: of a quantise layer; or of a batch norm that is stored, or whose weight and bias
-    // are frozen
+    // are both frozen or have a factor (lr_factor) of 0
     int fixed;
     // Only for statistics of a batch norm:
     int stored;          // training normalises with it (train.stored_statistics)
-    uint32_t rests_with; // set of rates: it stops changing when all of them have ended; 0: it always moves
+    uint32_t rests_with; // set of rates: it stops changing when all of them have ended; 0: it always moves unless fixed
 } ls_param_rule;
 
 typedef struct { // in epochs
@@ -43,8 +43,9 @@ typedef struct {
     int kept;    // the largest number of tensors that an optimizer in use keeps for one parameter
 } ls_param_rules;
 
-// Makes the rules of a network's parameters. Decay applies only to weights of convolutions and linear layers, unless
-// optimizer.decay_biases_and_norms is set. LS_USAGE: a group's pattern matches no parameter; one of
+// Makes the rules of a network's parameters. optimizer.weight_decay applies to weights of convolutions and linear
+// layers, and to the others with optimizer.decay_biases_and_norms; a group may set another decay. LS_USAGE:
+// optimizer.groups is malformed; one of its patterns matches no parameter that no earlier pattern takes; one of
 // train.stored_statistics matches no batchnorm2d; there are more than LS_RATES_MAX rates; nothing is trained.
 LS_CHECKED ls_status ls_param_rules_new(const ls_config *cfg, const ls_graph *graph, ls_param_rules **out);
 // Whether updates change the parameter: it is trained, or a statistic that moves. Only these have an average.

@@ -1,6 +1,7 @@
 // param_store.h - the flat memory of a network on a device: master weights, gradients, optimizer state, statistics.
 //
-// A tensor has the same element offset in all slabs. Three parts follow each other:
+// A tensor has the same element offset in all slabs (in the optimizer's state: in each of the tensors that are kept).
+// Three parts follow each other:
 //   1. trained tensors, in the order in which the backward pass completes them (the network's last layer first), so
 //   that a gradient bucket is a contiguous range
 //   2. statistics that move (running mean and variance); their sums per update are reduced like gradients
@@ -41,8 +42,8 @@ typedef struct {
     // NULL: the store has no such slab. copy: weights in 16 bits, only with 16-bit storage. fixed: gradients as fixed
     // point, with options.ordered. wire: gradients in bf16, with options.wire.
     ls_slab *weight, *grad, *state, *average, *copy, *fixed, *wire;
-    // A part of the gradients in 16 bits, on devices with LS_ROUNDS_GRADIENTS. It is zero except between a
-    // micro-batch's backward pass and ls_param_store_widen.
+    // Weight gradients of convolutions in 16 bits, only with 16-bit storage on devices with LS_ROUNDS_GRADIENTS. All 0
+    // except from a micro-batch's backward pass to ls_param_store_widen.
     ls_slab *rounded;
     ls_plan *widen;
 } ls_param_store;
@@ -55,11 +56,11 @@ void ls_param_store_free(ls_param_store *store);
 // Sets the initial weights; running means become 0 and variances 1.
 LS_CHECKED ls_status ls_param_store_init(ls_param_store *store, uint64_t seed);
 ls_buffer ls_param_store_weight(const ls_param_store *a, int param); // the fp32 master, or the statistic
-// Returns the weight that operators read: the 16-bit copy, or without one the fp32 master.
+// Returns the weight in the storage type: its 16-bit copy, or with fp32 storage the master.
 ls_buffer ls_param_store_working(const ls_param_store *a, int param);
 // Returns the fp32 gradient, or for a statistic the sum of this update.
 ls_buffer ls_param_store_grad(const ls_param_store *a, int param);
-// Adds the slab `rounded` (gradients in 16 bits) to the fp32 gradients and clears it. Does nothing without this slab.
+// Enqueues: adds the slab `rounded` (gradients in 16 bits) to the fp32 gradients, and clears it. Without it: nothing.
 void ls_param_store_widen(const ls_param_store *store, ls_queue *queue);
 int ls_param_store_trains(const ls_param_store *a, int param);
 int ls_param_store_changes(const ls_param_store *a, int param); // whether it is trained, or a statistic that moves

@@ -10,13 +10,13 @@
 #include "program/buffer_planner.h"
 #include "program/param_store.h"
 
-// Buffers that each run of a program passes, in memory that the device can read.
+// Buffers that each run of a program passes, in memory that the device can access.
 typedef enum {
     LS_INPUT_NONE,
     LS_INPUT_PIXELS,        // uint8 (N,C,H,W), where N counts the micro-batch or the whole data set
     LS_INPUT_LABELS,        // int32[N]
     LS_INPUT_AUGMENT,       // ls_augment_sample[N]
-    LS_INPUT_INDEX,         // int32[N]: the batch's samples if PIXELS are the whole data set; else absent
+    LS_INPUT_INDEX,         // int32 for each sample of the batch: its number, if PIXELS are the whole set; else absent
     LS_INPUT_MICRO,         // ls_micro_input
     LS_INPUT_TABLE,         // float[C][256]: normalised value of each pixel value, for augmentation
     LS_INPUT_CLASS_WEIGHTS, // float[classes]; absent if classes have no weights
@@ -45,7 +45,7 @@ typedef struct {
     int plan_is_shared; // recomputation: another instruction owns the plan
     int arg_count;
     ls_ref refs[LS_OP_ARGS_MAX];
-    ls_buffer args[LS_OP_ARGS_MAX]; // set by ls_program_bind; inputs stay empty until the program runs
+    ls_buffer args[LS_OP_ARGS_MAX]; // set by ls_program_bind, but those of inputs stay empty (ls_instruction_args)
     // After the instruction the gradients of the first `completes` parameters of the store are complete; 0: no change.
     int completes;
     // Synchronised batch norm: the number of doubles in argument reduce_arg that are then summed over ranks; 0: no sum.
@@ -70,7 +70,7 @@ typedef struct {
 
 void ls_program_free(ls_program *program); // NULL is allowed
 // Gives all arguments but inputs their addresses. The slabs have at least activation_bytes and workspace_bytes, and are
-// borrowed. workspace NULL: no instruction needs one. The parameter store must have its memory.
+// borrowed. workspace NULL: no instruction needs one. The parameter stores must have their memory.
 void ls_program_bind(ls_program *program, ls_slab *activations, ls_slab *workspace);
 struct ls_work_clock;
 
@@ -85,21 +85,21 @@ typedef struct {
     void (*reduce)(void *context, ls_buffer sums, int64_t count);
 } ls_program_hooks;
 
-// Runs all instructions in order on one queue.
+// Enqueues all instructions in order on one queue, and calls the hooks after each.
 void ls_program_run(
     const ls_program *program, const ls_program_inputs *inputs, ls_queue *queue, const ls_program_hooks *hooks);
 // Takes part in the other ranks' run without a micro-batch: calls the same hooks in the same order, with zeros as sums.
-// The order depends on the network alone, not on the micro-batch or on recomputation.
+// The order does not depend on the micro-batch or on recomputation.
 void ls_program_join(const ls_program *program, ls_queue *queue, const ls_program_hooks *hooks);
 // Sets args to the arguments of one instruction in a run with these inputs.
 void ls_instruction_args(const ls_instruction *instruction, const ls_program_inputs *inputs, ls_buffer *args);
-// Returns the bytes of all arguments together: the least that the instruction reads or writes. Of LS_INPUT_PIXELS only
-// the batch's pixels count.
+// Returns the bytes of all arguments together: about the least that the instruction moves. Of LS_INPUT_PIXELS only the
+// batch's pixels count.
 size_t ls_instruction_bytes(const ls_instruction *instruction, const ls_buffer *args);
 // Writes the logits of an evaluating program's last run into logits, float (N, classes). The queue must have finished.
 void ls_program_export_logits(const ls_program *program, float *logits);
-// Prints the table of instructions: number, operator, layer, algorithm, MFLOP. Recomputed operators are marked "again".
-// Sums over ranks have lines of their own.
+// Prints the table of instructions: number, operator, layer, algorithm, MFLOP, how the algorithm was chosen. Recomputed
+// operators are marked "again". Sums over ranks have lines of their own.
 void ls_program_print(const ls_program *program, FILE *file);
 
 #endif

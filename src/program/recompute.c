@@ -3,18 +3,18 @@
 //
 // A block may end after a node where exactly one value is alive. Residual branches then stay inside a block, and a
 // block reads one activation from outside. Such cuts give the finest blocks. The two neighbours that are lightest
-// together are then merged, again and again, until one block is left. Each of these stages is measured, from few blocks
-// to many, by booking its activations without making plans, and the stage that takes the least memory is chosen. For n
-// equal layers it has about sqrt(n) blocks: the values kept between blocks and the values alive inside a block then
-// need about the same memory.
+// together are then merged, again and again, until one block is left. These stages are measured, from few blocks to
+// many, by booking their activations without making plans, and the measured stage that takes the least memory is
+// chosen. For n equal layers it has about sqrt(n) blocks: the values kept between blocks and the values alive inside a
+// block then need about the same memory.
 //
 // To save time, buffers are placed only if the bytes alive at one time could still beat the best stage. The search ends
 // when they exceed HOPELESS times the best, because more blocks keep more values between them.
 //
 // The second computation gives the same bits: the same plans read the same inputs, dropout's mask is a function of the
 // sample's position, and batch norm does not add to its running statistics again. The last block is not computed again,
-// because its backward pass directly follows its forward pass. Values that no backward operator of the block reads are
-// not computed again either (usually the output of the block's last node, which is kept).
+// because its backward pass directly follows its forward pass. Values that the block's backward pass does not need are
+// not computed again either, nor is the output of the block's last node, which is kept.
 #include <stdlib.h>
 #include <string.h>
 #include "base/memory.h"
@@ -45,7 +45,7 @@ static void cut_finest(ls_builder *b, const int *last_reader) {
     free(dying);
 }
 
-// Returns the bytes that the block's nodes write in the forward pass.
+// Returns the bytes of the outputs of the block's nodes; a node that works in place has no output of its own.
 static size_t weight_of(const ls_builder *b, int block) {
     size_t bytes = 0;
     for (int n = block ? b->block_end[block - 1] : 0; n < b->block_end[block]; n++)

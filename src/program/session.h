@@ -6,13 +6,13 @@
 //   ls_session_open_device   opens the device; ranks that choose devices together set `device` themselves instead
 //   ls_session_start         checks that the device can compute in the storage type; makes its queue
 //   ls_session_place         decides the place of each tensor in the parameter store
-//   ls_session_measure       computes the size of the activations of the programs in `options`; cheap
-//   ls_session_compile       makes these programs with their plans; `memory` is then exact
-//   ls_session_allocate      allocates all slabs, with weights of 0
+//   ls_session_measure       computes the memory that the programs in `options` need, without making plans; cheap
+//   ls_session_compile       makes these programs with their plans; `memory` then includes their workspace
+//   ls_session_allocate      allocates the slabs of stores and programs, with weights of 0, and binds the programs
 //   ls_session_close
 //
 // After measure and after compile, ls_memory_plan_fits(memory) tells whether the session fits. Both may be repeated
-// with other `options`. ls_session_build does everything from measure to allocate.
+// with other `options`, measure first. ls_session_build does everything from measure to allocate.
 #ifndef LS_PROGRAM_SESSION_H
 #define LS_PROGRAM_SESSION_H
 
@@ -21,8 +21,8 @@
 #include "program/compile.h"
 #include "program/memory_plan.h"
 
-// The most programs that training needs: two for each of its stages, for whole and for short micro-batches, and one
-// that evaluates.
+// LS_SESSION_PROGRAMS: the most programs that training needs: two for each of its stages, for whole and for short
+// micro-batches, and one that evaluates.
 enum { LS_STAGE_LIMIT = 16 };
 enum { LS_SESSION_PROGRAMS = 2 * LS_STAGE_LIMIT + 1 };
 
@@ -43,7 +43,7 @@ typedef struct { // starts as {0}; parts that do not exist yet are NULL
 // Returns device.threads, or if that is 0, this rank's share of its host's cores.
 int ls_session_threads(const ls_config *cfg, int ranks_of_host);
 ls_device_options ls_session_device_options(const ls_config *cfg, int threads);
-// Opens the device that the options device.* name, for a process with one rank. why_not_gpu: see ls_device_open.
+// Opens the device that the options device.* name, for the only rank of its host. why_not_gpu: see ls_device_open.
 LS_CHECKED ls_status ls_session_open_device(ls_session *session, const ls_config *cfg, const char **why_not_gpu);
 // Makes the session's queue. LS_USAGE: the device cannot compute in this storage type.
 LS_CHECKED ls_status ls_session_start(ls_session *session, ls_dtype storage);
@@ -53,15 +53,15 @@ LS_CHECKED ls_status ls_session_place(
 // The same for the network of a teacher (compile.h), in the storage type of the session's own network. Call it before
 // measuring. The programs learn from it if `options` name session->teacher.
 LS_CHECKED ls_status ls_session_place_teacher(ls_session *session, const ls_graph *graph);
-// Frees the programs of an earlier compile. Sets the weights, gradients and optimizer of `memory` without making plans,
-// and for a device with its own memory the activations.
+// Frees the programs of an earlier compile. Sets `memory` without making plans. Activations are computed only for a
+// device with its own memory, and the workspace of the programs is not known yet.
 LS_CHECKED ls_status ls_session_measure(ls_session *session);
 LS_CHECKED ls_status ls_session_compile(ls_session *session);
 LS_CHECKED ls_status ls_session_allocate(ls_session *session);
 // Measures, compiles and allocates. LS_DEVICE, with a table of the memory: the session does not fit into the device.
 LS_CHECKED ls_status ls_session_build(ls_session *session);
 void ls_session_close(ls_session *session); // a session of {0} is allowed; the session becomes {0}
-// Waits for work that a failed run may have left on the queue. Call it before freeing buffers that such work reads.
+// Waits for work that a failed run may have left on the queue. Call it before freeing buffers that such work uses.
 void ls_session_drain(ls_session *session);
 
 // Sets all weights and statistics; values[p]: the canonical values of the graph's parameter p.
@@ -78,6 +78,7 @@ LS_CHECKED ls_status ls_session_set_table(ls_session *session, const float *valu
 LS_CHECKED ls_status ls_session_set_class_weights(ls_session *session, const float *values);
 // Sets LS_INPUT_LABEL_SETS, a byte for each of `rows` rows and each class. Call it once.
 LS_CHECKED ls_status ls_session_set_label_sets(ls_session *session, const uint8_t *sets, int64_t rows);
-ls_program_inputs ls_session_inputs(const ls_session *session); // table and class weights are set, the rest is empty
+// Returns the inputs that belong to the session: table, class weights and label sets. The others are empty.
+ls_program_inputs ls_session_inputs(const ls_session *session);
 
 #endif

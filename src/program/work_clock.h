@@ -23,7 +23,7 @@ typedef struct ls_work_clock {
     double timed_s, readings;         // all timed micro-batches: their seconds and number of clock readings
     double reading_s;                 // seconds that one reading of the clock takes
     double start_s;                   // start of the current instruction or part
-    int untimed;                      // number of coming micro-batches that the last timed one stands for
+    int untimed;                      // number of coming micro-batches that are not timed
 } ls_work_clock;
 
 void ls_work_clock_begin(ls_work_clock *clock, const ls_device *device);
