@@ -1,4 +1,4 @@
-// execute.h - computes a network's steps for one picture in this program, with the kernels of the exported C file.
+// execute.h - computes a network's steps for one picture in this program, as the kernels of the exported C file do.
 #ifndef LS_DEPLOY_EXECUTE_H
 #define LS_DEPLOY_EXECUTE_H
 

@@ -15,12 +15,12 @@ typedef struct {
     ls_text_room room;
 } writer;
 
-// The first step of a concat stands for all of them.
+// Whether the step becomes layers: it has an output (LOGITS has not). A concat's first step stands for all its steps.
 static int stands_alone(const ls_network *n, int step) {
     return n->steps[step].output >= 0 && (step == 0 || n->steps[step - 1].output != n->steps[step].output);
 }
 
-// Max pooling and shortcuts give values of their input's grid.
+// Whether a quantise layer follows. After max pooling and shortcuts it does not: their values have their input's grid.
 static int has_grid(const ls_step *s) {
     return s->kind != LS_STEP_MAX_POOL && s->kind != LS_STEP_SHORTCUT;
 }

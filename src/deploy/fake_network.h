@@ -1,9 +1,10 @@
 // fake_network.h - the network that train.quantise = int8 trains: floats that take only the values of the int8 network
 // (network.h), so that training sees how integers round.
 //
-// Each step of the int8 network becomes a layer, its activation a second one, and then a quantise layer follows, whose
-// scale and zero point are the step's. Batch norm, layer scale and constant factors are folded into the weights, which
-// are trained as they are; dropout is left out. Layers keep their names. The quantise layer of layer NAME is NAME.int8.
+// Each step of the int8 network becomes a layer (the steps of a concat become one), its activation a second one. A
+// quantise layer NAME.int8 follows the last of them, NAME, with the scale and zero point of the step's output; none
+// follows max pooling and shortcuts, whose outputs have their input's. Batch norm, layer scale and constant factors are
+// folded into weights where network.h folds them, and these weights are trained. Dropout is left out.
 #ifndef LS_DEPLOY_FAKE_NETWORK_H
 #define LS_DEPLOY_FAKE_NETWORK_H
 

@@ -8,7 +8,7 @@ static const double bias_most = 1 << 30;
 
 // --- scales ----------------------------------------------------------------------------------------
 
-// A range that contains 0 is divided into 255 steps, so that 0 is one of them.
+// Widens the range to contain 0 and divides it into 255 steps; `zero` is the integer that stands for 0.
 static void set_scale(ls_network_value *v) {
     const double least = fmin(v->least, 0), most = fmax(v->most, 0);
     v->scale = most > least ? (most - least) / 255 : 1;

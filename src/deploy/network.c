@@ -9,7 +9,7 @@ typedef struct {
     const ls_graph *graph;
     const float **params; // by parameter: its values
     int *value_of;        // by layer: the value that it computes
-    int *readers;         // by layer: layers that read it; the last layer has one more
+    int *readers;         // by layer: number of layers that read it; the last layer has one more
 } builder;
 
 // --- steps and values ------------------------------------------------------------------------------
@@ -21,7 +21,7 @@ static int new_value(builder *b, int channels, int area) {
     return n->value_count++;
 }
 
-// output: a value, or -1 for a new one.
+// output: a value, or -1 for a new one (LOGITS: for no value).
 static ls_step *new_step(builder *b, ls_step_kind kind, const char *name, ls_chw in, ls_chw out, int output) {
     ls_network *n = b->network;
     n->steps = ls_grow(n->steps, n->step_count, sizeof *n->steps, "steps of %s", b->graph->path);
@@ -43,7 +43,7 @@ static ls_step *step_of_value(const builder *b, int value) {
     return NULL;
 }
 
-// Makes a step for the layer that reads the layer's inputs.
+// Makes a step for layer `index`. The step reads the layer's inputs.
 static ls_step *add_step(builder *b, ls_step_kind kind, int index) {
     const ls_layer *layer = &b->graph->layers[index];
     ls_step *s = new_step(b, kind, layer->name, ls_graph_physical(b->graph, layer->inputs[0]), layer->physical, -1);
@@ -55,7 +55,7 @@ static ls_step *add_step(builder *b, ls_step_kind kind, int index) {
 }
 
 // Returns the step that computes the layer's input number `at`, if the layer may join it: no other layer reads the
-// value, and no activation and no rounding follows yet. NULL: it may not.
+// value, no activation and no rounding follows yet, and the step is no NORMALISE or JOIN. NULL: it may not.
 static ls_step *joinable(const builder *b, const ls_layer *layer, int at) {
     const int from = layer->inputs[at];
     if (from < 0 || b->readers[from] != 1) return NULL;
@@ -235,7 +235,8 @@ static void lower_nothing(builder *b, int index) {
     if (from >= 0) b->readers[index] += b->readers[from] - 1;
 }
 
-// Joins an add to the later of the two steps that it reads, if that is a convolution which only the add reads.
+// In floats, joins an add to the later of the two steps that it reads, if that is a convolution without an activation
+// which only the add reads. Else the add is a step.
 static void lower_add(builder *b, int index) {
     const ls_layer *layer = &b->graph->layers[index];
     const int one = value_of(b, layer->inputs[0]), other = value_of(b, layer->inputs[1]);
@@ -285,8 +286,8 @@ static void lower_shortcut(builder *b, int index) {
     w->stride_h = w->stride_w = b->graph->layers[index].attr.shortcut.stride;
 }
 
-// Gives the step's value its grid. A value that others read as it is, or that has a grid already, is rounded by a
-// table.
+// Gives the grid to the value before the layer. If other layers read that value, or it has a grid already (max pooling
+// and shortcuts: their input's), the grid goes to a new value, which a table makes of it.
 static void lower_quantise(builder *b, int index) {
     const ls_layer *layer = &b->graph->layers[index];
     const int from = layer->inputs[0];

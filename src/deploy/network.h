@@ -1,11 +1,11 @@
 // network.h - a trained network as steps of inference for one picture, ready to be written as C (write_c.h), to be
 // quantised (quantise.h) and to be computed here (execute.h).
 //
-// Batch norm, layer scale and constant factors are folded into the convolution or linear layer before them, in double,
-// rounded once. An activation is computed by the step before it. Elsewhere batch norm is a depthwise convolution of
-// 1x1. With floats, an add joins the convolution before it. In integers it does not, because TensorFlow Lite rounds
-// between the two; and there only a relu is joined, because other activations are tables. Flatten and dropout are
-// nothing.
+// Batch norm, layer scale and constant factors are folded into the convolution or linear layer before them: in double,
+// and each is rounded once. An activation joins the step before it. Both happen only if no other layer reads that step.
+// Else batch norm and layer scale are a depthwise convolution of 1x1, and a factor or an activation is a step. With
+// floats, an add joins the convolution before it. In integers it does not, because TensorFlow Lite rounds between the
+// two; and there a convolution takes only relu, because other activations are tables. Flatten and dropout are nothing.
 //
 // Step 0 normalises the pixels, and the last step writes the logits. A value is the output of a step. All values lie in
 // one slab, placed by their lifetimes (program/buffer_planner.h); where a step can work in place, its output takes the
@@ -40,14 +40,14 @@ typedef enum {
 typedef struct {
     ls_step_kind kind;
     const char *name;           // name of the last layer that the step computes
-    int first, last;            // the layers that it computes, by index; -1: pixels or logits
+    int first, last;            // index of the first and the last layer that it computes; -1: pixels or logits
     int inputs[2], input_count; // values that the step reads; the second input of a convolution is added
     int output;                 // a value; -1 for LOGITS. Each input of a concat is a JOIN with the same output
     float_layer floats;         // what the kernel reads; its arrays are those below
     float *weight, *bias;       // owned, in the order of kernels_float.h, or NULL
     int64_t weight_count;
     int bias_count;
-    int8_layer integers; // as floats, for int8 (quantise.h)
+    int8_layer integers; // like `floats`, for int8 (quantise.h)
     int8_t *table;       // owned: integers.weight
     int32_t *numbers;    // owned: integers.bias, multiplier and shift, number_count of each
     int64_t table_count;
@@ -76,17 +76,17 @@ typedef struct {
     int peak_step;         // the step that has the most ram_bytes
 } ls_network;
 
-// Makes the steps. info and weights are borrowed; the weights only for the call. weights: NULL: all are 0.
-// LS_STORAGE: a weight is missing, or is not finite. LS_USAGE names the layer: with `integer`, a layer without an
-// integer form; in a quantised network, a value without a quantise layer; or a size of the network does not fit into 32
-// bits.
+// Makes the steps. info and weights are borrowed; the weights only for the call. weights: NULL: all are 0. LS_STORAGE:
+// a weight is missing or not finite, or a quantise layer's scale or zero point is impossible. LS_USAGE: with `integer`,
+// a layer has no integer form; without it, the network has quantise layers; in a quantised network, no quantise layer
+// follows a value; or a size of the network does not fit into 32 bits.
 LS_CHECKED ls_status ls_network_new(
     const ls_weights_info *info, const ls_safetensors *weights, int integer, ls_network **out);
 void ls_network_free(ls_network *network); // NULL is allowed
-// Returns the number of elements of a value.
 int64_t ls_network_elements(const ls_network *network, int value);
 int64_t ls_network_multiplications(const ls_network *network);
-// Returns the place in step->weight of a weight of output channel o; at: position in the kernel * inputs + input.
+// Returns the place in step->weight of a weight of output channel o. at: position in the kernel * ins + input channel;
+// ins: number of input channels of a group; the input channel is counted in its group.
 int64_t ls_step_weight_place(const ls_step *step, int o, int at);
 // Returns the bytes of constants of a step, and of the whole network.
 int64_t ls_step_constant_bytes(const ls_network *network, const ls_step *step);

@@ -77,7 +77,7 @@ static range whole(const histogram *h) {
     return (range){ h->least, h->most };
 }
 
-// Cuts off half of the share `tails` at each end.
+// Cuts off at most half of the share `tails` at each end.
 static range without_tails(const histogram *h, double tails) {
     const double width = (h->most - h->least) / BINS, most = (double)h->count * tails / 2;
     double below = 0, above = 0;
@@ -139,7 +139,7 @@ static void set_ranges(const calibration *c, int rule) {
     }
 }
 
-// The normalised pixels can have all values from 0 to 255, also those that no calibration picture has.
+// Widens the range of the normalised pixels to all bytes from 0 to 255, also those that no calibration picture has.
 static void set_pixel_range(calibration *c) {
     const ls_step *s = &c->network->steps[0];
     histogram *h = &c->histograms[0];

@@ -4,8 +4,8 @@
 // Three quarters of the pictures are computed in floats, and a histogram of each value is made. Four rules turn a
 // histogram into a range: least and largest value; 99.99 % or 99.9 % of the values; the range with the smallest mean
 // square of rounding and clipping, among the first range times 1, 0.95, ... 0.35. Each rule gives a quantised network.
-// The rule with the smallest loss on the other quarter is used. Every range contains 0. The range of the pixels is
-// exact. The output of max pooling and of a shortcut has its input's scale.
+// The rule with the smallest loss on the other quarter is used. Every range is widened to contain 0. The range of the
+// pixels is exact. Outputs of max pooling and shortcuts have their input's scale, values with a quantise layer its own.
 #ifndef LS_DEPLOY_QUANTISE_H
 #define LS_DEPLOY_QUANTISE_H
 
@@ -27,11 +27,11 @@ typedef struct {
     const char *clipped_layer;
 } ls_quantised;
 
-// Quantises the network, which was lowered for int8. LS_USAGE names the layer: its sums do not fit into int32, or the
-// scale of its output is more than 2^30 times finer than that of its sums. LS_NUMERIC: a value is not finite.
+// Quantises the network, which was lowered for int8. LS_USAGE: by each rule a layer's sums do not fit into int32, or
+// the scale of its output is more than 2^30 times finer than that of its sums. LS_NUMERIC: a value is not finite.
 LS_CHECKED ls_status ls_quantise(ls_network *network, const ls_quantise_pictures *pictures, ls_quantised *result);
-// For ls_quantise alone (integers.c): sets scale and zero of all values, from their ranges, and the integers of all
-// steps. May be called again with other ranges. Sets constant_channels and constant_layer. Errors as above.
+// For ls_quantise alone (integers.c): makes scale and zero of all values but `fixed` ones from their ranges, then the
+// integers of all steps, constant_channels and constant_layer. May be called again with other ranges. LS_USAGE as above.
 LS_CHECKED ls_status ls_integers_make(ls_network *network, ls_quantised *result);
 
 #endif

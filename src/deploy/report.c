@@ -3,8 +3,9 @@
 #include <string.h>
 #include "base/text.h"
 
-// Estimated cycles of the kernels' loops, by processor: for a multiplication of a convolution or linear layer, for one
-// of a depthwise convolution, and for each number of an output (rescaling and activation, or the work of other steps).
+// Estimated cycles of the kernels' loops, by processor. dense: of a multiplication in a convolution or linear layer;
+// depthwise: of one in a depthwise convolution, or of an element of a pooling window; output: of each number of an
+// output (rescaling and activation, or the work of other steps).
 typedef struct {
     const char *name;
     struct {

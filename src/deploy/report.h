@@ -6,8 +6,7 @@
 #include <stdio.h>
 #include "deploy/network.h"
 
-// Prints the report. The cycles are an estimate from the table in report.c (docs/deploy.md): cycles for each
-// multiplication and for each number of an output, counted in the instructions of the kernels' loops.
+// Prints the report. The cycles are an estimate (docs/deploy.md) from the table of cycles in report.c.
 void ls_deploy_report(const ls_network *network, FILE *file);
 
 #endif

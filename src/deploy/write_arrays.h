@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-// Writes a finite number with all of its digits: "0.5f".
+// Writes a finite number with enough digits to read the same float back: "0.5f".
 void ls_write_float(FILE *file, float value);
 // Write the array "static const TYPE NAME_NUMBER[COUNT]"; number -1: only NAME.
 void ls_write_floats(FILE *file, const char *name, int number, const float *values, int64_t count);

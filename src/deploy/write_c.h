@@ -1,8 +1,8 @@
 // write_c.h - writes a network as one C99 file without dependencies, for microcontrollers:
 //   int NAME_predict(const uint8_t *pixels, float *logits);
 // The file has the weights as constants, static buffers in one slab, and the kernels that the network uses
-// (kernels_float.h, kernels_int8.h). It calls no function of the C library but those of math.h, and these only if an
-// activation or a group norm needs them. A comment at its beginning gives shapes, classes, multiplications and bytes.
+// (kernels_float.h, kernels_int8.h). NAME_predict calls no functions of the C library but those of math.h, if an
+// activation or a group norm needs them. The file's first comment gives shapes, classes, multiplications and bytes.
 // It compiles as C99 and as C++ without warnings (-Wall -Wextra -Wconversion -pedantic).
 #ifndef LS_DEPLOY_WRITE_C_H
 #define LS_DEPLOY_WRITE_C_H

@@ -25,7 +25,7 @@ static const char *input_of(const builder *b, const ls_step *s, int number) {
     return b->names[s->inputs[number]];
 }
 
-// Adds a node that makes real numbers of integers. axis: the dimension that has a scale for each element; -1: none has.
+// Adds a node that makes real numbers of integers. axis: dimension that has a scale for each index; -1: one scale.
 static const char *dequantise(
     builder *b, const ls_step *s, const char *what, const char *from, const char *scale, const char *zero, int axis) {
     const char *name = ls_onnx_node(b->onnx, LS_ONNX_DequantizeLinear, from, "%s/%s", s->name, what);
@@ -35,7 +35,7 @@ static const char *dequantise(
     return name;
 }
 
-// Quantises what node `from` computes, the step's output.
+// Adds the nodes that quantise and dequantise the step's output, which node `from` computes.
 static void quantise(builder *b, const ls_step *s, const char *from) {
     const ls_network_value *v = &b->network->values[s->output];
     const uint8_t point = (uint8_t)(v->zero + 128);
@@ -110,7 +110,7 @@ static const char *put_weights(builder *b, const ls_step *s) {
     return name;
 }
 
-// Adds the nodes that give weights and biases. Returns their names.
+// Adds the nodes that give weights and biases. Sets *weight and *bias to their names.
 static void put_parameters(builder *b, const ls_step *s, const char **weight, const char **bias) {
     const ls_network *n = b->network;
     const int channels = s->number_count;

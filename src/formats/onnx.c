@@ -127,7 +127,7 @@ static void put_layernorm(builder *b, const ls_layer *layer) {
     ls_onnx_ints(b->onnx, "perm", 4, (const int64_t[]){ 0, 3, 1, 2 });
 }
 
-// Whether a parameter has the name of its layer's output, as a layer scale's has. In the file it is LAYER/factors.
+// Whether a parameter has its layer's name, as a layer scale's may have. In the ONNX file it is called LAYER/factors.
 static int is_named_as_output(const ls_graph *g, const ls_param *param) {
     return strcmp(param->name, g->layers[param->layer].name) == 0;
 }
@@ -287,7 +287,7 @@ static ls_status write_model(const char *path, builder *b, int *operator_set) {
     return ls_onnx_graph_write(b->onnx, path, b->info, logits, operator_set);
 }
 
-// Refuses a layer with the name of a parameter: values and parameters of an ONNX graph must have different names.
+// Refuses a layer with the name of another layer's parameter: an ONNX graph needs different names for the two.
 static ls_status check_names(const ls_graph *g) {
     for (int l = 0; l < g->layer_count; l++)
         for (int p = 0; p < g->param_count; p++)

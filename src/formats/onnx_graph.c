@@ -39,13 +39,13 @@ static const struct {
 } formats[] = { { 19, 9 }, { 15, 8 }, { 12, 7 }, { 11, 6 } };
 enum { OPERATOR_SET_MIN = 11 };
 
-// All messages and texts are small objects that onnx__model_proto__free_unpacked frees.
+// All messages, texts and values are objects of their own, which onnx__model_proto__free_unpacked frees.
 struct ls_onnx_graph {
     Onnx__ModelProto *model;
     int operator_set; // lowest set that has the operators of all nodes so far
 };
 
-// Allocates a message and makes it empty. type: onnx__node_proto
+// Allocates a message and makes it empty. type: its type, such as onnx__node_proto
 #define NEW(pointer, type) \
     ((pointer) = ls_new(1, sizeof *(pointer), PURPOSE), type##__init(pointer)) // NOLINT(bugprone-macro-parentheses)
 // Adds an element to a repeated field of a message.

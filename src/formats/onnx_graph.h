@@ -72,7 +72,7 @@ void ls_onnx_window(ls_onnx_graph *graph, ls_pair kernel, ls_pair stride, ls_pai
 const char *ls_onnx_reshape(
     ls_onnx_graph *graph, const char *input, int rank, const int64_t *shape, const char *name, ...) LS_PRINTF(5, 6);
 const char *ls_onnx_slice(ls_onnx_graph *graph, int from, int channels, const char *input, const char *name);
-// Add several nodes. Return the name of the last one, which for an activation is `name`.
+// Add one or more nodes. Return the name of the last one, which is `name` if the function has this argument.
 const char *ls_onnx_activation(
     ls_onnx_graph *graph, ls_activation kind, double parameter, const char *input, const char *name);
 const char *ls_onnx_normalisation(ls_onnx_graph *graph, const ls_weights_info *info);
@@ -81,8 +81,8 @@ const char *ls_onnx_shortcut(
     ls_onnx_graph *graph, int stride, int in_channels, int out_channels, const char *input, const char *name);
 // The first and the second half of the channels take turns. out: shape of the result; rank: 2 for vectors, 4 for maps.
 const char *ls_onnx_interleave(ls_onnx_graph *graph, ls_chw out, int rank, const char *input, const char *name);
-// Writes the graph's file. output: the node that gives the logits. *operator_set: the lowest set that has all
-// operators. LS_STORAGE: the file cannot be written. LS_USAGE: it would be larger than protobuf allows.
+// Writes the graph's file; call it once. output: the node that gives the logits. *operator_set: the lowest set from 11
+// on that has all operators. LS_STORAGE: the file cannot be written. LS_USAGE: it would be larger than protobuf allows.
 LS_CHECKED ls_status ls_onnx_graph_write(
     const ls_onnx_graph *graph, const char *path, const ls_weights_info *info, const char *output, int *operator_set);
 

@@ -16,7 +16,7 @@ static const uint64_t header_max = 16 << 20; // a tensor takes about 100 bytes; 
 static const int64_t elements_max = INT64_C(1) << 48; // of one tensor: sizes and offsets stay exact in a double
 static const char metadata_key[] = "__metadata__";
 
-// The types of tensors in the format. The first LS_DTYPE_COUNT rows are the types of ls_dtype, in its order.
+// The types of tensors that a file may have. The first LS_DTYPE_COUNT rows are the types of ls_dtype, in its order.
 static const struct {
     const char *name;
     int bytes;

@@ -5,9 +5,10 @@
 //              "__metadata__": {"key": "text"}}
 //   the rest  row-major little-endian values; offsets count from here; every byte belongs to exactly one tensor
 // Written   the data begin at a multiple of 64 bytes; tensors keep the order given
-// Read      a file may have tensors of any dtype of the format, such as the integer counters of a state_dict;
-//           only tensors of a type in ls_dtype can be taken out
-// Limits    a header of 16 MiB and 2 million JSON values: enough for about 140,000 tensors
+// Read      a file may have tensors of other dtypes (`dtypes` in safetensors.c), such as the integer counters of a
+//           state_dict; only tensors of a type in ls_dtype can be taken out
+// Limits    a header of 16 MiB and 2 million JSON values: enough for about 140,000 tensors; each has a name of 1 to
+//           1024 bytes, at most 8 dimensions, at most 2^48 elements
 // Errors    LS_STORAGE: path, tensor or byte, value found, value expected
 // Source    github.com/huggingface/safetensors, README, "Format"
 #ifndef LS_FORMATS_SAFETENSORS_H
@@ -39,14 +40,14 @@ typedef struct {          // describes a whole file
 } ls_safetensors_digest;
 
 // Writes the file atomically: it appears whole or not at all. All names must differ (else LS_INTERNAL). digest may be
-// NULL.
+// NULL. LS_STORAGE: the file cannot be written.
 LS_CHECKED ls_status ls_safetensors_write(const char *path, const ls_safetensors_tensor *tensors, int tensor_count,
     const ls_metadata_entry *entries, int entry_count, ls_safetensors_digest *digest);
 
 typedef struct ls_safetensors ls_safetensors;
 
-// Reads the whole file and checks all of it: lengths, JSON, types and shapes; that the tensors cover the data without
-// gap or overlap; that no name occurs twice.
+// Reads the whole file and checks all but the values: lengths, JSON, types and shapes; that the tensors cover the data
+// without gap or overlap; that no name occurs twice.
 LS_CHECKED ls_status ls_safetensors_read(const char *path, ls_safetensors **out);
 void ls_safetensors_free(ls_safetensors *file);
 // Finds the tensor with exactly this name, type and shape. *data is borrowed from file. LS_STORAGE names the nearest

@@ -12,7 +12,7 @@
 typedef enum { SIZE, MEAN, STD, RESIZE, DECODER, LABELS, NETWORK, FACTS } fact;
 
 // Facts that are compared besides classes. name: also the word for model.override. option: the option that gives the
-// fact; -1: no option gives it, so a difference is never refused.
+// fact; -1: a difference is never refused.
 static const struct {
     const char *name;
     int option;
@@ -31,7 +31,7 @@ static int numbers_differ(const float *a, int a_count, const float *b, int b_cou
     return differ;
 }
 
-// Returns 1 if both a and b know the fact and their values differ.
+// Returns 1 if both a and b know the fact and their values differ. NETWORK: 0, because compare_facts compares it.
 static int differs(fact f, const ls_weights_info *a, const ls_weights_info *b) {
     switch (f) {
     case SIZE:
@@ -239,8 +239,8 @@ static ls_status refuse_order(const ls_weights_fit_options *o) {
         o->path, o->graph->path);
 }
 
-// Decides about other classes if the layers with a row for each class cannot be found: leaves new tensors to the user's
-// rules (model.init_rules with "new"). Without such a rule, refuses the weights.
+// Decides about other classes, or another order, if the layers with a row for each class cannot be found: with
+// LS_WEIGHTS_START, leaves new tensors to the user's rules if model.init_rules has one with "new"; else refuses.
 static ls_status leave_to_rules(const ls_weights_fit_options *o, ls_weights_fit *fit) {
     if (o->use != LS_WEIGHTS_START || !strstr(o->cfg->model_init_rules, "new ")) return refuse_order(o);
     ls_text_cut(fit->class_note, sizeof fit->class_note,
@@ -396,9 +396,8 @@ static int takes_here(const ls_config *cfg, const char *word, int in_file, int i
     return is_here && (!in_file || ls_config_overrides(cfg, word));
 }
 
-// Gives `file` its network: that of the configuration; the file's own without one, or if it is quantised, with scales
-// that no other network has. It is resized if model.override names
-// image_size.
+// Gives `file` the network of `here`, if there is one. A quantised network of the file stays, because no other network
+// has its scales. A network that stays is resized if model.override names image_size.
 static ls_status complete_network(const ls_config *cfg, ls_weights_info *file, ls_weights_info *here) {
     ls_graph *before = file->graph;
     if (here->graph && !(before && ls_graph_is_quantised(before))) {

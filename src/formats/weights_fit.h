@@ -7,15 +7,17 @@
 //   used, with a note if the data here have other classes.
 //   LS_WEIGHTS_START (model.init): the configuration's picture size, mean, std and resize are used, with a note if they
 //   differ. Classes are matched by name, with a note if their order differs. If there are other classes, the last
-//   layers start anew, with a note; also if the file names no classes and has another number of them.
+//   layers start anew, with a note; also if the file names no classes and has another number of them. If the layers
+//   with a row for each class cannot be found, a rule "new" of model.init_rules must decide.
 //
 //   LS_WEIGHTS_TEACH (distill.weights): another picture size, mean, std or resize is refused, and so are other classes.
 //   Classes are matched by name, with a note if their order differs. model.override does not count.
 //
 // In the first two, only a value that was given by hand is refused: ls_weights_adopt fills in the options that the
-// configuration leaves open. Another JPEG decoder gives a note. Another network gives a note, but not with
-// LS_WEIGHTS_START. A fact that model.override names keeps the configuration's value; with model.override = classes,
-// classes are matched by number. Names that differ only in '/' and '_' are equal, because a folder's name has no '/'.
+// configuration leaves open. Another JPEG decoder gives a note, and one label a picture against several. Another
+// network gives a note, but not with LS_WEIGHTS_START. A fact that model.override names keeps the configuration's
+// value; with model.override = classes, classes are matched by number. Names that differ only in '/' and '_' are equal,
+// because a folder's name has no '/'.
 #ifndef LS_FORMATS_WEIGHTS_FIT_H
 #define LS_FORMATS_WEIGHTS_FIT_H
 
@@ -44,11 +46,12 @@ typedef struct {
     char note[LS_WEIGHTS_NOTE_BYTES], class_note[LS_WEIGHTS_NOTE_BYTES];
 } ls_weights_fit;
 
-// Sets the options that the configuration leaves open to the file's values: picture size, mean, std, resize, decoder.
+// Sets the options that the configuration leaves open to the file's values, if the file has them: picture size and
+// channels, mean, std, resize, decoder (ls_weights_decoder).
 // Call it before the data are opened, but not with LS_WEIGHTS_START.
 void ls_weights_adopt(const ls_weights_info *file, ls_config *cfg);
-// Decides how the file's weights are used here, by the rules above. LS_USAGE: a value given by hand differs, or the
-// network's rows of classes cannot be found. LS_DATA: the classes differ.
+// Decides how the file's weights are used here, by the rules above. LS_USAGE: a value is refused, or the classes differ
+// (also in their order), but the layers with a row for each cannot be found. LS_DATA: the classes are refused.
 LS_CHECKED ls_status ls_weights_fit_new(const ls_weights_fit_options *options, ls_weights_fit **out);
 void ls_weights_fit_free(ls_weights_fit *fit); // NULL is allowed
 // Reorders the rows of parameter p to the order of the classes here. values: all its values, in canonical layout.
@@ -57,9 +60,9 @@ LS_CHECKED ls_status ls_weights_fit_arrange(const ls_weights_fit *fit, const ls_
 // says auto and the weights were trained with stb_image, else the configuration's value.
 int ls_weights_decoder(const ls_weights_info *file, const ls_config *cfg);
 // Completes the facts of `file` from `here`, for predict and export: facts that the file lacks, facts that
-// model.override names, and the network. `here` may get the replaced network and class names of `file`. LS_USAGE: the
-// network cannot take pictures of the overridden size. LS_STORAGE: the network and the weights have different numbers
-// of classes.
+// model.override names, and the network, unless the file's is quantised. `here` may get the replaced network and class
+// names of `file`. LS_USAGE: the network cannot take pictures of the overridden size. LS_STORAGE: the network and the
+// weights have different numbers of classes.
 LS_CHECKED ls_status ls_weights_complete(const ls_config *cfg, ls_weights_info *file, ls_weights_info *here);
 
 #endif

@@ -334,8 +334,8 @@ static int starts_alike(const char *a, const char *b, size_t length) {
     return strncmp(a, b, length) == 0 && (a[length] == '.' || a[length] == '\0');
 }
 
-// Lists the parameters that come from the file. Parameters with the same first name are listed as "layer1.*" if all of
-// them come from the file.
+// Lists the parameters that come from the file. Parameters whose names are equal up to the first '.' are listed as
+// "layer1.*" if all of them come from the file.
 static void put_groups(const ls_weights_map *map, ls_text_room *room) {
     const ls_graph *graph = map->graph;
     const char *comma = "";

@@ -6,9 +6,10 @@
 //   replaces the k-th '*' on the right. The first rule that matches counts.
 //   new head.*       makes the matching tensors of the network from the seed, even if the file has them
 // Every other tensor of the network must be in the file, with its shape, as fp32, fp16, bf16 or fp64. If the file lacks
-// all of the network's names, the names in it may begin with `module.`, `model.`, `backbone.` or two of these. Tensors
-// with a row for each class start anew if the file names no classes and has another number of rows. Other tensors of
-// the file are left out and reported. PyTorch's counters num_batches_tracked are left out without a report.
+// all of the network's names, the names in it may begin with `module.`, `model.`, `backbone.` or a pair of these
+// (find_prefix). Tensors with a row for each class start anew if the file has other classes, or names no classes and
+// has another number of rows. Other tensors of the file are left out and reported. PyTorch's counters
+// num_batches_tracked are left out without a report.
 #ifndef LS_FORMATS_WEIGHTS_MAP_H
 #define LS_FORMATS_WEIGHTS_MAP_H
 
@@ -29,7 +30,7 @@ typedef struct ls_weights_map {
 
 // Finds the file's tensor for each parameter of the network. path: for messages. fit: the parameters that have a row
 // for each class; NULL: no parameter starts anew because of the classes. LS_USAGE: a rule is malformed or matches
-// nothing; or a tensor is missing or has another shape or type. The message names a rule that helps.
+// nothing; rules give two tensors one name; or a tensor is missing or has another shape or type.
 LS_CHECKED ls_status ls_weights_map_new(const char *path, const ls_safetensors *file, const ls_graph *graph,
     const char *rules, const ls_weights_fit *fit, ls_weights_map **out);
 void ls_weights_map_free(ls_weights_map *map); // NULL is allowed

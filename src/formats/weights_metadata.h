@@ -61,8 +61,8 @@ enum { LS_RESIZE_UNKNOWN = -1 };
 LS_CHECKED ls_status ls_weights_info_read(const char *path, const ls_safetensors *file, ls_weights_info **out);
 // Fails with LS_STORAGE if a fact is missing that prediction and export need. The message suggests --config.
 LS_CHECKED ls_status ls_weights_info_check(const char *path, const ls_weights_info *info);
-// Returns the facts that a run with this configuration would write. Opens its network and its data set. LS_USAGE:
-// network and data set do not fit together.
+// Returns the facts that a run with this configuration would write. Opens its network and its data set, which may fail.
+// LS_USAGE: network and data set do not fit together.
 LS_CHECKED ls_status ls_weights_info_configured(const ls_config *cfg, ls_weights_info **out);
 // Returns the facts of a data set, without a network.
 LS_CHECKED ls_status ls_weights_info_of_data(const ls_dataset *dataset, ls_weights_info **out);
