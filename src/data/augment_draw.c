@@ -31,7 +31,7 @@ static double unit(uint32_t word) {
 
 // --- shift and mirror ----------------------------------------------------------------------------
 
-// Returns 1 if the sample is to be mirrored; half of all samples are, by chance.
+// Returns 1 if the sample is mirrored: half are, by chance. LS_FLIP_ALTERNATING: so in epoch 0, then it alternates.
 static int is_mirrored(const draw *d) {
     if (d->options->flip == LS_FLIP_NEVER) return 0;
     draw in = *d;
@@ -52,7 +52,7 @@ static void draw_placement(const draw *d, ls_augment_sample *out) {
 
 enum { RECTANGLE_TRIES = 10 };
 
-// Sets the crop to the middle of the picture, as large as the ratio allows.
+// Sets the crop to the middle of the picture, as large as the greatest ratio of its sides allows.
 static void set_middle_crop(const draw *d, double ratio, ls_augment_sample *out) {
     const int h = d->picture.h, w = d->picture.w;
     out->crop_h = (uint16_t)(w < h / ratio ? floor(w * ratio + 0.5) : h);
@@ -110,8 +110,8 @@ static void draw_erasing(const draw *d, ls_augment_sample *out) {
 
 enum { BETA_TRIES = 100 };
 
-// Draws from Beta(a, a), within (0, 1), by algorithm BA of Cheng (1978). It accepts at least one try in four. Each try
-// takes one block of random words.
+// Draws from Beta(a, a), within (0, 1), by algorithm BA of Cheng (1978). It accepts at least one try in four; after
+// BETA_TRIES it returns 0.5. Each try takes one block of random words.
 static double draw_beta(const draw *d, double a) {
     const double log4 = 1.3862943611198906;
     const double scale = a <= 1 ? 1 / a : sqrt(1 / a), gamma = a + 1 / scale;

@@ -52,8 +52,8 @@ done:
     return status;
 }
 
-// Checks the label of each CIFAR-100 record that is not used (coarse or fine). LS_DATA: a label is out of range, which
-// shows that the record is damaged.
+// Checks the unused label (coarse or fine) of each CIFAR-100 record. LS_DATA: a label is out of range, which shows that
+// the record is damaged.
 static ls_status check_other_labels(
     const uint8_t *labels, size_t record_bytes, const layout *set, int64_t count, const char *path) {
     for (int64_t i = 0; i < count; i++, labels += record_bytes) {

@@ -4,7 +4,7 @@
 
 #include "base/files.h"
 
-// Opens a file. LS_DATA: missing, empty, unreadable for this user, a folder or a device. Symbolic links are followed.
+// Opens a file. LS_DATA: missing, empty, unreadable for this user, or no regular file. Symbolic links are followed.
 LS_CHECKED ls_status ls_data_file_open(const char *path, ls_input *file);
 // Notes that this process reads the file (ls_note_read). Only for the few files that hold a whole set.
 void ls_data_file_note(const ls_input *file);

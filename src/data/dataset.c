@@ -26,7 +26,7 @@ const char *ls_split_name(ls_split split) {
 }
 
 // Fills in one number per channel (mean or standard deviation) from the option's text. If the text is empty, uses the
-// format's numbers, and repeats the last one for further channels. A gray picture of a colour format has their mean.
+// format's numbers, and repeats the last one for further channels; gray pictures of a colour format get their mean.
 static ls_status fill_channels(
     const char *option, const char *text, const double defaults[3], int channels, float *out) {
     if (text[0] == 0 && channels == 1 && defaults[2] > 0) {

@@ -1,8 +1,8 @@
-// dataset.h - a set of labelled uint8 pictures, held in memory or decoded on demand.
+// dataset.h - a set of labelled uint8 pictures, held in memory, or decoded or made on demand.
 //
 // Formats: IDX (MNIST, Fashion-MNIST; raw or .gz), CIFAR binary (10 and 100), image folder (picture files of the kinds
-// in image_check.h), synthetic. Everything that a header promises is checked against the file. Errors are LS_DATA and
-// name the path, the offset or record, the expected and the found value, and a fix.
+// in image_check.h), synthetic. Everything that a header promises is checked against the file. Faults of files are
+// LS_DATA; the message names the path, the fault and a fix.
 #ifndef LS_DATA_DATASET_H
 #define LS_DATA_DATASET_H
 
@@ -52,20 +52,20 @@ const char *ls_dataset_class(const ls_dataset *dataset, int label); // the class
 // 1, for each class. The label of a sample is then the number of its row. It is the same table in all splits. NULL: the
 // label of a sample is its class.
 const uint8_t *ls_dataset_label_sets(const ls_dataset *dataset);
-// Reads sample `index`: C*H*W bytes into pixels, and its label. Only a `folder` set can return LS_DATA here: for a
-// broken picture (path and the decoder's reason), or for a file whose content has changed since it was verified.
+// Reads sample `index`: writes C*H*W bytes to pixels, and its label. Only a `folder` set can return LS_DATA here: its
+// picture cannot be read, is broken or too large, or has changed since it was verified. The message names the path.
 LS_CHECKED ls_status ls_dataset_read(const ls_dataset *dataset, int64_t index, uint8_t *pixels, int32_t *label);
 // Writes the labels of all samples (facts.count of them) without decoding a file.
 LS_CHECKED ls_status ls_dataset_labels(const ls_dataset *dataset, int32_t *labels);
 // Returns 1 if the samples are files, so that reading a sample may fail (LS_DATA).
 int ls_dataset_may_break(const ls_dataset *dataset);
-// Like ls_dataset_read, but replaces a broken sample by the next readable sample of its class. A sample that turns out
-// to be broken here is marked as such, and a warning names it. The order of the other samples and the length of an
-// epoch do not change. LS_DATA: no sample of the class can be read.
+// Like ls_dataset_read, but replaces a broken sample by the next readable one of its class (with several labels: of the
+// set). A sample that turns out to be broken here is marked as such, and a warning names it. The order of the other
+// samples and the length of an epoch do not change. LS_DATA: no sample of the class (the set) can be read.
 LS_CHECKED ls_status ls_dataset_read_whole(const ls_dataset *dataset, int64_t index, uint8_t *pixels, int32_t *label);
-// From now on, each sample that is read is also packed into a file in `folder`, and neither this run nor a later one
-// decodes it again (picture_cache.h, which names the failures). Call it before anything is read, and only if
-// ls_dataset_may_break. Of the processes that share the folder, one sets `creates` and calls it before the others.
+// From now on, samples that are verified (verify.h), and those read after that, are also packed into a file in
+// `folder`, so that they are not decoded again (picture_cache.h, which names the failures). Call it before anything is
+// read, only if ls_dataset_may_break. Of the processes that share the folder, one sets `creates` and calls it first.
 LS_CHECKED ls_status ls_dataset_pack(ls_dataset *dataset, const char *folder, int creates);
 // Returns 1 if the pixels come from an inflated file that the cache folder keeps (inflated.h).
 int ls_dataset_is_kept(const ls_dataset *dataset);
@@ -73,22 +73,23 @@ int ls_dataset_is_kept(const ls_dataset *dataset);
 LS_CHECKED ls_status ls_dataset_cache_folder(const ls_config *cfg, char *folder, size_t bytes);
 int ls_dataset_is_packed(const ls_dataset *dataset, int64_t index);
 const char *ls_dataset_packed_at(const ls_dataset *dataset); // path of the packed file; "": no pictures are packed
-// Learns which pictures other processes have packed. Call it when all processes have read their samples.
+// Learns which pictures other processes have packed, and removes packed files of earlier starts (picture_cache.h). Call
+// it when all processes have read their samples.
 void ls_dataset_settle(ls_dataset *dataset);
-// Returns a hash of the files' folder, of the settings that decide pixels, and of the files' stamps (file_content.h).
-// No file has to be read for it. It is equal in all processes of a host that see the same files.
+// Returns a hash of the files' folder and stamps (file_content.h), of the split and the settings that decide pixels. No
+// file has to be read for it. It is equal in all processes of a host that see the same files.
 uint64_t ls_dataset_files(const ls_dataset *dataset);
-// ls_dataset_content returns the content hash of the sample's file (0: the sample is not a file, or is not verified).
+// ls_dataset_content returns the content hash of the sample's file (0: no file, or not verified; 1: unreadable).
 // ls_dataset_know_content sets this hash to a value that another rank found; call it before anything is read.
 uint64_t ls_dataset_content(const ls_dataset *dataset, int64_t index);
 void ls_dataset_know_content(ls_dataset *dataset, int64_t index, uint64_t content);
-// Sets facts.content after verification. sum: the total of the results of ls_verify_contents for all shares.
+// Sets facts.content and facts.source after verification. sum: total of what ls_verify_contents returns for all shares.
 void ls_dataset_set_content(ls_dataset *dataset, uint64_t sum);
-// Marks the samples with broken[index] != 0 as broken. Call it before anything is read.
+// Marks samples with broken[index] != 0 as broken, and counts them in facts.broken. Call it before anything is read.
 void ls_dataset_know_broken(ls_dataset *dataset, const uint8_t *broken);
 // Removes the samples with broken[index] != 0; facts.checksum does not change. LS_DATA: no sample is left.
 LS_CHECKED ls_status ls_dataset_leave_out(ls_dataset *dataset, const uint8_t *broken);
-// Writes the sample's file as "class/name.png" into dst, or "" if samples are not files. Returns dst.
+// Writes the path of the sample's file in its split, as "class/name.png", or "" if samples are not files. Returns dst.
 const char *ls_dataset_sample_name(const ls_dataset *dataset, int64_t index, char *dst, size_t bytes);
 // Fills the augment operator's table: table[256 * c + v] = (v/255 - mean[c]) / std[c], in double, rounded once.
 void ls_dataset_table(const ls_dataset *dataset, float *table);

@@ -10,9 +10,9 @@ static uint32_t number(const uint8_t *at, int bytes, int big_endian) {
     return value;
 }
 
-// Returns the first value of a directory entry, or 0 if it is not a number. An entry has a tag, a type, the number of
-// values, and the values or their offset. All number types are accepted, because writers are careless about the type.
-// Pillow does not accept text and the two types of plain bytes either.
+// Returns the first value of a directory entry, or 0 if it is no whole number. An entry has a tag, a type, the number
+// of values, and the values or their offset. Types of whole numbers and fractions are accepted, because writers are
+// careless about the type; text and the two types of plain bytes are not, as in Pillow.
 static uint32_t first_value(const uint8_t *tiff, size_t bytes, const uint8_t *entry, int big_endian) {
     static const int sizes[] = { [3] = 2, [4] = 4, [5] = 8, [6] = 1, [8] = 2, [9] = 4, [10] = 8, [13] = 4 };
     enum { RATIONAL = 8, TYPES = sizeof sizes / sizeof sizes[0] };

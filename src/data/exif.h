@@ -10,8 +10,8 @@
 enum { LS_EXIF_MARK_BYTES = 6 };
 
 // Returns the Orientation of an Exif block, 1 to 8. The block is a TIFF file, with or without LS_EXIF_MARK before it.
-// Returns 1 (no turn) if the block is damaged, has no Orientation, or has another value. The value's type may be any
-// whole number or fraction, as for Pillow's exif_transpose. If there are several values, the first one counts.
+// Returns 1 (no turn) if the block is damaged, has no Orientation, or has another value. The value's type may be one of
+// whole numbers (not plain bytes) or fractions, as in Pillow's exif_transpose. Of several values the first one counts.
 int ls_exif_orientation(const uint8_t *tiff, size_t bytes);
 
 #endif

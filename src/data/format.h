@@ -77,16 +77,16 @@ const char *ls_split_name(ls_split split); // "training", "test", "validation"
 int ls_dataset_is_still_shared(ls_dataset *dataset);
 // Completes a data set after its open function: allocates `broken` for a set of files, and names the classes.
 LS_CHECKED ls_status ls_dataset_prepare(ls_dataset *dataset);
-// Finds the content hash of the sample's file (for ls_dataset_content). With `decodes` it also checks that the file can
-// be decoded (else LS_DATA), and packs the pixels if there is a cache. It does not read a file that is packed and has
-// kept its stamp. Several threads may call it at once, each with its own samples and its own `pixels`.
+// Finds the content hash of the sample's file (for ls_dataset_content). With `decodes` it also decodes the file, and
+// packs the pixels if there is a cache. It does not read a file that is packed and has kept its stamp. LS_DATA: it
+// cannot read or decode the file. Several threads may call it at once, with different samples and `pixels`.
 LS_CHECKED ls_status ls_dataset_verify(const ls_dataset *dataset, int64_t index, int decodes, uint8_t *pixels);
 // Divides a training set into two parts by data.validation_fraction. *out is the part to train on; the other part
 // becomes its held_out. On success *out owns `whole`.
 LS_CHECKED ls_status ls_dataset_hold_out(const ls_config *cfg, ls_dataset *whole, ls_dataset **out);
 // Writes into folder (LS_TEXT_BYTES) the first candidate folder that contains one of the `count` names in `wanted`. The
-// candidates are data.path, or else data/<name> and the other folder of the format's row; each is followed by its
-// subfolder. LS_DATA names the folders, the files and how to get them.
+// candidates are data.path, or else data/<name> and the other folder of the format's row; each is followed by the
+// format's subfolder in it, if there is one. LS_DATA names the folders, the files and how to get them.
 LS_CHECKED ls_status ls_dataset_find(
     const ls_config *cfg, const ls_dataset *dataset, const char *const *wanted, int count, char *folder);
 // Sets facts.count to `available`, or to data.train_samples or data.test_samples if set. LS_USAGE if these exceed

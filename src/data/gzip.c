@@ -18,7 +18,7 @@ typedef struct {
     const char *why; // zlib's explanation; may be NULL
 } outcome;
 
-// Inflates one gzip member after the other. Stops after the last member, at a failure, or when dst is full.
+// Inflates one gzip member after the other. Stops after the last member, at a failure, or if dst is too small.
 static outcome inflate_by_zlib(const uint8_t *src, size_t src_bytes, uint8_t *dst, size_t dst_bytes) {
     z_stream z = { 0 };
     outcome o = { .code = inflateInit2(&z, 15 + 16) }; // + 16: accept only a gzip header and trailer

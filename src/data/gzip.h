@@ -11,8 +11,8 @@
 // Inflates only the first dst_bytes bytes of a gzip file. LS_DATA: src is not gzip, is damaged, or ends before them.
 LS_CHECKED ls_status ls_gzip_peek(
     const char *path, const uint8_t *src, size_t src_bytes, uint8_t *dst, size_t dst_bytes);
-// Inflates the whole file. LS_DATA: the file does not give exactly dst_bytes bytes, disagrees with the checksums or
-// lengths in its trailers, or goes on after its last member. The message names the fault and its byte.
+// Inflates the whole file. LS_DATA: the file is not gzip, is damaged, does not give exactly dst_bytes bytes, disagrees
+// with the checksums or lengths in its trailers, or goes on after its last member. The message names the fault.
 LS_CHECKED ls_status ls_gzip_inflate(
     const char *path, const uint8_t *src, size_t src_bytes, uint8_t *dst, size_t dst_bytes);
 

@@ -192,7 +192,7 @@ static ls_status load_both(const char *folder, const char *const *name, const ch
     return LS_SUCCESS;
 }
 
-// Keeps the inflated images in the cache folder for the next start. A failure is noted unless data.cache = auto.
+// Keeps inflated images of KEPT_FROM bytes or more for the next start. A failure is noted unless data.cache = auto.
 static void keep(const ls_config *cfg, const idx_file *images, uint64_t checksum, ls_dataset *dataset) {
     ls_inflated *place = &dataset->kept;
     if (!place->path[0] || images->total < KEPT_FROM) return;

@@ -54,8 +54,8 @@ typedef struct {
     unsigned huffman_tables, quantisation_tables;
 } jpeg_frame;
 
-// Refuses a segment of Huffman tables whose numbers add up to more than the 256 possible codes: stb would write past
-// the end of its own tables. Source: ITU-T T.81, B.2.4.2.
+// Notes the Huffman tables of a segment. Refuses a table that does not fit the segment, or has more than the 256
+// possible codes: stb would write past the end of its own tables. Source: ITU-T T.81, B.2.4.2.
 static ls_status check_huffman(const char *path, const uint8_t *bytes, size_t begin, size_t end, jpeg_frame *frame) {
     enum { LENGTHS = 16, CODES_MAX = 256 };
     for (size_t at = begin; at < end;) {
@@ -74,8 +74,8 @@ static ls_status check_huffman(const char *path, const uint8_t *bytes, size_t be
     return LS_SUCCESS;
 }
 
-// Reads components and numbers of blocks from a JPEG's frame header into *frame. `segment` begins after its length
-// field. Ignores a header that is too short, which stb refuses. Source: ITU-T T.81, B.2.2, A.2.4.
+// Reads components and numbers of blocks from a JPEG's first frame header into *frame. `segment` begins after its
+// length field. Ignores later headers, and one that is too short, which stb refuses. Source: T.81, B.2.2, A.2.4.
 static void read_frame(const uint8_t *segment, size_t bytes, int progressive, jpeg_frame *frame) {
     enum { FIXED = 6, COMPONENT = 3 };
     if (frame->components > 0 || bytes < FIXED || bytes < FIXED + COMPONENT * (size_t)segment[5]) return;
@@ -115,9 +115,9 @@ static int has_tables(const jpeg_frame *frame, int component, uint8_t scan, int 
            (frame->quantisation_tables >> frame->quantisation[component] & 1);
 }
 
-// Counts the blocks that a scan visits, and refuses a JPEG that visits blocks too often: a scan takes few bytes of the
-// file, but stb goes over all blocks of its components. A sequential JPEG has each component in one scan. libjpeg's
-// progressive files go over a block up to 6 times; no encoder comes near 24.
+// Refuses a scan without its tables. Counts the blocks that it visits, and refuses a JPEG that visits blocks too often:
+// a scan takes few bytes of the file, but stb goes over all blocks of its components. A sequential JPEG has each
+// component in one scan. libjpeg's progressive files go over a block up to 6 times; no encoder comes near 24.
 static ls_status count_scan(const char *path, const uint8_t *segment, size_t bytes, jpeg_frame *frame) {
     enum { PASSES_MAX = 24, ALWAYS = 1 << 20 };                                // ALWAYS: so few blocks take no time
     const size_t listed = bytes > 0 ? segment[0] : 0, header = 1 + 2 * listed; // after it: first, last coefficient

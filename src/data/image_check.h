@@ -18,7 +18,7 @@ typedef struct {
 } ls_gif_notes;
 
 typedef struct {
-    uint64_t pixels_max;  // most pixels that a file of this length can hold
+    uint64_t pixels_max;  // most pixels that a file of this length can hold; UINT64_MAX: the check has compared them
     int orientation;      // 1 to 8 (exif.h)
     int is_jpeg, is_gif;  // is_gif: `gif` is filled
     int is_cmyk, is_ycck; // is_cmyk: a JPEG of four colours; is_ycck: they are YCbCr and black, not CMYK
@@ -27,8 +27,8 @@ typedef struct {
 } ls_image_notes;
 
 // Checks a picture file. Its first bytes tell its kind, whatever its name ends with; only TGA, which has no mark, is
-// known by its name. LS_DATA: the file is broken, or of a kind that cannot be read (WebP, HEIC, TIFF...). The message
-// names the path, the fault or the kind, and a remedy.
+// known by its name. LS_DATA: the file is broken, would take minutes, or is of a kind that cannot be read (WebP, HEIC,
+// packed BMP...). The message names the path, the fault or the kind, and a remedy.
 LS_CHECKED ls_status ls_image_check(const char *path, const uint8_t *bytes, size_t count, ls_image_notes *notes);
 // Returns 1 if the name has the ending of a picture, in small or capital letters: one of LS_IMAGE_ENDINGS, or of a kind
 // that cannot be read. Such a file counts as a picture, so that an error names it and it is not left out silently.

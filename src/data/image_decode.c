@@ -46,8 +46,8 @@ static ls_status check_size(
     return LS_SUCCESS;
 }
 
-// Returns the largest scale (1, 2, 4 or 8) at which a JPEG, shrunk while decoding, is still at least twice the wanted
-// size.
+// Returns the largest scale (2, 4 or 8) at which a JPEG, shrunk while decoding, is still at least twice the wanted
+// size; 1 if there is no such scale.
 static int choose_scale(const decoded *picture, int orientation, const ls_image_options *options) {
     const int exchanged = orientation >= 5;
     const int h = exchanged ? picture->w : picture->h, w = exchanged ? picture->h : picture->w;

@@ -6,8 +6,8 @@
 // - root/<class>/<file>. The test set is data.test_fraction of each class: the files whose names have the smallest
 //   hashes. So it does not depend on the order of listing, and is not one end of a sorted series.
 //
-// Classes are sorted by name (bytes). Samples take the classes in turn: sample k is the (k / classes)-th file of its
-// class. So the first n samples (data.train_samples) have about as many of each class.
+// Classes are sorted by name (bytes). Samples take the classes in turn: the first file of each class, then the second
+// one of each, and so on. So the first n samples (data.train_samples) have about as many of each class.
 //
 // With data.labels (label_file.h) there are no class folders: pictures lie in root/ or in root/train/ and root/test/,
 // and in any folders there. The label of a sample is then the number of its row, and samples are sorted by name.
@@ -154,7 +154,7 @@ static uint64_t hash_place(const folder *f, int label, const char *name) {
     return ls_hash_more(hash, name, strlen(name) + 1);
 }
 
-// Adds a picture. A missing file (a link to nowhere) and an empty file count as broken pictures, which decoding finds.
+// Adds a picture; else calls add_other. A missing file (a link to nowhere) and an empty file count as broken pictures.
 static ls_status add_image(folder *f, const char *path, const char *name, int label) {
     struct stat info;
     const int there = stat(path, &info) == 0;
@@ -191,8 +191,8 @@ static ls_status list_class(folder *f, const char *class_name, int label) {
 
 static ls_status list_tree(folder *f, const char *inside);
 
-// Adds a picture that has a row, or the pictures of a folder. name: relative to the split's folder. Other files are
-// passed over.
+// Adds a picture, which must have a row (else LS_DATA), or the pictures of a folder. name: relative to the split's
+// folder. Files that are not named like pictures are passed over.
 static ls_status add_labelled(folder *f, const char *name) {
     char path[PATH_BYTES], file[PATH_BYTES];
     int is_folder = 0;
@@ -296,7 +296,7 @@ static ls_status list_classes(const char *root, char ***classes, int *count) {
 }
 
 // Keeps the files of this split among those of one class, images[first..]. The number of test files is rounded to the
-// nearest; a class of two or more files is in both splits.
+// nearest; a class of two or more files is in both splits, unless the fraction is 0. Returns the number of files kept.
 static int64_t split_class(folder *f, int64_t first, double test_fraction, ls_split split) {
     int64_t count = f->image_count - first, test = (int64_t)((double)count * test_fraction + 0.5);
     if (test_fraction > 0 && count >= 2) {

@@ -1,7 +1,7 @@
 // image_resize.h - resizes interleaved uint8 RGB pictures as BILINEAR of Pillow 13 does. The filter is a triangle,
-// which is widened by the scale when shrinking, so that every source pixel counts. Rows are resized first, then
-// columns. Columns come first if the height shrinks by more than twice as many pixels as the width. Pillow before 13
-// always resized rows first: such pictures differ by 1 in about a fifth of their pixels, all others are the same.
+// which is widened by the scale when shrinking, so that every source pixel counts. Rows are resized before columns; but
+// if the height shrinks by more than twice as many pixels as the width, columns before rows. Pillow before 13 always
+// began with rows: pictures that begin with columns differ from it by 1 in about a fifth of their pixels.
 //
 // Own code replaces stb_image_resize, whose two generations differ: a data set's pixels must not depend on the version
 // of a library. Weights are computed in double without library calls and rounded to 22-bit integers, so they are the

@@ -64,7 +64,7 @@ static uint64_t hash_of(const header *h) {
     return ls_hash(h, offsetof(header, hash));
 }
 
-// Reads the file into memory, where nobody else can change the bytes; the file itself may be cut short or overwritten.
+// Reads the kept file into memory, where nobody else can change it, if it is whole and belongs to the wanted content.
 static void take_file(const ls_input *file, ls_inflated *out) {
     header h;
     struct stat info;
@@ -109,7 +109,7 @@ static void name_made(const ls_inflated *place, char made[MADE_BYTES]) {
     snprintf(made, MADE_BYTES, "%s.new", place->path);
 }
 
-// Tries to lock the temporary file. place->makes becomes 1 if this process got the lock; 0: another process holds it.
+// Tries to lock the temporary file. place->makes: 1: this process has the lock; 0: another has it or moved the file.
 static ls_status try_lock(ls_inflated *place) {
     char made[MADE_BYTES];
     name_made(place, made);

@@ -1,6 +1,6 @@
 // inflated.h - keeps the inflated content of a gzip file in a file of the cache folder (data.cache). The next start,
 // and each of its ranks, reads the kept file into memory and inflates nothing. If several processes start at once on a
-// host, one inflates and the others wait for it.
+// host, one inflates and the others can wait for it (ls_inflated_claim).
 //
 // A kept file has a page of header, then the inflated bytes. The header has a hash of the gzip file's bytes, so that a
 // kept file of an earlier content is not used. It also has a hash of the inflated bytes, which the caller makes and

@@ -23,7 +23,7 @@ static LS_PRINTF(2, 3) ls_status refuse(const reader *r, const char *format, ...
     return ls_fail(LS_DATA, "%s:%lld: %s", r->labels->path, (long long)r->line, text);
 }
 
-// Takes a value in quotes, in place. Returns its end.
+// Takes a value in quotes, in place. Sets *end to its end.
 static ls_status take_quoted(reader *r, char **end) {
     char *to = r->at++;
     for (; *r->at != '"' || r->at[1] == '"'; *to++ = *r->at++) {

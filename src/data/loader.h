@@ -38,7 +38,7 @@ typedef struct {
     int traced;     // 1: loading is shown in the trace (base/spans.h)
     ls_slot *slots; // borrowed until ls_loader_free
     int slot_count;
-    // Without shuffle: the numbers of the batches.samples samples to load; borrowed. NULL: all samples in file order.
+    // Without shuffle: numbers of the batches.samples samples to load; borrowed. NULL: the first ones, in file order.
     const uint32_t *order;
     const ls_balance *balance; // with shuffle: the draws of an epoch; borrowed. NULL: each sample once
 } ls_loader_options;

@@ -11,7 +11,7 @@
 // stamps. So if a picture is added, replaced or touched, a new packed file is made. It takes over pictures of the same
 // content from the former packed file. A run thus keeps the pictures that it began with.
 //
-// Nothing is mapped or kept in memory except 9 bytes per picture: a set larger than memory streams from the file.
+// No pixels are mapped or kept in memory, only some bytes per picture: a set larger than memory streams from the file.
 #ifndef LS_DATA_PICTURE_CACHE_H
 #define LS_DATA_PICTURE_CACHE_H
 
@@ -41,15 +41,15 @@ const char *ls_picture_cache_path(const ls_picture_cache *cache);
 
 // Several threads may call these three functions at once.
 // has: whether the picture is packed, as far as this process knows.
-// get: reads the pixels. Returns 0 if pixels of the file's content are not packed or are damaged; `pixels` is then
-// undefined.
+// get: reads the pixels, if need be from the former packed file, and then packs them. Returns 0 if pixels of the file's
+// content are not packed or are damaged; `pixels` is then undefined.
 // put: packs pixels of the file's content. stamp: the file's stamp when it was read; 0: the next start must read it
 // again. If the packed file cannot be written, one warning says so, and nothing more is written.
 int ls_picture_cache_has(const ls_picture_cache *cache, int64_t picture);
 int ls_picture_cache_get(ls_picture_cache *cache, int64_t picture, uint8_t *pixels);
 void ls_picture_cache_put(ls_picture_cache *cache, int64_t picture, uint64_t stamp, const uint8_t *pixels);
 // Call it when all processes have packed their pictures: this process then knows the pictures that others packed, and
-// the packed files that earlier starts made for other lists of pictures are removed.
+// removes the packed files that earlier starts made for other lists of pictures, unless its own cannot be written.
 void ls_picture_cache_settle(ls_picture_cache *cache);
 
 #endif

@@ -15,7 +15,7 @@ typedef struct { // {0}: empty; free it by ls_picture_list_free, also after a fa
 // folder are left out; a warning mentions such folders. LS_DATA: the folder has no pictures, or cannot be listed.
 LS_CHECKED ls_status ls_picture_list_add(ls_picture_list *list, const char *named);
 // Adds each name in a file or pipe, or in standard input (path "-"). Names are one per line. If the text has a 0 byte,
-// each name ends with a 0 byte instead (find -print0). LS_DATA: the text cannot be read, or has no name.
+// each name ends with a 0 byte instead (find -print0). LS_DATA: the text cannot be read or has no name, or as above.
 LS_CHECKED ls_status ls_picture_list_add_names(ls_picture_list *list, const char *path);
 // Adds the pictures of a folder that has one folder for each class, which may be empty. A class's folder has the
 // class's name, with _ for each /. Pictures come in the order of the classes. LS_DATA: class folders that are missing

@@ -11,7 +11,7 @@ typedef struct {
     // groups, and only read in other groups. With groups == 1 all samples are decoded.
     int share, shares, group, groups;
     int workers; // number of threads
-    // Called about ten times a second by the calling thread; may be NULL.
+    // Called by the calling thread, about ten times a second (more often for the first 100 files); may be NULL.
     void (*alive)(void *context, int64_t done, int64_t all);
     void *context;
 } ls_verify_options;

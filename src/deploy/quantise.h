@@ -31,7 +31,7 @@ typedef struct {
 // the scale of its output is more than 2^30 times finer than that of its sums. LS_NUMERIC: a value is not finite.
 LS_CHECKED ls_status ls_quantise(ls_network *network, const ls_quantise_pictures *pictures, ls_quantised *result);
 // For ls_quantise alone (integers.c): makes scale and zero of all values but `fixed` ones from their ranges, then the
-// integers of all steps, constant_channels and constant_layer. May be called again with other ranges. LS_USAGE as above.
+// integers of all steps, constant_channels and constant_layer. Call it again for other ranges. LS_USAGE as above.
 LS_CHECKED ls_status ls_integers_make(ls_network *network, ls_quantised *result);
 
 #endif
