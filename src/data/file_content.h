@@ -23,7 +23,7 @@ typedef struct {
 uint64_t ls_file_stamp(uint64_t place, const struct stat *info);
 // Reads the file. The stamp is 0 if a change right after reading could leave ctime as it is. That is so if the file
 // changed less than 2 seconds before it is read (time stamps may be that coarse) or while it is read, or if its file
-// system may have no ctime of its own. LS_DATA: as ls_data_file_open and _read, or there are more than INT_MAX bytes.
+// system may have no ctime of its own. LS_DATA: the file cannot be opened or read, is empty, or exceeds INT_MAX bytes.
 LS_CHECKED ls_status ls_file_content_read(const char *path, uint64_t place, ls_file_content *out);
 void ls_file_content_free(ls_file_content *content);
 

@@ -10,7 +10,7 @@ enum { LS_CALIBRATE_PICTURES = 256 }; // number of pictures, unless --calibrate 
 
 // Quantises the network, which was lowered for int8, on `pictures` pictures of the set (at most all), evenly spread.
 // Prints the chosen rule and the losses, and warns of constant channels and of many clipped values, naming one layer of
-// each. LS_USAGE: the set has too few pictures, or others than the network takes. Also fails like ls_quantise.
+// each. LS_USAGE: the set has too few pictures, or others than the network takes. Also fails if ls_quantise does.
 LS_CHECKED ls_status ls_calibrate_network(ls_network *network, const ls_dataset *set, int pictures);
 
 #endif

@@ -75,7 +75,7 @@ static void statistics_rule(const ls_graph *graph, const ls_layer *layer, int st
         if (ls_role_is_statistic(params[i].role)) r->param[layer->first_param + i] = rule;
 }
 
-// Sets stored[l] = 1 for each batchnorm2d that a pattern of train.stored_statistics matches. Each must match one.
+// Sets stored[l] = 1 for each batchnorm2d that train.stored_statistics names. LS_USAGE: a pattern matches no layer.
 static ls_status find_stored(const ls_config *cfg, const ls_graph *graph, char *stored) {
     char text[LS_TEXT_BYTES], *rest = text;
     snprintf(text, sizeof text, "%s", cfg->train_stored_statistics);

@@ -1,7 +1,7 @@
 // param_store.h - the flat memory of a network on a device: master weights, gradients, optimizer state, statistics.
 //
-// A tensor has the same element offset in all slabs (in the optimizer's state: in each of the tensors that are kept).
-// Three parts follow each other:
+// A tensor has the same element offset in all slabs; the slab `state` has a range with these offsets for each of its
+// state_tensors. Three parts follow each other:
 //   1. trained tensors, in the order in which the backward pass completes them (the network's last layer first), so
 //   that a gradient bucket is a contiguous range
 //   2. statistics that move (running mean and variance); their sums per update are reduced like gradients
@@ -60,7 +60,7 @@ ls_buffer ls_param_store_weight(const ls_param_store *a, int param); // the fp32
 ls_buffer ls_param_store_working(const ls_param_store *a, int param);
 // Returns the fp32 gradient, or for a statistic the sum of this update.
 ls_buffer ls_param_store_grad(const ls_param_store *a, int param);
-// Enqueues: adds the slab `rounded` (gradients in 16 bits) to the fp32 gradients, and clears it. Without it: nothing.
+// Enqueues work that adds the slab `rounded` (gradients in 16 bits) to the fp32 gradients and clears it, if it exists.
 void ls_param_store_widen(const ls_param_store *store, ls_queue *queue);
 int ls_param_store_trains(const ls_param_store *a, int param);
 int ls_param_store_changes(const ls_param_store *a, int param); // whether it is trained, or a statistic that moves
