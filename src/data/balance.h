@@ -1,10 +1,10 @@
 // balance.h - the order of draws in an epoch, if data.balance = classes: an epoch has as many draws as the set has
-// samples, and all classes that have samples come equally often, up to one. A pure function of (seed, epoch), so it is
-// the same for any number of ranks, and a checkpoint need not contain it.
+// samples, and all classes that have samples come equally often (or once more). A pure function of (seed, epoch), so it
+// is the same for any number of ranks, and a checkpoint need not contain it.
 //
 // - The classes that come once more than others have neighbouring labels (the first label follows the last), from a
 //   random one on.
-// - Within a class, samples come equally often, up to one. Those that come once more are a random choice.
+// - Within a class, samples come equally often (or once more). Those that come once more are a random choice.
 // - The list of all draws is mixed like the samples of an epoch without balance (sampler.h).
 //
 // A draw has a number. The first draw of sample i in an epoch is number i, the next ones are i + count, i + 2 * count

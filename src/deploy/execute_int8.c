@@ -8,7 +8,7 @@
 #if defined __x86_64__ && defined __GNUC__ && !defined __clang__
 #define VNNI __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni"), optimize("O3")))
 
-enum { PATCH_MAX = 8192, OUTS_MAX = 2048 }; // bytes of a window's inputs, and outputs of a group, on the stack
+enum { PATCH_MAX = 8192, OUTS_MAX = 2048 }; // most inputs of a window and outputs of a group, on the stack
 
 VNNI static int32_t dot(const uint8_t *restrict a, const int8_t *restrict weights, int count) {
     int32_t sum = 0;

@@ -226,7 +226,7 @@ static void put_gated(const activation *a, const char *factor) {
     ls_onnx_input(a->graph, factor);
 }
 
-// ONNX has no operator for silu before set 24.
+// ONNX has no operator for silu before set 24, and a model shall name a low set.
 static void put_silu(const activation *a) {
     put_gated(a, ls_onnx_node(a->graph, LS_ONNX_Sigmoid, a->input, "%s/sigmoid", a->name));
 }
@@ -261,7 +261,7 @@ static void put_hardsigmoid(const activation *a) {
     set_hardsigmoid(a);
 }
 
-// ONNX has an operator for hardswish from set 14 on, for mish from set 18 on.
+// ONNX has an operator for hardswish from set 14 on, for mish from set 18 on. Other operators let the set be lower.
 static void put_hardswish(const activation *a) {
     const char *factor = ls_onnx_node(a->graph, LS_ONNX_HardSigmoid, a->input, "%s/hardsigmoid", a->name);
     set_hardsigmoid(a);

@@ -397,7 +397,8 @@ static int takes_here(const ls_config *cfg, const char *word, int in_file, int i
 }
 
 // Gives `file` the network of `here`, if there is one. A quantised network of the file stays, because no other network
-// has its scales. A network that stays is resized if model.override names image_size.
+// has its scales. A network that stays is resized if model.override names image_size. LS_STORAGE: the network has
+// another number of outputs than `file` has classes.
 static ls_status complete_network(const ls_config *cfg, ls_weights_info *file, ls_weights_info *here) {
     ls_graph *before = file->graph;
     if (here->graph && !(before && ls_graph_is_quantised(before))) {

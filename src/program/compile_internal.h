@@ -18,7 +18,7 @@ typedef struct {
     ls_ref grads[LS_GRADS_MAX];
     int grad_count;
     int sliced_from, sliced_end; // range with all channels of the newest gradient that slices wrote; 0, 0: no slice did
-    int wanted;                  // the block that is being recomputed must compute this value again
+    int wanted;                  // recomputation: the current block's backward pass needs this value
     int rectified;               // the value's producer also computes the relu that reads the value
     const ls_node *biased_by;    // node whose bias the max pooling after this value adds; NULL: the bias is not moved
 } ls_value;
