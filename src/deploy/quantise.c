@@ -139,7 +139,7 @@ static void set_ranges(const calibration *c, int rule) {
     }
 }
 
-// Widens the range of normalised pixels to those of all bytes, 0 to 255, even if no calibration picture has them.
+// Widens the range of normalised pixels to cover all bytes, 0 to 255, even if no calibration picture has them.
 static void set_pixel_range(calibration *c) {
     const ls_step *s = &c->network->steps[0];
     histogram *h = &c->histograms[0];
