@@ -10,7 +10,6 @@ void ls_write_float(FILE *file, float value);
 // Write the array "static const TYPE NAME_NUMBER[COUNT]"; number -1: only NAME.
 void ls_write_floats(FILE *file, const char *name, int number, const float *values, int64_t count);
 void ls_write_ints(FILE *file, const char *name, int number, const int32_t *values, int64_t count);
-// type: "int8_t", or "uint8_t" for values that are uint8_t.
 void ls_write_bytes(FILE *file, const char *type, const char *name, int number, const void *values, int64_t count);
 // Writes a name inside a comment of C: characters that could end the comment or that a compiler would warn about
 // become '_'.
