@@ -50,7 +50,7 @@ enum { LS_ENERGY_TEXT_BYTES = 512, LS_ENERGY_SOURCE_BYTES = 96 };
 
 typedef struct {                        // energy of this process's part of the run, over all ranks (train/energy.h)
     double joules;                      // NAN: nothing could be read
-    int hosts, packages, memories;      // counted hosts; their processor packages; memories with their own counters
+    int hosts, packages, memories;      // hosts with readable energy counters; their packages; memories with counters
     int gpus_counted;                   // GPUs that were measured by their energy counters
     int gpus_integrated;                // GPUs that were measured by their power, sampled twice a second
     char missing[LS_ENERGY_TEXT_BYTES]; // parts that are not counted, and the reason; "": all are counted

@@ -21,7 +21,7 @@ struct ls_cross_check {
     hashes *all;   // [ranks]
     int64_t every;
     // Numbers of updates, from 1: the last checked one, and the last that was checked without a difference (0: none
-    // yet). Up to `watched`, every update is checked.
+    // yet). Up to `watched`, every update of a whole window is checked.
     int64_t checked, clean, watched;
     ls_cross_checks counts;
     int warns; // `text` is a warning that nobody has taken yet

@@ -26,8 +26,8 @@ void ls_devices_look(ls_devices *devices);
 // Finds the device that device.type = auto takes, and fills in chosen, info and why. Opens the device, as a run of one
 // rank would, and closes it.
 void ls_devices_try(ls_devices *devices);
-// Fills in chosen, info and why like ls_devices_try, but from a device that is open already; NULL: no device can be
-// opened. why: the reason of ls_device_open, or NULL.
+// Fills in chosen, info and why like ls_devices_try, but from a device that is open already; device NULL: no device can
+// be opened. why: why no GPU is used or, if device is NULL, why no device can be opened; NULL: nothing to say.
 void ls_devices_take(ls_devices *devices, const ls_device *device, const char *why);
 void ls_devices_print(const ls_devices *devices, FILE *file);
 void ls_devices_json(const ls_devices *devices, cJSON *tree);

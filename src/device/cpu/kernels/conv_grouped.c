@@ -18,7 +18,7 @@ typedef struct {
     const float *row[LS_GROUPED_ROWS]; // the row that each row of the kernel reads
     float *zero;                       // a row outside the source
     size_t floats;                     // size of a row of one channel
-    int brought;                       // source rows below this number have been copied
+    int brought;                       // source rows below this number have been copied or are not needed
     int begin, end;                    // columns of the source that lie inside the copy
 } window;
 

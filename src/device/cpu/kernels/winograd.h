@@ -81,7 +81,7 @@ enum { LS_WINOGRAD_PANEL = 2, LS_WINOGRAD_SUM_PANEL = 3, LS_WINOGRAD_SUM_TILES =
 typedef struct ls_winograd_kernels ls_winograd_kernels;
 struct ls_winograd_kernels {
     int width;         // B
-    int product_tiles; // tiles of a product are padded to a multiple of this; a sum takes any number
+    int product_tiles; // `product` needs a multiple of this many tiles (the rest are zeros); `sum` takes any number
 
     // Transforms tiles first .. first+tiles-1 of one channel block to V, and writes zeros up to padded_tiles.
     void (*tiles_in)(int variant, const ls_winograd_map *map, const void *data, int block, int first, int tiles,

@@ -153,7 +153,7 @@ __global__ void __launch_bounds__(LS_BLOCK)
 }
 
 // Adds the sums over all samples to the gradients of gamma and beta, one thread for each channel. saved: NULL if the
-// sums need no factor r (over pixels they contain it, over nothing it is 1).
+// sums are not to be multiplied by r: a norm over pixels has done it already, and without a norm r is 1.
 __global__ void __launch_bounds__(LS_BLOCK)
     group_params(geometry g, const float *saved, const float *sums, float *grad_gamma, float *grad_beta) {
     int c = static_cast<int>(blockIdx.x * LS_BLOCK + threadIdx.x);
