@@ -1,6 +1,6 @@
 // bias.cu - bias and its gradient, which the libraries' convolutions lack.
 //
-// Estimates for 16-bit storage on an H200 (sm_90): 4.8 TB/s and 132 multiprocessors, each of which needs 24 KiB of
+// Estimates for 16-bit storage on an H200 (sm_90): 4.8 TB/s and 132 multiprocessors, each needing 24 KiB of
 // loads in flight. Blocks of 256 threads; "blocks" are blocks on a multiprocessor.
 //                   bytes/element   registers   blocks   in flight   least time for a map of 64 MiB
 //   bias_add        4               28          8        32 KiB      28 us

@@ -1,7 +1,7 @@
 // channels.cu - one thread writes one 16-byte pack of the result. Memory bandwidth limits these kernels. For the gate's
 // gradient, a block sums a column of packs in one order.
 //
-// Estimates for 16-bit storage on an H200 (sm_90): 4.8 TB/s and 132 multiprocessors, each of which needs 24 KiB of
+// Estimates for 16-bit storage on an H200 (sm_90): 4.8 TB/s and 132 multiprocessors, each needing 24 KiB of
 // loads in flight. Blocks of 256 threads; "blocks" are blocks on a multiprocessor.
 //                   bytes/element   registers   blocks   in flight   least time for a map of 64 MiB
 //   copy_channels   4               28          8        32 KiB      28 us; src is read by single elements, from the L1

@@ -4,7 +4,7 @@
 // A block has `columns` neighbouring packs of channels and `lanes` threads for each pack, which take turns with the
 // pixels.
 //
-// Estimates for 16-bit storage on an H200 (sm_90): 4.8 TB/s and 132 multiprocessors, each of which needs 24 KiB of
+// Estimates for 16-bit storage on an H200 (sm_90): 4.8 TB/s and 132 multiprocessors, each needing 24 KiB of
 // loads in flight. Blocks of 256 threads; "blocks" are blocks on a multiprocessor; several values are for kernels of
 // 3x3, 5x5, 7x7. In flight: a row of taps over a strip, or a row of taps.
 //                         bytes/element      registers     blocks    in flight         least time for a map of 64 MiB

@@ -1,6 +1,6 @@
 // elementwise.cu - one thread handles one 16-byte pack. Memory bandwidth limits these kernels.
 //
-// Estimates for 16-bit storage on an H200 (sm_90): 4.8 TB/s and 132 multiprocessors, each of which needs 24 KiB of
+// Estimates for 16-bit storage on an H200 (sm_90): 4.8 TB/s and 132 multiprocessors, each needing 24 KiB of
 // loads in flight. Blocks of 256 threads; "blocks" are blocks on a multiprocessor.
 //                                     bytes/element   registers   blocks   in flight    least time, 64 MiB map
 //   relu, activations, scale          4               15 to 31    8        32 KiB       28 us

@@ -2,7 +2,7 @@
 // third time mostly from the cache; backward reads both inputs twice. Every sum has one order. Over pixels, the last
 // reads come from the first-level cache, but the sums of the parameters read both inputs once more.
 //
-// Estimates for 16-bit storage on an H200 (sm_90): 4.8 TB/s and 132 multiprocessors, each of which needs 24 KiB of
+// Estimates for 16-bit storage on an H200 (sm_90): 4.8 TB/s and 132 multiprocessors, each needing 24 KiB of
 // loads in flight. Blocks of 256 threads; "blocks" are blocks on a multiprocessor.
 //                     bytes/element      registers   blocks   in flight   least time for a map of 64 MiB
 //   group_statistics  2 (2 more cached)  30          8        4 KiB       about 90 us: single elements, one at a time

@@ -7,7 +7,7 @@
 //   head_gradient   A block handles COLUMNS packs of inputs and CLASSES outputs for all samples, which its rows of
 //                   threads share.
 //
-// Estimates for 16-bit storage on an H200 (sm_90): 4.8 TB/s and 132 multiprocessors, each of which needs 24 KiB of
+// Estimates for 16-bit storage on an H200 (sm_90): 4.8 TB/s and 132 multiprocessors, each needing 24 KiB of
 // loads in flight.
 //                   bytes/element   registers        blocks on a multiprocessor   in flight
 //   head            4 of the map    40 (maximum 47)  6 (5)                        16 KiB for each block

@@ -1,6 +1,6 @@
 // muon.cu - the passes of Muon before and after its products; also the products, where no library computes them.
 //
-// Estimates on an H200 (sm_90): 4.8 TB/s and 132 multiprocessors, each of which needs 24 KiB of loads in flight. Blocks
+// Estimates on an H200 (sm_90): 4.8 TB/s and 132 multiprocessors, each needing 24 KiB of loads in flight. Blocks
 // of 256 threads; "blocks" are blocks on a multiprocessor.
 //                bytes/element        registers   blocks   in flight   least time for a million elements
 //   direction    20                   39          6        18 KiB      4.2 us; 64 blocks for each matrix

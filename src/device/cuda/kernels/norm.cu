@@ -9,7 +9,7 @@
 // The first pass goes through the tensors from front to back, with all blocks next to each other. The second pass goes
 // from back to front, because the end of the tensors is still in the cache.
 //
-// Estimates for 16-bit storage on an H200 (sm_90): 4.8 TB/s and 132 multiprocessors, each of which needs 24 KiB of
+// Estimates for 16-bit storage on an H200 (sm_90): 4.8 TB/s and 132 multiprocessors, each needing 24 KiB of
 // loads in flight. "blocks" are blocks of 256 threads on a multiprocessor: 2 for sums (264 in all), as many as fit for
 // apply.
 //                    bytes/element      registers      blocks   in flight   least time for a map of 64 MiB

@@ -6,7 +6,7 @@
 // Sums are taken over a thread, then over its block, then over the blocks of a column in double. The last step has one
 // order; each block of the column computes it, with the same result.
 //
-// Estimates for 16-bit storage on an H200 (sm_90): 4.8 TB/s and 132 multiprocessors, each of which needs 24 KiB of
+// Estimates for 16-bit storage on an H200 (sm_90): 4.8 TB/s and 132 multiprocessors, each needing 24 KiB of
 // loads in flight. One block of 512 threads on a multiprocessor, because of its shared memory.
 //                          bytes/element   registers   in flight   least time for a map of 8 MiB
 //   forward (+ residual)   4 (6)           64 to 71    32 KiB      3.5 us (5.2)

@@ -1,7 +1,7 @@
 // pool.cu - max and average pooling. Memory bandwidth limits these kernels. Forward reads src once if windows do not
 // overlap. Backward gathers, so that one thread writes each element of grad_src once.
 //
-// Estimates for 16-bit storage on an H200 (sm_90): 4.8 TB/s and 132 multiprocessors, each of which needs 24 KiB of
+// Estimates for 16-bit storage on an H200 (sm_90): 4.8 TB/s and 132 multiprocessors, each needing 24 KiB of
 // loads in flight. Blocks of 256 threads; "blocks" are blocks on a multiprocessor. Bytes count for each element of src,
 // with a 2x2 window, stride 2, and its index.
 //                            bytes/element   registers   blocks   in flight   least time for a map of 64 MiB

@@ -2,7 +2,7 @@
 // which the threads of neighbouring pixels share in the first-level cache. The arithmetic uses explicit rounding,
 // because the compiler must not fuse it (op_resize.h).
 //
-// Estimates for 16-bit storage on an H200 (sm_90): 4.8 TB/s and 132 multiprocessors, each of which needs 24 KiB of
+// Estimates for 16-bit storage on an H200 (sm_90): 4.8 TB/s and 132 multiprocessors, each needing 24 KiB of
 // loads in flight. 40 registers, 12 blocks of 128 threads on a multiprocessor, 64 bytes of each thread in flight: 96
 // KiB. For each element of dst 2 bytes are written, for each element of src 2 bytes are read. Least time for a map of
 // 64 MiB at about the same resolution: 28 us.

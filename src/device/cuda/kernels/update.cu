@@ -2,7 +2,7 @@
 // thread. The last thread handles the remaining elements one by one. Memory bandwidth limits all of them; comments give
 // the bytes for each element.
 //
-// Estimates on an H200 (sm_90): 4.8 TB/s and 132 multiprocessors, each of which needs 24 KiB of loads in flight. Blocks
+// Estimates on an H200 (sm_90): 4.8 TB/s and 132 multiprocessors, each needing 24 KiB of loads in flight. Blocks
 // of 256 threads; "blocks" are blocks on a multiprocessor. "least time" is for a million elements in memory; data that
 // the backward pass has just written is in the L2, which is twice as fast.
 //                                  bytes/element   registers   blocks   in flight   least time
