@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
-#include "config/recognise.h"
+#include "config/file_type.h"
 
 enum { PRINTS, KEEPS_ON };
 enum { ALL = LS_RANKS_ALL, FIRST = LS_RANKS_FIRST };
@@ -29,7 +29,7 @@ static const struct {
     const char *noun, *suffixes;
     unsigned accepts;
 } words[] = {
-#define IS(content) (1u << LS_CONTENT_##content)
+#define IS(type) (1u << LS_FILE_TYPE_##type)
 #define ANY (~0u)
 #define NO_PATH 0
 #define WORD(name, field, noun, files, accepts) \

@@ -27,7 +27,7 @@ typedef struct {
     int optional, many;      // optional: the word may be missing; many: the word may be repeated
     const char *noun;        // for messages: "weights file"
     const char *suffixes;    // endings of file names that a shell offers: "safetensors /" (/: folders)
-    unsigned accepts;        // accepted contents of the path, a set of 1u << LS_CONTENT_*; 0: no path that is read
+    unsigned accepts;        // accepted types of file, a set of 1u << LS_FILE_TYPE_*; 0: no path that is read
     size_t offset;           // offset in ls_args of the field that takes the word
     int is_action, is_files; // is_action: the user writes one of the words x|y; is_files: the field is ls_args.files
 } ls_usage_word;

@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
-#include "config/recognise.h"
+#include "config/file_type.h"
 #include "command/command_table.h"
 
 enum { WORDS_MAX = 3 };
@@ -13,8 +13,8 @@ typedef struct {
     const ls_usage_word *word;
 } named;
 
-static int accepts(const ls_usage_word *word, ls_content content) {
-    return content == LS_CONTENT_UNKNOWN || word->accepts >> content & 1;
+static int accepts(const ls_usage_word *word, ls_file_type type) {
+    return type == LS_FILE_TYPE_UNKNOWN || word->accepts >> type & 1;
 }
 
 static int is_export(const char *path) {
@@ -26,11 +26,12 @@ static int is_export(const char *path) {
 // command writes need not exist yet.
 static ls_status check_order(ls_command command, const named *a, const named *b) {
     char text[LS_COMMAND_TEXT_BYTES];
-    const ls_content first = ls_recognise(a->path), second = ls_recognise(b->path);
+    const ls_file_type first = ls_file_type_of(a->path), second = ls_file_type_of(b->path);
     const int is_output = b->word->accepts == 0;
     if (accepts(a->word, first) && (is_output || accepts(b->word, second))) return LS_SUCCESS;
-    if (second == LS_CONTENT_UNKNOWN || second == LS_CONTENT_MISSING || !accepts(a->word, second)) return LS_SUCCESS;
-    if (is_output ? !is_export(a->path) : first == LS_CONTENT_MISSING || !accepts(b->word, first)) return LS_SUCCESS;
+    if (second == LS_FILE_TYPE_UNKNOWN || second == LS_FILE_TYPE_MISSING || !accepts(a->word, second))
+        return LS_SUCCESS;
+    if (is_output ? !is_export(a->path) : first == LS_FILE_TYPE_MISSING || !accepts(b->word, first)) return LS_SUCCESS;
     return ls_fail(LS_USAGE, "%s and %s are in the wrong order; did you mean %s %s %s?", a->path, b->path,
         ls_command_text(command, text), b->path, a->path);
 }
@@ -39,7 +40,7 @@ static ls_status check_path(const named *n) {
     char expected[160];
     if (!n->word->accepts) return LS_SUCCESS; // the command does not read this path
     snprintf(expected, sizeof expected, "%s, a %s", n->word->name, n->word->noun);
-    return ls_expect_content(n->path, n->word->accepts, expected);
+    return ls_expect_file_type(n->path, n->word->accepts, expected);
 }
 
 static const char *const *field(const ls_args *args, const ls_usage_word *word) {
@@ -66,5 +67,5 @@ ls_status ls_paths_check(const ls_args *args) {
     for (int i = files; count && i < args->file_count; i++)
         LS_TRY(check_path(&(named){ args->files[i], &words[count - 1] }));
     if (!args->files_from || strcmp(args->files_from, "-") == 0) return LS_SUCCESS;
-    return ls_expect_content(args->files_from, ~(1u << LS_CONTENT_MISSING), "a file of names (--files-from)");
+    return ls_expect_file_type(args->files_from, ~(1u << LS_FILE_TYPE_MISSING), "a file of names (--files-from)");
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/files.h"
-#include "config/recognise.h"
+#include "config/file_type.h"
 #include "base/text.h"
 #include "config/aliases.h"
 #include "config/ini.h"
@@ -493,7 +493,7 @@ ls_status ls_config_read_file(ls_config *cfg, const char *name) {
     *(slash ? slash : cfg->folder) = 0;
     ls_ini *ini = NULL;
     LS_TRY(status);
-    LS_TRY(ls_expect_content(cfg->file, 1u << LS_CONTENT_CONFIGURATION | 1u << LS_CONTENT_FOLDER,
+    LS_TRY(ls_expect_file_type(cfg->file, 1u << LS_FILE_TYPE_CONFIGURATION | 1u << LS_FILE_TYPE_FOLDER,
         "a configuration, an INI file whose model.file names a network"));
     LS_TRY(ls_ini_read(cfg->file, &ini));
     status = read_entries(cfg, ini);

@@ -8,17 +8,17 @@
 #include <sys/stat.h>
 #include "base/files.h"
 #include "system/installed.h"
-#include "config/recognise.h"
+#include "config/file_type.h"
 #include "base/text.h"
 
 static const struct {
     const char *folder; // added to a name without a folder, when the user's own files are searched
     const char *below;  // folder of the shipped files, below configs/
     const char *noun;   // noun for messages, with its article
-    ls_content other;   // content of the other kind
+    ls_file_type other; // type of a file of the other kind
 } kinds[] = {
-    [LS_SHIPPED_CONFIGURATION] = { "configs/", "", "a configuration", LS_CONTENT_NETWORK },
-    [LS_SHIPPED_NETWORK] = { "models/", "models/", "a network", LS_CONTENT_CONFIGURATION },
+    [LS_SHIPPED_CONFIGURATION] = { "configs/", "", "a configuration", LS_FILE_TYPE_NETWORK },
+    [LS_SHIPPED_NETWORK] = { "models/", "models/", "a network", LS_FILE_TYPE_CONFIGURATION },
 };
 static const char ending[] = ".ini";
 
@@ -34,7 +34,7 @@ int ls_named_nearby(ls_shipped_kind kind, const char *folder, const char *name, 
         if (i && name[0] == '/') break;
         if (ls_failed(ls_path_join(path, bytes, folder, tried)) || !is_regular(path)) continue;
         // Configurations and networks may share a name: tiny-resnet8.
-        if (!i || ls_recognise(path) != kinds[kind].other) return 1;
+        if (!i || ls_file_type_of(path) != kinds[kind].other) return 1;
     }
     *path = 0;
     return 0;

@@ -4,12 +4,12 @@
 #include <sys/stat.h>
 #include "base/atomic_file.h"
 #include "base/memory.h"
-#include "config/recognise.h"
+#include "config/file_type.h"
 
 ls_status ls_weights_locate(const char *named, char *path, size_t bytes) {
     struct stat info;
     const int is_folder = stat(named, &info) == 0 && S_ISDIR(info.st_mode);
-    LS_TRY(ls_expect_content(named, 1u << LS_CONTENT_WEIGHTS | 1u << LS_CONTENT_FOLDER, LS_WEIGHTS_EXPECTED));
+    LS_TRY(ls_expect_file_type(named, 1u << LS_FILE_TYPE_WEIGHTS | 1u << LS_FILE_TYPE_FOLDER, LS_WEIGHTS_EXPECTED));
     LS_TRY(ls_path_join(path, bytes, "", named));
     if (!is_folder) return LS_SUCCESS;
     LS_TRY(ls_path_join(path, bytes, named, "weights.safetensors"));

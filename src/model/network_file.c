@@ -6,7 +6,7 @@
 #include "base/atomic_file.h"
 #include "base/hash.h"
 #include "base/memory.h"
-#include "config/recognise.h"
+#include "config/file_type.h"
 #include "base/text.h"
 #include "config/aliases.h"
 #include "config/ini.h"
@@ -431,7 +431,8 @@ ls_status ls_graph_read(const char *path, ls_graph **out) {
 ls_status ls_graph_read_for(const char *path, const ls_graph_data *data, ls_graph **out) {
     char *text;
     size_t bytes;
-    LS_TRY(ls_expect_content(path, 1u << LS_CONTENT_NETWORK | 1u << LS_CONTENT_CONFIGURATION | 1u << LS_CONTENT_MISSING,
+    LS_TRY(ls_expect_file_type(path,
+        1u << LS_FILE_TYPE_NETWORK | 1u << LS_FILE_TYPE_CONFIGURATION | 1u << LS_FILE_TYPE_MISSING,
         "a network file, which begins with [network]"));
     LS_TRY(ls_ini_read_text(path, &text, &bytes));
     ls_status status = parse(path, text, bytes, data, out);

@@ -142,7 +142,7 @@ TOLERATED = [
     ("mention_folders", "stat", "what cannot be looked at is not mentioned as a folder"),
     ("in_utf8", "", "names that look alike are then told as any others"),
     ("ls_input_close", "close", "nothing was written"),
-    ("ls_recognise", "", "whoever reads the file says what is wrong with it"),
+    ("ls_file_type_of", "", "whoever reads the file says what is wrong with it"),
     ("ls_nearest_path", "", "a path that is not there is then told without a suggestion"),
     ("find_recorded", "", "a run whose record cannot be read says nothing about its data"),
     ("ls_data_file_note", "fstat", "the file is then not known to the check of outputs"),

@@ -1,4 +1,4 @@
-#include "config/recognise.h"
+#include "config/file_type.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -21,23 +21,23 @@ enum { BEGINNING_BYTES = 1 << 16, NAMES_MAX = 4096 }; // a configuration may beg
 typedef struct {
     const char *bytes;
     size_t count;
-    ls_content content;
+    ls_file_type type;
 } signature;
 
 static const signature signatures[] = {
-    { "\x89PNG\r\n", 6, LS_CONTENT_PICTURE },
-    { "\xff\xd8\xff", 3, LS_CONTENT_PICTURE },
-    { "GIF8", 4, LS_CONTENT_PICTURE },
-    { "BM", 2, LS_CONTENT_PICTURE },
-    { "RIFF", 4, LS_CONTENT_PICTURE },
-    { "II*\0", 4, LS_CONTENT_PICTURE },
-    { "MM\0*", 4, LS_CONTENT_PICTURE },
-    { "PK\3\4", 4, LS_CONTENT_TORCH },
-    { "\x80\2", 2, LS_CONTENT_TORCH },
-    { "\x89HDF", 4, LS_CONTENT_HDF5 },
-    { "\x1f\x8b", 2, LS_CONTENT_ARCHIVE },
-    { "{\"", 2, LS_CONTENT_JSON },
-    { "{\n", 2, LS_CONTENT_JSON },
+    { "\x89PNG\r\n", 6, LS_FILE_TYPE_PICTURE },
+    { "\xff\xd8\xff", 3, LS_FILE_TYPE_PICTURE },
+    { "GIF8", 4, LS_FILE_TYPE_PICTURE },
+    { "BM", 2, LS_FILE_TYPE_PICTURE },
+    { "RIFF", 4, LS_FILE_TYPE_PICTURE },
+    { "II*\0", 4, LS_FILE_TYPE_PICTURE },
+    { "MM\0*", 4, LS_FILE_TYPE_PICTURE },
+    { "PK\3\4", 4, LS_FILE_TYPE_TORCH },
+    { "\x80\2", 2, LS_FILE_TYPE_TORCH },
+    { "\x89HDF", 4, LS_FILE_TYPE_HDF5 },
+    { "\x1f\x8b", 2, LS_FILE_TYPE_ARCHIVE },
+    { "{\"", 2, LS_FILE_TYPE_JSON },
+    { "{\n", 2, LS_FILE_TYPE_JSON },
 };
 
 static int ends_with(const char *path, const char *ending) {
@@ -54,31 +54,31 @@ static int is_safetensors(const char *data, size_t bytes, uint64_t file_bytes) {
 }
 
 // Recognises an INI file by the first line that is neither empty nor a comment.
-static ls_content recognise_text(const char *data, size_t bytes) {
+static ls_file_type type_of_text(const char *data, size_t bytes) {
     if (bytes >= 3 && memcmp(data, "\xEF\xBB\xBF", 3) == 0) data += 3, bytes -= 3;
     for (const char *end = data + bytes; data < end;) {
         const char *newline = memchr(data, '\n', (size_t)(end - data)), *stop = newline ? newline : end;
         while (data < stop && isspace((unsigned char)*data)) data++;
         if (data < stop && *data == '[') {
             const char *close = memchr(data, ']', (size_t)(stop - data));
-            if (!close) return LS_CONTENT_UNKNOWN;
-            return close - data == 8 && strncmp(data, "[network", 8) == 0 ? LS_CONTENT_NETWORK
-                                                                          : LS_CONTENT_CONFIGURATION;
+            if (!close) return LS_FILE_TYPE_UNKNOWN;
+            return close - data == 8 && strncmp(data, "[network", 8) == 0 ? LS_FILE_TYPE_NETWORK
+                                                                          : LS_FILE_TYPE_CONFIGURATION;
         }
-        if (data < stop && *data != ';' && *data != '#') return LS_CONTENT_UNKNOWN;
+        if (data < stop && *data != ';' && *data != '#') return LS_FILE_TYPE_UNKNOWN;
         data = stop + 1;
     }
-    return LS_CONTENT_UNKNOWN;
+    return LS_FILE_TYPE_UNKNOWN;
 }
 
-static ls_content recognise_bytes(const char *path, const char *data, size_t bytes, uint64_t file_bytes) {
+static ls_file_type type_of_bytes(const char *path, const char *data, size_t bytes, uint64_t file_bytes) {
     for (size_t i = 0; i < sizeof signatures / sizeof *signatures; i++)
         if (bytes >= signatures[i].count && memcmp(data, signatures[i].bytes, signatures[i].count) == 0)
-            return signatures[i].content;
-    if (strncasecmp(data, "<!doctype html", 14) == 0 || strncasecmp(data, "<html", 5) == 0) return LS_CONTENT_HTML;
-    if (is_safetensors(data, bytes, file_bytes)) return LS_CONTENT_WEIGHTS;
-    if (bytes > 0 && data[0] == 8 && ends_with(path, ".onnx")) return LS_CONTENT_ONNX;
-    return memchr(data, 0, bytes) ? LS_CONTENT_UNKNOWN : recognise_text(data, bytes);
+            return signatures[i].type;
+    if (strncasecmp(data, "<!doctype html", 14) == 0 || strncasecmp(data, "<html", 5) == 0) return LS_FILE_TYPE_HTML;
+    if (is_safetensors(data, bytes, file_bytes)) return LS_FILE_TYPE_WEIGHTS;
+    if (bytes > 0 && data[0] == 8 && ends_with(path, ".onnx")) return LS_FILE_TYPE_ONNX;
+    return memchr(data, 0, bytes) ? LS_FILE_TYPE_UNKNOWN : type_of_text(data, bytes);
 }
 
 // Reads the beginning of the file. Returns the number of bytes, or -1. The file is not recorded as one that the command
@@ -90,33 +90,34 @@ static ssize_t read_beginning(const char *path, char *data, size_t most) {
     return got;
 }
 
-ls_content ls_recognise(const char *path) {
+ls_file_type ls_file_type_of(const char *path) {
     struct stat info;
     char data[BEGINNING_BYTES];
-    if (stat(path, &info) != 0) return errno == ENOENT || errno == ENOTDIR ? LS_CONTENT_MISSING : LS_CONTENT_UNKNOWN;
-    if (S_ISDIR(info.st_mode)) return LS_CONTENT_FOLDER;
+    if (stat(path, &info) != 0)
+        return errno == ENOENT || errno == ENOTDIR ? LS_FILE_TYPE_MISSING : LS_FILE_TYPE_UNKNOWN;
+    if (S_ISDIR(info.st_mode)) return LS_FILE_TYPE_FOLDER;
     const ssize_t bytes = S_ISREG(info.st_mode) ? read_beginning(path, data, sizeof data - 1) : -1;
-    if (bytes < 0) return LS_CONTENT_UNKNOWN;
+    if (bytes < 0) return LS_FILE_TYPE_UNKNOWN;
     data[bytes] = '\0';
-    return recognise_bytes(path, data, (size_t)bytes, (uint64_t)info.st_size);
+    return type_of_bytes(path, data, (size_t)bytes, (uint64_t)info.st_size);
 }
 
-const char *ls_content_text(ls_content content) {
+const char *ls_file_type_text(ls_file_type type) {
     static const char *const texts[] = {
 #define TEXT(NAME, text) text,
-        LS_CONTENTS(TEXT)
+        LS_FILE_TYPES(TEXT)
 #undef TEXT
     };
-    return texts[content];
+    return texts[type];
 }
 
-ls_status ls_expect_content(const char *path, unsigned accepted, const char *expected) {
+ls_status ls_expect_file_type(const char *path, unsigned accepted, const char *expected) {
     char nearest[PATH_MAX];
-    const ls_content content = ls_recognise(path);
-    if (content == LS_CONTENT_UNKNOWN || accepted >> content & 1) return LS_SUCCESS;
-    const int near = content == LS_CONTENT_MISSING && ls_nearest_path(path, nearest, sizeof nearest);
-    return ls_fail(LS_USAGE, "%s: is %s; %s%s%sexpected %s", path, ls_content_text(content),
-        near ? "did you mean " : "", near ? nearest : "", near ? "? " : "", expected);
+    const ls_file_type type = ls_file_type_of(path);
+    if (type == LS_FILE_TYPE_UNKNOWN || accepted >> type & 1) return LS_SUCCESS;
+    const int near = type == LS_FILE_TYPE_MISSING && ls_nearest_path(path, nearest, sizeof nearest);
+    return ls_fail(LS_USAGE, "%s: is %s; %s%s%sexpected %s", path, ls_file_type_text(type), near ? "did you mean " : "",
+        near ? nearest : "", near ? "? " : "", expected);
 }
 
 static int compare_names(const void *a, const void *b) {
