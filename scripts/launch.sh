@@ -22,8 +22,7 @@
 # Signals: USR1, TERM, INT and HUP to this script ask the run to save and stop (75). A second INT ends it at once (130).
 #
 # The exit code is the program's; 2 if the command, a host or the environment is not as expected.
-# Environment: MPIRUN, the name of mpirun; LOCKSTEP_RESTART_PAUSE, seconds before the first restart, such as 5 (the default) or 0.5; each
-# further pause is twice as long, up to 60.
+# Environment: MPIRUN, the name of mpirun; LOCKSTEP_RESTART_PAUSE, seconds before each restart, such as 5 (the default) or 0.5.
 set -u
 
 # What is closed would be taken by the first file or pipe that is opened, of mpirun's too: a line for stderr that lands in its pipe of
@@ -491,13 +490,9 @@ reason() { # CODE
   esac
 }
 
-# pause: seconds, perhaps with decimals, which bash does not compute with.
 pause=${LOCKSTEP_RESTART_PAUSE:-5}
 [[ $pause =~ ^[0-9]{0,6}([0-9]|\.[0-9]{1,6})$ ]] ||
   refuse "LOCKSTEP_RESTART_PAUSE = '$pause': a number of seconds is expected, such as 5 or 0.5"
-longer() { # SECONDS: twice as many, up to 60
-  LC_ALL=C awk -v pause="$1" 'BEGIN { print (pause >= 60 ? pause : pause > 30 ? 60 : 2 * pause) }'
-}
 
 read_hosts
 make_allowed
@@ -538,5 +533,4 @@ for ((attempt = 1; ; attempt++)); do
     exit 75
   fi
   make_options
-  pause=$(longer "$pause")
 done

@@ -123,7 +123,7 @@ check "ranks that are no number: starts nothing" "$(ls planted 2>/dev/null)" ""
 
 # What it accepts: functions of the script by themselves.
 eval "$(sed -n '/^is_count() {/p; /^hosts=()/,/^read_host_file() {/p' "$launch" | sed '$d')"
-eval "$(sed -n '/^read_host_file() {/,/^}/p; /^longer() {/,/^}/p' "$launch")"
+eval "$(sed -n '/^read_host_file() {/,/^}/p' "$launch")"
 refuse() { echo "refused: $*"; }
 printf 'a slots=08\r\n# b slots=3\nuser@c max_slots=9 slots = 2 # slots=7\n\nfe80::1%%eth0 cpus=4\nd_e.f' >hosts
 # shellcheck disable=SC2034 # read_host_file reads it
@@ -132,5 +132,4 @@ read_host_file
 # shellcheck disable=SC2154 # hosts, slots: from the script
 for name in "${hosts[@]}"; do printf '%s:%s ' "$name" "${slots[$name]}"; done >listed
 check "a host file" "$(cat listed)" "a:8 c:2 fe80::1%eth0:4 d_e.f:1 "
-check "pauses" "$(for pause in 0 0.5 .25 08 31 60 100; do longer $pause; done | tr '\n' ' ')" "0 1 0.5 16 60 60 100 "
 finish
