@@ -234,9 +234,9 @@ static void on_evaluated(void *context, const ls_train_evaluation *e) {
     ls_info("%s", ls_progress_evaluation(text, progress, e));
 }
 
-static void on_warning(void *context, const char *text) {
+static void on_warning(void *context, ls_log_level level, const char *text) {
     look_at_width(context);
-    ls_warn("%s", text);
+    ls_log(level, "%s", text);
 }
 
 void ls_progress_start(ls_progress *progress, ls_progress_style style, const ls_train_info *info) {

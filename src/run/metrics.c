@@ -41,8 +41,7 @@ void ls_metrics_put(ls_metrics *metrics, cJSON *event) {
     cJSON_Delete(event);
 }
 
-static void on_warning(void *context, const char *text) {
-    ls_metrics *metrics = context;
+static void put_warning(ls_metrics *metrics, const char *text) {
     cJSON *event = new_event(metrics, "warning");
     ls_json_add_text(event, "message", text);
     ls_metrics_put(metrics, event);
@@ -88,7 +87,7 @@ static void put_start(ls_metrics *metrics, const ls_train_info *info) {
     add_places(event, info);
     ls_run_room_json(&info->room, ls_json_add_object(event, "room"));
     ls_metrics_put(metrics, event);
-    if (info->warning[0]) on_warning(metrics, info->warning);
+    if (info->warning[0]) put_warning(metrics, info->warning);
 }
 
 ls_status ls_metrics_open(const char *path, int append, const ls_train_info *info, ls_metrics **out) {
@@ -210,6 +209,11 @@ static void on_checkpoint(void *context, const ls_train_checkpoint *c) {
     metrics->epoch = epoch;
 }
 
+static void on_warning(void *context, ls_log_level level, const char *text) {
+    (void)level;
+    put_warning(context, text);
+}
+
 ls_train_observer ls_metrics_observer(ls_metrics *metrics) {
     return (ls_train_observer){ metrics, on_progress, on_evaluated, on_warning, on_checkpoint };
 }
@@ -220,7 +224,7 @@ static void put_lost_lines(ls_metrics *metrics) {
     if (!ls_log_lost()) return;
     snprintf(text, sizeof text, "standard error could not be written (%s): lines for a person are missing there",
         strerror(ls_log_lost()));
-    on_warning(metrics, text);
+    put_warning(metrics, text);
 }
 
 ls_status ls_metrics_close(ls_metrics *metrics, ls_status run) {

@@ -4,6 +4,7 @@
 #define LS_RUN_RUN_INFO_H
 
 #include "base/json.h"
+#include "base/log.h"
 #include "config/config.h"
 #include "data/dataset.h"
 #include "data/sampler.h"
@@ -195,7 +196,7 @@ typedef struct { // each function may be NULL
     void *context;
     void (*progress)(void *context, const ls_train_progress *progress);
     void (*evaluated)(void *context, const ls_train_evaluation *evaluation);
-    void (*warning)(void *context, const char *text);
+    void (*warning)(void *context, ls_log_level level, const char *text); // level: LS_LOG_WARNING or LS_LOG_ALERT
     void (*checkpoint)(void *context, const ls_train_checkpoint *checkpoint);
 } ls_train_observer;
 

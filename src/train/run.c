@@ -80,11 +80,11 @@ static void measure(run_state *run, const ls_train_state *state, double now) {
     if (p->record) p->time = *ls_run_clock_read(&run->clock, session, progress);
 }
 
-static void warn(const run_state *run, const char *text) {
+static void warn(const run_state *run, ls_log_level level, const char *text) {
     if (run->session->plan->info.comm->rank != 0) return;
-    if (run->observer_count == 0) ls_warn("%s", text);
+    if (run->observer_count == 0) ls_log(level, "%s", text);
     for (int i = 0; i < run->observer_count; i++)
-        if (run->observers[i].warning) run->observers[i].warning(run->observers[i].context, text);
+        if (run->observers[i].warning) run->observers[i].warning(run->observers[i].context, level, text);
 }
 
 // Exchanges times with the other ranks, and warns of ranks that delay the others.
@@ -96,7 +96,7 @@ static ls_status report_times(run_state *run) {
         .loader_wait = p->time.loader_wait,
         .core_wait = p->time.core_wait };
     LS_TRY(ls_stragglers_report(run->stragglers, &mine, run->progress->steady.seconds, p->gpus, &p->times, &warning));
-    if (warning) warn(run, warning);
+    if (warning) warn(run, LS_LOG_WARNING, warning);
     return LS_SUCCESS;
 }
 
@@ -213,7 +213,7 @@ static ls_status run_update(run_state *run) {
     ls_train_state state;
     LS_TRY(ls_run_advance(session, progress, run->saving, next_stop(run), &state));
     const char *wrong = ls_cross_check_take_warning(session->cross_check);
-    if (wrong) warn(run, wrong);
+    if (wrong) warn(run, LS_LOG_ALERT, wrong);
     if (run->first_update > 0) {
         const double elapsed = ls_clock_seconds() - before;
         progress->steady.seconds += elapsed;

@@ -124,7 +124,7 @@ typedef struct {
 static void warn(const listeners *l, const char *text) {
     if (l->count == 0) ls_warn("%s", text);
     for (int i = 0; i < l->count; i++)
-        if (l->observers[i].warning) l->observers[i].warning(l->observers[i].context, text);
+        if (l->observers[i].warning) l->observers[i].warning(l->observers[i].context, LS_LOG_WARNING, text);
 }
 
 // Reports a written checkpoint to the observers. An event of 0 bytes is a checkpoint that was already there; it is not

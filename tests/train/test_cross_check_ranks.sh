@@ -105,6 +105,10 @@ goes_on warp-4 4 cpu "3 1 4 -1 2 32 0 flip 30" 3 4 1 --set run.deterministic=tru
 goes_on zero-4 4 cpu "1 2 3 -1 1 1 0 clear 23" 1 2 1 --set train.micro_batch=12
 goes_on nan-3 3 cpu "1 3 3 -1 0 1000000 5 nan 0" 1 1 1
 goes_on wire-3 3 cpu "$(lane 2 2 4 -1)" 2 3 1 --set dist.reduce_dtype=bf16 --set dist.bucket_bytes=4096
+# Faulty hardware is named with --quiet, too.
+quiet=--quiet
+goes_on quiet-3 3 cpu "$(lane 1 3 3 1)" 1 1 1
+quiet=
 # After a difference the next updates are checked, too: here 3, then 4, 6, 7, and 9 as every third one.
 due=5
 goes_on watched-3 3 cpu "$(lane 1 3 4 -1)" 1 2 1 --set run.cross_check=3
