@@ -273,7 +273,7 @@ char *ls_config_where(const ls_config *cfg, int index, char *dst, size_t bytes) 
     else if (cfg->line[index] < 0)
         snprintf(dst, bytes, "--set %s=%s", name, value);
     else
-        snprintf(dst, bytes, "%s = %s (default)", name, value);
+        snprintf(dst, bytes, "%s = %s (default)", name, *value ? value : "(empty)");
     return dst;
 }
 

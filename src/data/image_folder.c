@@ -191,6 +191,20 @@ static ls_status list_class(folder *f, const char *class_name, int label) {
 
 static ls_status list_tree(folder *f, const char *inside);
 
+// Refuses a picture whose name is in the table of labels, but with accents in the other Unicode form, so that both look
+// alike.
+static ls_status check_forms(const ls_label_file *labels, const char *path, const char *file) {
+    char here[LS_TEXT_BYTES], there[LS_TEXT_BYTES];
+    for (int64_t i = 0; i < labels->row_count; i++)
+        if (ls_text_looks_alike(file, labels->rows[i].file))
+            return ls_fail(LS_DATA,
+                "%s: has accents in another Unicode form (%s) than in %s:%lld (%s); convmv -f utf8 -t utf8 --nfc "
+                "renames files",
+                path, ls_text_escape(here, sizeof here, file), labels->path, (long long)labels->rows[i].line,
+                ls_text_escape(there, sizeof there, labels->rows[i].file));
+    return LS_SUCCESS;
+}
+
 // Adds a picture, which must have a row (else LS_DATA), or the pictures of a folder. name: relative to the split's
 // folder. Files that are not named like pictures are passed over.
 static ls_status add_labelled(folder *f, const char *name) {
@@ -206,6 +220,7 @@ static ls_status add_labelled(folder *f, const char *name) {
         snprintf(file, sizeof file, "%s", name);
     const ls_label_row *row = ls_label_file_find(f->labels, file);
     if (row) return add_image(f, path, name, (int)row->row);
+    LS_TRY(check_forms(f->labels, path, file));
     return ls_fail(
         LS_DATA, "%s: %s has no row for this picture; add '%s', or move the picture away", path, f->labels->path, file);
 }
@@ -478,8 +493,9 @@ static ls_status list_labelled(folder *f, const layout *found, double test_fract
     for (int64_t i = 0; i < l->row_count; i++)
         if (!l->rows[i].is_taken && !is_of_other_split(f, found, l->rows[i].file))
             return ls_fail(LS_DATA,
-                "%s:%lld: there is no picture %s beside it (" LS_IMAGE_ENDINGS "); correct the path, or remove the row",
-                l->path, (long long)l->rows[i].line, l->rows[i].file);
+                "%s:%lld: there is no picture %s %s (" LS_IMAGE_ENDINGS "); correct the path, or remove the row",
+                l->path, (long long)l->rows[i].line, l->rows[i].file,
+                f->part[0] ? "in train/, test/ or val/" : "beside it");
     if (!f->part[0]) split_class(f, 0, test_fraction, split);
     qsort(f->images, (size_t)f->image_count, sizeof *f->images, compare_image_names);
     if (f->image_count > 0 || !f->part[0]) return LS_SUCCESS;

@@ -69,6 +69,9 @@ static ls_status take_label(reader *r, const char *name) {
     ls_label_file *l = r->labels;
     if (l->label_count == LS_LABELS_MAX) return refuse(r, "has more than %d labels", LS_LABELS_MAX);
     if (!*name) return refuse(r, "column %d has no name; expected a line file,LABEL,LABEL...", l->label_count + 2);
+    if (strcmp(name, "0") == 0 || strcmp(name, "1") == 0)
+        return refuse(
+            r, "the first line has the value %s; expected file,LABEL,LABEL... with the names of the labels", name);
     for (int k = 0; k < l->label_count; k++)
         if (strcmp(l->labels[k], name) == 0) return refuse(r, "two columns have the name '%s'; rename one", name);
     l->labels = ls_grow(l->labels, l->label_count, sizeof *l->labels, "names of labels");
@@ -137,7 +140,8 @@ static ls_status read_rows(ls_label_file *l, size_t bytes) {
     int64_t most = 1;
     if (strlen(l->text) != bytes)
         return ls_fail(LS_DATA, "%s: has 0 bytes, so it is no text in UTF-8; save it as CSV in UTF-8", l->path);
-    for (const char *at = l->text; (at = strchr(at, '\n')); at++) most++;
+    for (const char *at = l->text; (at = strchr(at, '\n')); at++)
+        most += at[1] != '\n' && strncmp(at + 1, "\r\n", 2) != 0;
     if (strncmp(r.at, byte_order_mark, strlen(byte_order_mark)) == 0) r.at += strlen(byte_order_mark);
     LS_TRY(take_header(&r));
     LS_TRY(ls_try_new(&l->rows, most, sizeof *l->rows, "rows of %s", l->path));

@@ -380,12 +380,13 @@ static ls_status check_layers(const ls_graph *g, int integer) {
         const int64_t elements = ls_chw_count(layer->out);
         if (integer && (layer->kind == LS_LAYER_GROUPNORM || layer->kind == LS_LAYER_LAYERNORM))
             return ls_fail(LS_USAGE,
-                "%s:%d: layer '%s' (%s) has no integer form: leave out --int8, or train with batchnorm2d", g->path,
-                layer->line, layer->name, ls_layer_kind_name(layer->kind));
+                "%s:%d: layer '%s' (%s) has no integer form: leave out --int8 or train.quantise, or train with "
+                "batchnorm2d",
+                g->path, layer->line, layer->name, ls_layer_kind_name(layer->kind));
         if (integer && layer->kind == LS_LAYER_AVGPOOL2D && layer->attr.avgpool2d.stride.h == 0)
             return ls_fail(LS_USAGE,
                 "%s:%d: layer '%s' (avgpool2d) has no integer form, because its output does not divide its input: "
-                "leave out --int8, or train with an output that does",
+                "leave out --int8 or train.quantise, or train with an output that does",
                 g->path, layer->line, layer->name);
         if (!integer && layer->kind == LS_LAYER_QUANTISE)
             return ls_fail(LS_USAGE, "%s:%d: the network is trained for integers (it has quantise layers): add --int8",

@@ -108,8 +108,18 @@ static void put_difference(const ls_weights_fit_options *o, fact f, ls_text_room
         room, "%s%s %s, here %s", separator, facts[f].name, put_value(f, o->file, there), put_value(f, o->here, here));
 }
 
+static ls_status refuse_integers(const ls_weights_fit_options *o) {
+    return ls_fail(LS_USAGE,
+        "%s: these weights are trained for integers, but the network %s here is not: set train.quantise = int8, name "
+        "the "
+        "run alone (train eval RUN), or name the weights in floats that they were made from",
+        o->path, o->graph->path);
+}
+
 static ls_status compare_facts(const ls_weights_fit_options *o, ls_weights_fit *fit) {
     ls_text_room room = { fit->note, sizeof fit->note };
+    if (o->file->graph && o->graph && ls_graph_is_quantised(o->file->graph) && !ls_graph_is_quantised(o->graph))
+        return refuse_integers(o);
     const int starts = o->use == LS_WEIGHTS_START;
     int count = 0;
     for (fact f = 0; f < FACTS; f++) {
@@ -125,7 +135,7 @@ static ls_status compare_facts(const ls_weights_fit_options *o, ls_weights_fit *
         ls_text_put(&room, "%s%s does not say its normalisation: mean and std are the configuration's",
             fit->note[0] ? "; " : "", o->path);
     if (!starts && o->file->graph && o->graph && o->file->graph->hash != o->graph->hash &&
-        !differs(SIZE, o->file, o->here))
+        ls_graph_is_quantised(o->file->graph) == ls_graph_is_quantised(o->graph) && !differs(SIZE, o->file, o->here))
         ls_text_put(&room, "%s%s was trained with another network file than %s, whose tensors have the same names",
             fit->note[0] ? "; " : "", o->path, o->graph->path);
     return LS_SUCCESS;

@@ -76,6 +76,11 @@ static void statistics_rule(const ls_graph *graph, const ls_layer *layer, int st
 }
 
 // Sets stored[l] = 1 for each batchnorm2d that train.stored_statistics names. LS_USAGE: a pattern matches no layer.
+// Explains a pattern without a match, for messages: a quantised network has no batch norm.
+static const char *folded(const ls_graph *graph) {
+    return ls_graph_is_quantised(graph) ? ", whose batch norms train.quantise = int8 folds into its convolutions" : "";
+}
+
 static ls_status find_stored(const ls_config *cfg, const ls_graph *graph, char *stored) {
     char text[LS_TEXT_BYTES], *rest = text;
     snprintf(text, sizeof text, "%s", cfg->train_stored_statistics);
@@ -89,9 +94,9 @@ static ls_status find_stored(const ls_config *cfg, const ls_graph *graph, char *
         }
         if (!found)
             return ls_fail(LS_USAGE,
-                "%s: train.stored_statistics: the pattern '%s' matches no batchnorm2d layer of %s; expected names of "
+                "%s: train.stored_statistics: the pattern '%s' matches no batchnorm2d layer of %s%s; expected names of "
                 "layers, as norm1, norm*, or * for all",
-                cfg->file, pattern, graph->path);
+                cfg->file, pattern, graph->path, folded(graph));
     }
     return LS_SUCCESS;
 }
@@ -121,10 +126,10 @@ static ls_status fill(const ls_config *cfg, const ls_graph *graph, ls_param_rule
     for (int g = 0; g < groups.count; g++)
         if (!used[g])
             return ls_fail(LS_USAGE,
-                "%s: optimizer.groups: the pattern '%s' matches no parameter of %s (or only ones that an earlier "
+                "%s: optimizer.groups: the pattern '%s' matches no parameter of %s%s (or only ones that an earlier "
                 "pattern takes); "
                 "train --dry-run lists the parameters",
-                cfg->file, groups.group[g].pattern, graph->path);
+                cfg->file, groups.group[g].pattern, graph->path, folded(graph));
     LS_TRY(fill_statistics(cfg, graph, r));
     if (trained) return LS_SUCCESS;
     return ls_fail(LS_USAGE, "%s: optimizer.groups: every parameter of %s is frozen; nothing is left to train",

@@ -307,7 +307,7 @@ static const int fixed_options[] = { LS_OPTION_run_seed, LS_OPTION_data_dataset,
     LS_OPTION_data_classes, LS_OPTION_data_train_samples, LS_OPTION_data_test_samples, LS_OPTION_data_image_size,
     LS_OPTION_data_channels, LS_OPTION_data_test_fraction, LS_OPTION_data_validation_fraction, LS_OPTION_data_shuffle,
     LS_OPTION_data_balance, LS_OPTION_data_drop_last, LS_OPTION_train_global_batch, LS_OPTION_train_precision,
-    LS_OPTION_optimizer_kind, LS_OPTION_average_kind };
+    LS_OPTION_train_quantise, LS_OPTION_optimizer_kind, LS_OPTION_average_kind };
 
 static int is_fixed(int option) {
     for (size_t i = 0; i < sizeof fixed_options / sizeof fixed_options[0]; i++)

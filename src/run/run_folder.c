@@ -146,12 +146,13 @@ static int holds_run(ls_run_folder *folder) {
 // --- the choice of the folder --------------------------------------------------------------------
 
 // Takes a folder that the user has named. It is made if it is missing, unless it must hold a run.
-static ls_status take_named(const ls_run_folder *folder, int resume) {
+static ls_status take_named(ls_run_folder *folder, int resume) {
     struct stat info;
     int there = ls_pinned_stat(folder->path, &info) == 0;
+    folder->made = !there && errno == ENOENT;
     if (there && !S_ISDIR(info.st_mode))
         return ls_fail(LS_USAGE, "run folder %s: is a file; choose another by --run-dir", folder->path);
-    if (!there && errno == ENOENT && resume == LS_RESUME_MUST) return refuse_to_go_on(folder, &(content){ 0 });
+    if (folder->made && resume == LS_RESUME_MUST) return refuse_to_go_on(folder, &(content){ 0 });
     return ls_make_folders(folder->path);
 }
 
@@ -185,7 +186,8 @@ static ls_status take_numbered(const char *file, ls_run_folder *folder) {
     LS_TRY(ls_make_folders("runs"));
     for (int number = 1; number < NUMBERS_MAX; number++) {
         LS_TRY(number_path(file, number, folder));
-        if (ls_pinned_mkdir(folder->path, 0777) == 0) return ls_sync_folder("runs");
+        folder->made = ls_pinned_mkdir(folder->path, 0777) == 0;
+        if (folder->made) return ls_sync_folder("runs");
         if (errno != EEXIST)
             return ls_fail(ls_io_code(errno, LS_STORAGE), "run folder %s: mkdir: %s; choose another by --run-dir",
                 folder->path, strerror(errno));
@@ -276,6 +278,7 @@ ls_status ls_run_folder_check(const ls_run_folder *folder) {
 
 void ls_run_folder_close(ls_run_folder *folder) {
     if (folder->lock >= 0) ls_unpin_folder();
+    if (folder->lock >= 0 && folder->made) rmdir(folder->path); // fails if the run has written files
     if (folder->lock >= 0) close(folder->lock);
     folder->lock = -1;
 }

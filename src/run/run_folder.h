@@ -21,6 +21,7 @@ typedef struct {
     ls_run_identity run; // identity of the run in the folder, or a new one
     int holds_run;       // the folder holds a run that this process continues
     int earlier;         // the run was made by a version of the program without identities
+    int made;            // this process has made the folder
     int lock;            // descriptor that holds the lock of the folder; -1: not locked
 } ls_run_folder;
 
@@ -36,6 +37,7 @@ typedef struct {
 LS_CHECKED ls_status ls_run_folder_open(const ls_config *cfg, const char *run_dir, ls_run_folder *out);
 // Call at the end of the run. LS_STORAGE: the folder was moved or replaced (the message tells where it is) or removed.
 LS_CHECKED ls_status ls_run_folder_check(const ls_run_folder *folder);
+// Removes a folder that ls_run_folder_open has made if nothing was written into it, because the run was refused.
 void ls_run_folder_close(ls_run_folder *folder);
 // Writes the path of a file in the folder, "DIR/name", into dst.
 LS_CHECKED ls_status ls_run_folder_file(const ls_run_folder *folder, const char *name, char *dst, size_t bytes);

@@ -237,12 +237,21 @@ static ls_status write_json(const race *r, const char *folder) {
     return status;
 }
 
+// Warns if the two sides were trained or tested on different data.
+static void compare_data(const race *r) {
+    const ls_sweep_result *a = r->sides[0].results, *b = r->sides[1].results;
+    if (memcmp(a->data, b->data, sizeof a->data) != 0)
+        ls_alert("%s and %s have different data or teachers: the one says nothing about the other", r->sides[0].name,
+            r->sides[1].name);
+}
+
 static ls_status report(race *r, const char *folder) {
     int measure = LS_SWEEP_TTA; // a race is about test accuracy
     while (measure < LS_SWEEP_TEST && !have_measure(r, (ls_sweep_measure)measure)) measure++;
     r->measure = (ls_sweep_measure)measure;
     for (int i = 0; i < r->count; i++) summarise_side(r, &r->sides[i]);
     if (r->count == 2) compare_sides(r);
+    if (r->count == 2) compare_data(r);
     LS_TRY(write_json(r, folder));
     for (int i = 0; i < r->count; i++) printf("%s\n", r->sides[i].quote);
     if (r->count == 2) printf("%s\n", r->ratio_text);

@@ -124,21 +124,45 @@ static ls_status map_tensors(
 
 // --- from a file in floats, for a quantised network (train.quantise) ------------------------------------
 
-// The integers are made from a whole network, so the file must have the network of model.file and the classes here.
-static ls_status check_floats(
+// Whether the quantised network of this graph is the run's. A graph of floats is quantised first.
+static ls_status compare_network(const ls_run_plan *plan, const ls_graph *graph, int *same) {
+    ls_graph *quantised = NULL;
+    if (!ls_graph_is_quantised(graph)) LS_TRY(ls_fake_network_new(graph, &quantised));
+    *same = (quantised ? quantised : graph)->hash == plan->graph->hash;
+    ls_graph_free(quantised);
+    return LS_SUCCESS;
+}
+
+static int same_normalisation(const ls_weights_info *info, const ls_dataset_info *data) {
+    const size_t bytes = (size_t)data->shape.c * sizeof *data->mean;
+    return memcmp(info->mean, data->mean, bytes) == 0 && memcmp(info->std, data->std, bytes) == 0;
+}
+
+// The integers are made from a whole network and stay as they are made, so the file must have the network of
+// model.file and the classes here, and integers also the normalisation here.
+static ls_status check_quantised(
     const ls_run_plan *plan, const char *path, const ls_weights_info *info, const ls_weights_fit *fit) {
-    ls_graph *quantised;
+    const ls_chw *here = &plan->graph->input, *there = &info->input;
+    int same;
     if (!info->graph)
         return ls_fail(LS_USAGE,
             "%s: train.quantise = int8 needs weights that name their network, as train writes them: fine-tune these "
             "in floats first",
             path);
+    if (memcmp(here, there, sizeof *here) != 0)
+        return ls_fail(LS_USAGE,
+            "%s: its pictures are %dx%dx%d, those of this run %dx%dx%d: train.quantise = int8 needs the same "
+            "data.image_size and data.channels",
+            path, there->c, there->h, there->w, here->c, here->h, here->w);
     if (fit->order || fit->starts_anew)
         return ls_fail(LS_USAGE,
             "%s: train.quantise = int8 needs the classes of the data, in their order: fine-tune in floats first", path);
-    LS_TRY(ls_fake_network_new(info->graph, &quantised));
-    const int same = quantised->hash == plan->graph->hash;
-    ls_graph_free(quantised);
+    if (ls_graph_is_quantised(info->graph) && !same_normalisation(info, plan->info.train_data))
+        return ls_fail(LS_USAGE,
+            "%s: its integers are made for another data.mean or data.std: use those values, or begin with weights in "
+            "floats",
+            path);
+    LS_TRY(compare_network(plan, info->graph, &same));
     if (same) return LS_SUCCESS;
     return ls_fail(LS_USAGE, "%s: its network is not %s: train.quantise = int8 needs the same network in model.file",
         path, plan->graph->path);
@@ -155,10 +179,9 @@ static ls_status calibrate(
     return status;
 }
 
-static ls_status quantise_floats(ls_run_plan *plan, const char *path, const ls_safetensors *file, ls_weights_info *info,
+static ls_status quantise_floats(ls_run_plan *plan, const ls_safetensors *file, ls_weights_info *info,
     const ls_weights_fit *fit, first_weights *first) {
     const ls_dataset_info *data = plan->info.train_data;
-    LS_TRY(check_floats(plan, path, info, fit));
     memcpy(info->mean, data->mean, sizeof info->mean);
     memcpy(info->std, data->std, sizeof info->std);
     LS_TRY(calibrate(plan, info, file, first));
@@ -175,7 +198,9 @@ static ls_status take_tensors(ls_run_plan *plan, const char *path, const ls_safe
     LS_TRY(ls_run_fit_weights(plan, path, file, &fit));
     ls_status status = ls_weights_info_read(path, file, &info);
     const int floats = !ls_failed(status) && !(info->graph && ls_graph_is_quantised(info->graph));
-    LS_THEN(status, floats && plan->cfg->train_quantise ? quantise_floats(plan, path, file, info, fit, first)
+    if (plan->cfg->train_quantise && (floats || !plan->evaluates))
+        LS_THEN(status, check_quantised(plan, path, info, fit));
+    LS_THEN(status, floats && plan->cfg->train_quantise ? quantise_floats(plan, file, info, fit, first)
                                                         : map_tensors(plan, path, file, fit, first));
     ls_weights_info_free(info);
     ls_weights_fit_free(fit);

@@ -142,6 +142,19 @@ python3 -c "$flip" flipped.safetensors
 check "one bit of a weight: exit" $? 6
 says "one bit of a weight" "1 of " "$(section tensors)"
 says "one bit of a weight: how much" "(one bit apart; 1 of 4 elements differ, at most by " "$(section tensors)"
+python3 - <<'CODE'
+import json, struct
+data = open("flipped.safetensors", "rb").read()
+size = struct.unpack("<Q", data[:8])[0]
+header = json.loads(data[8:8 + size])
+header["more"] = {"dtype": "F32", "shape": [0], "data_offsets": [len(data) - 8 - size] * 2}
+text = json.dumps(header).encode()
+open("more.safetensors", "wb").write(struct.pack("<Q", len(text)) + text + data[8 + size:])
+CODE
+for order in "flipped more" "more flipped"; do
+    "$train" compare "${order% *}.safetensors" "${order#* }.safetensors" >out 2>errors
+    says "$order: a tensor that one lacks" "1 of $(($(python3 -c 'import json; d = open("flipped.safetensors", "rb").read(); print(len([k for k in json.loads(d[8:8 + int.from_bytes(d[:8], "little")]) if k != "__metadata__"]))') + 1)) differ" "$(section tensors)"
+done
 cp -r b damaged
 python3 -c "$flip" "$(at damaged 12)/weights.safetensors"
 refused "a damaged checkpoint" 7 "weights.safetensors: damaged" "$train" compare "$(at damaged 12)" "$(at a 12)"

@@ -132,6 +132,9 @@ python3 convert.py $given less.safetensors F64 '' norm1.weight
 python3 convert.py $given whole.safetensors I32 ''
 refused "no weights at all" 2 "no weights: train eval CONFIG.ini WEIGHTS, or model.init in CONFIG.ini" "$train" eval tiny.ini
 refused "no file" 2 "nowhere: is not there" eval_with nowhere ''
+refused "no file, for training" 2 "nowhere: is not there" "$train" tiny.ini --set model.init=nowhere
+refused "no file, for training in a folder" 2 "nowhere: is not there" "$train" tiny.ini --set model.init=nowhere --run-dir refused
+check "a refused start leaves no folder" "$(ls -d refused runs/* 2>/dev/null)" ""
 python3 convert.py $given other.safetensors F32 net.
 refused "other names" 2 "other.safetensors: has no tensor 'conv1.weight' (8x1x3x3), which the network" eval_with other.safetensors ''
 refused "a tensor less" 2 "has no tensor 'norm1.weight' (8), which the network" eval_with less.safetensors ''

@@ -265,6 +265,9 @@ check "colour: a plan" "$? $(grep error: plan.txt) $(grep -c ' quantise ' plan.t
 for other in recomputed resumed ordered-2; do
     check "$other: the same weights" "$(field $other weights_hash)" "$(field ordered-1 weights_hash)"
 done
+# shellcheck disable=SC2086 # several words
+refused "resume in floats" 2 "train.quantise = int8, but now it is off: that would be another run" \
+    "$train" ordered-1/config.ini --quiet --resume --run-dir ordered-1 --set train.quantise=off --set train.epochs=3 --set model.file=every.ini
 tuned again every every.ini --set model.init=tuned-every
 check "fine-tuned weights again: no calibration" "$(grep -c calibrated training.txt)" 0
 "$train" export tuned-every tuned.c --int8 --calibrate 8 >export.txt 2>&1
@@ -280,6 +283,16 @@ refused "the fine-tuned network in floats" 2 "the network is trained for integer
     refused "16 bits" 2 "16 bits cannot hold the values of its grids" "$train" $quantised --set model.init=run-resnet8 --set train.precision=bf16
     refused "another network" 2 "its network is not resnet8.ini: train.quantise = int8 needs the same network" \
         "$train" $quantised --set model.init=run-every
+    refused "another size" 2 "its pictures are 3x12x12, those of this run 1x12x12: train.quantise = int8 needs the same data.image_size" \
+        "$train" $quantised --set model.init=run-colour
+    refused "integers of other classes" 2 "train.quantise = int8 needs the classes of the data, in their order" \
+        "$train" tiny.ini --set model.file=every.ini --set data.shape=1x12x12 --set data.classes=4 --set train.quantise=int8 --set model.init=tuned-every
+    refused "integers of another normalisation" 2 "its integers are made for another data.mean or data.std" \
+        "$train" $quantised --set model.file=every.ini --set model.init=tuned-every --set data.mean=0.25
+    refused "no batch norm to keep" 2 "matches no batchnorm2d layer of resnet8.ini, whose batch norms train.quantise = int8 folds" \
+        "$train" $quantised --set model.init=run-resnet8 --set "train.stored_statistics=*"
+    refused "integers for a network in floats" 2 "these weights are trained for integers, but the network every.ini here is not" \
+        "$train" ${quantised% --set *} --set model.file=every.ini --set model.init=tuned-every
     refused "16 bits, from the network alone" 2 "its quantise layers compute in fp32, not in bf16" \
         "$train" tuned-every/config.ini --set train.quantise=off --set train.precision=bf16
 }

@@ -88,6 +88,16 @@ refused "one label" 3 "pictures/few.csv:1: has one label, expected at least 2" "
 mkdir -p "pictures/deep$(printf '/d%.0s' {1..70})"
 refused "folders in folders" 3 "more than 64 levels" "$train" labels.ini
 rm -r pictures/deep
+mv pictures/labels.csv kept.csv
+{ cat kept.csv && echo 'labels.csv,1,0,0'; } >pictures/labels.csv
+refused "a row without a picture" 3 "pictures/labels.csv:14: there is no picture labels.csv beside it" "$train" labels.ini
+first=$(sed -n 's/,.*//; 2p' kept.csv)
+accented=$(dirname "$first")/$(printf 'e\xcc\x81.png')
+mv "pictures/$first" "pictures/$accented"
+sed "2s|^[^,]*|$(dirname "$first")/$(printf '\xc3\xa9.png')|" kept.csv >pictures/labels.csv
+refused "accents of another form" 3 "has accents in another Unicode form" "$train" labels.ini
+mv "pictures/$accented" "pictures/$first"
+mv kept.csv pictures/labels.csv
 refused "no such file of labels" 3 "pictures/none.csv: cannot read" "$train" labels.ini --set data.labels=none.csv
 refused "weights of other numbers" 2 "expected 3 numbers from 0 to 1e6" "$train" labels.ini --set train.class_weights=1,2
 echo 'more/0.png,1,0,0' >>pictures/labels.csv

@@ -43,6 +43,7 @@ check "a race: turns" "$(sed -n 's/^run  *//p' lines | tr '\n' ';')" \
 check "a race: lines to quote" "$(grep -cE '^(tiny|rival): 4 seeds, test accuracy [0-9.]+ % .* 40 % ' <<<"$output")" 2
 check "a race: the ratio" "$(grep -cE '^rival takes [0-9.]+ times as long in training \(95' <<<"$output")" 1
 check "a race: numbers" "$(numbers r)" same
+check "a race: the same data" "$(grep -c 'different data' lines)" 0
 check "the same configuration has the same bits" "$(cmp r/tiny/seed=3/weights.safetensors r/rival/seed=3/weights.safetensors && echo same)" same
 
 # --- again: nothing to do; more seeds
@@ -67,6 +68,11 @@ check "stopped: exit" $? 75
 "$train" race tiny.ini --seeds 1 "${long[@]}" --run-dir k >out 2>&1
 check "it goes on: exit" $? 0
 check "it goes on: no time of the process" "$(grep -c 'of the 0 runs that nothing interrupted' out)" 1
+
+# --- other data
+sed 's/^train_samples = .*/train_samples = 200/' rival.ini >other.ini
+"$train" race tiny.ini --seeds 1 --against other.ini "${short[@]}" --run-dir other >out 2>lines
+check "other data: a warning" "$? $(grep -c 'tiny and other have different data' lines)" "0 1"
 
 # --- refused
 refused "no seeds" 2 "--seeds 1-40" "$train" race tiny.ini

@@ -23,6 +23,7 @@ static void forms(void **state) {
         "file,cat,a dog\r\nx.png,1,0\r\nin/y.png,0,1\r\n",
         "\"file\",\"cat\",\"a dog\"\n\"x.png\",\"1\",\"0\"\n\"in/y.png\",0,1",
         "\n name ,\tcat , a dog \n\n  \n./x.png , 1, 0\n././in/y.png,0,1\n\n",
+        "file,cat,a dog\r\n\rx.png,1,0\r\n\r\n\r\r\r\nin/y.png,0,1\r\n\r\n\n\n",
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         ls_label_file *l = labels_of(texts[i]);
@@ -55,6 +56,7 @@ static void bad_files_are_refused(void **state) {
         { "file;cat;dog\nx.png;1;0\n", "l.csv:1: 'file;cat;dog' has no comma; expected a first line" },
         { "file,cat,\nx.png,1,0\n", "l.csv:1: column 3 has no name" },
         { "file,cat,cat\nx.png,1,0\n", "l.csv:1: two columns have the name 'cat'" },
+        { "x.png,0,1\n", "l.csv:1: the first line has the value 0; expected file,LABEL,LABEL..." },
         { "file,cat\n", "l.csv:1: no row follows" },
         { "file,cat\n\nx.png\n", "l.csv:3: 0 values after x.png, expected 1" },
         { "file,cat,dog\nx.png,1\n", "l.csv:2: 1 value after x.png, expected 2: 0 or 1 for each label" },
@@ -207,7 +209,7 @@ static void two_trees(void **state) {
     put_labels(folder, "file,low,high\ntrain/a.png,0,1\ntest/a.png,1,0\ntest/in/a.png,1,0\n");
     ls_dataset_free(open_split(&cfg, LS_SPLIT_TRAIN)); // the wrong row is the test set's
     ls_status status = ls_dataset_open(&cfg, LS_SPLIT_TEST, &test);
-    assert_true(status.code == LS_DATA && strstr(status.text, "l.csv:3: there is no picture test/a.png beside it"));
+    assert_true(status.code == LS_DATA && strstr(status.text, "l.csv:3: there is no picture test/a.png in train/, test/ or val/"));
 }
 
 static void rows_and_pictures_must_agree(void **state) {

@@ -18,6 +18,7 @@ typedef struct {
     int computed, computed_different; // sums of known and of counting over the sections that decide
     int64_t differs_at;               // first update whose checkpoints have different weights; -1: not found
     int in_tensors;                   // whether section "tensors" has begun
+    int only_in_b;                    // number of tensors that only b has
     char first[VALUE_BYTES];          // "configuration: optimizer.lr"
 } comparison;
 
@@ -332,15 +333,16 @@ static void begin_tensors(comparison *c) {
 static void take_difference(void *context, const ls_state_difference *d) {
     comparison *c = context;
     if (d->is_tensor) begin_tensors(c);
+    c->only_in_b += d->is_tensor && strcmp(d->a, "none") == 0;
     add_difference(c, !c->are_runs || d->is_tensor, d->name, d->a, d->b, d->note);
 }
 
 static void end_tensors(comparison *c, const ls_state *a, int64_t update) {
     char text[VALUE_BYTES] = "", where[64] = "";
-    c->known = a->count;
+    c->known = a->count + c->only_in_b;
     if (c->are_runs)
         snprintf(where, sizeof where, update < 0 ? "final weights" : "checkpoints of update %" PRId64, update);
-    ls_text_cut(text, sizeof text, "%d of %d %s%s", c->different ? c->different : a->count, a->count,
+    ls_text_cut(text, sizeof text, "%d of %d %s%s", c->different ? c->different : c->known, c->known,
         c->different ? "differ" : "are the same", where[0] ? ", in the " : "");
     ls_text_cut(text + strlen(text), sizeof text - strlen(text), "%s", where);
     end(c, text);

@@ -126,7 +126,7 @@ static int falls_clearly(const ls_find_lr *test, int reach) {
 }
 
 void ls_find_lr_suggest(ls_find_lr *test) {
-    const int reach = test->planned / 20 > 1 ? test->planned / 20 : 1; // updates on each side of a slope
+    const int reach = test->planned / 20 > 3 ? test->planned / 20 : 3; // updates on each side of a slope
     double steepest = 0;
     test->suggested = -1;
     smooth(test, reach);
