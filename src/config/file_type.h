@@ -32,8 +32,8 @@ ls_file_type ls_file_type_of(const char *path);
 const char *ls_file_type_text(ls_file_type type); // "a picture"
 
 // Refuses a path whose type is known (MISSING: it does not exist) and is not in `accepted`, a set of 1u <<
-// LS_FILE_TYPE_*. A file of an unknown type passes, because the function that reads it reports errors. expected, for the
-// message: "weights (a .safetensors file, or the folder of a run or checkpoint)". A refusal is LS_USAGE.
+// LS_FILE_TYPE_*. A file of an unknown type passes, because the function that reads it reports errors. expected, for
+// the message: "weights (a .safetensors file, or the folder of a run or checkpoint)". A refusal is LS_USAGE.
 LS_CHECKED ls_status ls_expect_file_type(const char *path, unsigned accepted, const char *expected);
 
 // Writes the path that was probably meant into dst: each part that does not exist is replaced by the nearest name in
