@@ -97,7 +97,7 @@ int64_t ls_network_slab_bytes(const ls_network *n) {
 // --- constants -------------------------------------------------------------------------------------
 
 // Bytes of a float_layer and an int8_layer with pointers of 32 bits, as on a microcontroller.
-enum { POINTER = 4, FLOAT_LAYER = sizeof(window) + 2 * POINTER + 12, INT8_LAYER = sizeof(window) + 4 * POINTER + 24 };
+enum { POINTER = 4, FLOAT_LAYER = sizeof(window) + 2 * POINTER + 16, INT8_LAYER = sizeof(window) + 4 * POINTER + 24 };
 
 int64_t ls_step_constant_bytes(const ls_network *n, const ls_step *s) {
     if (!n->integer) return (s->weight_count + s->bias_count) * (int64_t)sizeof(float) + FLOAT_LAYER;

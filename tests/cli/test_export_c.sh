@@ -277,6 +277,9 @@ check "--name" "$(grep -c 'int image_net_predict(const uint8_t \*pixels, float \
 check "multiplications" "$(sed -n 's/^multiplications  *//p' report.txt) $(sed -n 's/^ \* multiplications  *//p' tiny.c)" "12501632 12501632"
 ram=$(sed -n 's/^RAM  *\([0-9]*\) .*/\1/p' report.txt)
 check "RAM as the buffers have" "$ram" $((4 * $(sed -n 's/^static float slab\[\([0-9]*\)\];/\1/p' tiny.c)))
+numbers=$(($(sed -n 's/^static const float [a-z]*_[0-9]*\[\([0-9]*\)\] = {$/\1/p' tiny.c | paste -sd +)))
+layers=$(grep -c '^static const float_layer ' tiny.c) # of 20 numbers and pointers of 32 bits
+check "flash as the arrays have" "$(sed -n 's/^flash  *\([0-9]*\) .*/\1/p' report.txt)" $((4 * (numbers + 20 * layers)))
 check "two maps of 16x32x32 at most" "$ram" 131072
 check "report: the layer that needs the most RAM" "$(grep -c '<- most' report.txt)" 1
 check "report: cycles" "$(grep -c '^Cortex-M.*(an estimate: ' report.txt)" 3
