@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -65,10 +66,21 @@ void ls_note_read(const struct stat *info) {
     pthread_mutex_unlock(&noted_lock);
 }
 
-ls_status ls_check_output(const char *option, const char *path) {
+// Says whether the regular file is empty or begins as the pattern says. The file is not recorded as one that was read.
+static int may_replace(const char *path, const char *pattern) {
+    char text[513];
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    const ssize_t got = fd < 0 ? -1 : pread(fd, text, sizeof text - 1, 0);
+    if (fd >= 0) close(fd);
+    text[got < 0 ? 0 : got] = '\0';
+    return got == 0 || fnmatch(pattern, text, 0) == 0;
+}
+
+ls_status ls_check_output(const char *option, const char *path, const char *kind, const char *pattern) {
     char folder[PATH_MAX];
     struct stat info;
     if (stat(path, &info) != 0) return LS_SUCCESS; // a new file
+    const int is_regular = S_ISREG(info.st_mode);
     pthread_mutex_lock(&noted_lock);
     int read = is_noted(&info);
     if (!read && realpath(path, folder)) {
@@ -76,6 +88,8 @@ ls_status ls_check_output(const char *option, const char *path) {
         read = stat(folder, &info) == 0 && is_noted(&info);
     }
     pthread_mutex_unlock(&noted_lock);
+    if (!read && is_regular && !may_replace(path, pattern))
+        return ls_fail(LS_USAGE, "%s %s: is there, and no %s: it stays; name another file", option, path, kind);
     if (!read) return LS_SUCCESS;
     return ls_fail(
         LS_USAGE, "%s %s: this command reads that file, and would replace it: name another file", option, path);

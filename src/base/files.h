@@ -29,8 +29,9 @@ void ls_input_close(ls_input *input); // closing twice is allowed
 void ls_note_read(const struct stat *info);
 // Checks that writing the file `path`, named by an option (`option`: "--out"), overwrites no input. LS_USAGE if the
 // file, or the folder it lies in, was recorded by ls_note_read, also if `path` leads there through links. Call it after
-// all files that the command reads were opened.
-LS_CHECKED ls_status ls_check_output(const char *option, const char *path);
+// all files that the command reads were opened. LS_USAGE also if the file is there and is of another kind: not empty,
+// and its first 512 bytes do not match the pattern of fnmatch. kind: for the message, "page of this program".
+LS_CHECKED ls_status ls_check_output(const char *option, const char *path, const char *kind, const char *pattern);
 
 // Reads the whole file and adds a 0 byte; free *data. LS_STORAGE, with path and reason: the file cannot be read or has
 // more than LS_READ_BYTES_MAX bytes. LS_DEVICE without memory.

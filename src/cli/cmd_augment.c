@@ -10,7 +10,7 @@ static ls_status write_sheet(const ls_args *args, const ls_config *cfg) {
     const ls_contact_sheet_options options = { .rows = args->rows, .columns = args->columns, .epoch = args->epoch };
     ls_contact_sheet sheet;
     LS_TRY(ls_contact_sheet_new(cfg, &options, &sheet));
-    ls_status status = ls_command_check_output(cfg, "--out", args->output);
+    ls_status status = ls_command_check_output(cfg, "--out", args->output, "PNG picture", "\x89PNG*");
     LS_THEN(status, ls_png_write(args->output, sheet.shape, sheet.pixels));
     if (!ls_failed(status))
         ls_info("%s: %d training pictures, as they are and in epochs %lld to %lld", args->output, args->rows,

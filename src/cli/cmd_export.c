@@ -45,10 +45,12 @@ static int is_c(const char *path) {
 static ls_status export(const ls_args *args, ls_config *cfg) {
     ls_safetensors *file;
     ls_weights_info *info;
-    if (!is_c(args->output)) LS_TRY(check_options(args));
+    const int c = is_c(args->output);
+    if (!c) LS_TRY(check_options(args));
     LS_TRY(ls_command_weights(args, cfg, &file, &info));
-    ls_status status = ls_command_check_output(cfg, "OUT", args->output);
-    LS_THEN(status, is_c(args->output) ? ls_export_c(args, cfg, info, file) : export_onnx(args, cfg, info, file));
+    ls_status status = ls_command_check_output(cfg, "OUT", args->output, c ? "C file of this program" : "ONNX model",
+        c ? "/[*] *_predict: a network *" : "\b*");
+    LS_THEN(status, c ? ls_export_c(args, cfg, info, file) : export_onnx(args, cfg, info, file));
     ls_weights_info_free(info);
     ls_safetensors_free(file);
     return status;

@@ -19,7 +19,7 @@ static ssize_t pass_on(void *file, const char *data, size_t bytes) {
 
 static ls_status write_file(const ls_args *args, ls_metrics_reader *reader) {
     ls_atomic_file *target;
-    LS_TRY(ls_check_output("--out", args->output));
+    LS_TRY(ls_check_output("--out", args->output, "table of this program", "part,*"));
     LS_TRY(ls_atomic_file_open(args->output, &target));
     FILE *file = fopencookie(target, "w", (cookie_io_functions_t){ .write = pass_on });
     ls_status status = file ? write_to(args, reader, file) : ls_no_memory(0, "%s", args->output);

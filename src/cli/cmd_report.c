@@ -1,5 +1,6 @@
 // cmd_report.c - `train report RUN... [-o report.html]`: writes one page that shows runs and benchmarks.
 
+#include "base/files.h"
 #include "base/log.h"
 #include "command/commands.h"
 #include "tools/report/page.h"
@@ -22,9 +23,7 @@ static ls_status write(const ls_collected_folders *folders, const char *output) 
 
 static ls_status report(const ls_args *args) {
     const char *output = args->output ? args->output : default_output;
-    if (!ls_page_may_replace(output))
-        return ls_fail(
-            LS_USAGE, "%s: is there, and no page of this program: it stays; choose another file by -o", output);
+    LS_TRY(ls_check_output("--out", output, "page of this program", LS_PAGE_PATTERN));
     ls_collected_folders folders;
     ls_status status = ls_collect_find(args->files, args->file_count, &folders);
     LS_THEN(status, write(&folders, output));

@@ -168,7 +168,7 @@ static ls_status finish(ls_comm *comm, ls_trainer *trainer, run_files *files, ls
 // read its inputs, because ls_check_output protects only files that were read before.
 static ls_status check_trace(const ls_args *args, const ls_config *cfg, int rank) {
     if (!args->trace || rank != 0) return LS_SUCCESS;
-    LS_TRY(ls_command_check_output(cfg, "--trace", args->trace));
+    LS_TRY(ls_command_check_output(cfg, "--trace", args->trace, "timeline of this program", "{\"displayTimeUnit\"*"));
     return ls_trace_file_check(args->trace);
 }
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include "base/memory.h"
 #include "base/text.h"
 #include "command/command_table.h"
@@ -309,22 +310,31 @@ static ls_status missing(ls_command command, const char *what) {
         ls_command_text(command, name));
 }
 
-// Refuses an output of `export` whose ending belongs to another format, such as .pt; the message gives advice.
-static ls_status check_export(const ls_args *args, const char *path) {
+// Says whether `export` writes such a file: its ending says the format, or it is no regular file, such as a pipe.
+static int is_export(const char *path, const char *dot) {
+    struct stat info;
+    if (dot && (strcmp(dot, ".onnx") == 0 || strcmp(dot, ".c") == 0)) return 1;
+    return lstat(path, &info) == 0 && !S_ISREG(info.st_mode);
+}
+
+// Refuses an output of `export` with another ending; the message gives advice. may_be_weights: only an ending that
+// belongs to another format, such as .pt, is refused.
+static ls_status check_export(const ls_args *args, const char *path, int may_be_weights) {
     char hint[LS_HINT_BYTES];
-    const char *dot = path ? strrchr(path, '.') : NULL;
-    const ls_alias *alias = dot && args->command == LS_COMMAND_EXPORT ? ls_alias_find(LS_ALIAS_OUTPUT, "", dot) : NULL;
-    if (!alias) return LS_SUCCESS;
-    return ls_fail(LS_USAGE, "%s: export writes ONNX (OUT.onnx) or C (OUT.c): train export WEIGHTS OUT%s", path,
-        ls_hint_of(alias, "", hint));
+    if (!path || args->command != LS_COMMAND_EXPORT) return LS_SUCCESS;
+    const char *dot = strrchr(path, '.');
+    const ls_alias *alias = dot ? ls_alias_find(LS_ALIAS_OUTPUT, "", dot) : NULL;
+    if (!alias && (may_be_weights || is_export(path, dot))) return LS_SUCCESS;
+    return ls_fail(LS_USAGE, "%s: export writes ONNX (OUT.onnx) or C (OUT.c): train export WEIGHTS OUT%s",
+        *path ? path : "''", alias ? ls_hint_of(alias, "", hint) : "");
 }
 
 static ls_status check_words(const ls_args *args, int taken) {
     ls_usage_word place;
     const int has_files = args->file_count > 0 || args->files_from;
     if (taken == 1 && !strstr(args->weights ? args->weights : "", ".safetensors"))
-        LS_TRY(check_export(args, args->weights));
-    LS_TRY(check_export(args, args->output));
+        LS_TRY(check_export(args, args->weights, 1));
+    LS_TRY(check_export(args, args->output, 0));
     if (ls_usage_word_at(args->command, taken, &place) && !place.optional && !(place.many && has_files))
         return missing(args->command, place.noun);
     return LS_SUCCESS;

@@ -137,7 +137,8 @@ ls_status ls_command_adopt(const ls_args *args, ls_comm *comm, ls_config *cfg) {
     return ls_comm_broadcast(comm, &cfg->data_decoder, sizeof cfg->data_decoder, 0);
 }
 
-ls_status ls_command_check_output(const ls_config *cfg, const char *option, const char *path) {
+ls_status ls_command_check_output(
+    const ls_config *cfg, const char *option, const char *path, const char *kind, const char *pattern) {
     static const int named[] = { LS_OPTION_model_file, LS_OPTION_model_init, LS_OPTION_distill_weights };
     for (size_t i = 0; i < sizeof named / sizeof *named; i++) {
         char file[LS_TEXT_BYTES];
@@ -145,5 +146,5 @@ ls_status ls_command_check_output(const ls_config *cfg, const char *option, cons
         LS_TRY(ls_config_path(cfg, named[i], file, sizeof file));
         if (stat(file, &info) == 0 && S_ISREG(info.st_mode)) ls_note_read(&info);
     }
-    return ls_check_output(option, path);
+    return ls_check_output(option, path, kind, pattern);
 }

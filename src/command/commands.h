@@ -39,6 +39,7 @@ LS_CHECKED ls_status ls_command_adopt(const ls_args *args, ls_comm *comm, ls_con
 LS_CHECKED ls_status ls_command_agree_or_abort(ls_comm *comm, ls_status mine);
 // Like ls_check_output, refuses an output that would replace a file that the command reads. Also refuses to replace the
 // files of model.file, model.init and distill.weights, even if the command does not read them.
-LS_CHECKED ls_status ls_command_check_output(const ls_config *cfg, const char *option, const char *path);
+LS_CHECKED ls_status ls_command_check_output(
+    const ls_config *cfg, const char *option, const char *path, const char *kind, const char *pattern);
 
 #endif

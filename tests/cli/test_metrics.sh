@@ -83,6 +83,12 @@ refused "no metrics" 7 "empty/metrics.jsonl: " "$train" metrics empty
 echo '{"event":1}' >empty/metrics.jsonl
 refused "no event" 7 "empty/metrics.jsonl: is no metrics.jsonl of a run: no line of it is an event" "$train" metrics empty
 refused "unknown kind" 2 "one/metrics.jsonl: has no event 'evil'" "$train" metrics one --event evil
+for file in config.ini run.json summary.json weights.safetensors; do
+    sha256sum one/$file >sum
+    refused "onto $file" 2 "--out one/$file: is there, and no table of this program: it stays; name another file" "$train" metrics one -o one/$file
+    check "onto $file: it stays" "$(sha256sum one/$file)" "$(cat sum)"
+done
+check "onto an older table" "$("$train" metrics one -o out.csv 2>&1; echo $?)" 0
 refused "onto itself" 2 "--out one/metrics.jsonl: this command reads that file, and would replace it: name another file" "$train" metrics one --out one/metrics.jsonl
 refused "no RUN" 2 "no run folder: train metrics RUN" "$train" metrics
 refused "two" 2 "'two' is one file too many: train metrics RUN" "$train" metrics one two

@@ -32,6 +32,9 @@ for c in "ab":
         rows = bytes(12 * (1 + 36)) if c == "a" else (b"\0" + bytes([i] * 36)) * 12
         open(f"pictures/{c}/{i}.png", "wb").write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">2I5B", 12, 12, 8, 2, 0, 0, 0)) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
 END
+echo '/* mine */ int x;' >own.c
+cp own.c own.onnx
+sha256sum w.safetensors own.c own.onnx tiny.ini >sums
 touch before
 find . | sort >before
 
@@ -103,6 +106,15 @@ refused "sheet into a data file" 2 "--out idx/train-labels-idx1-ubyte: $read" \
 refused "sheet into a picture of the set" 2 "--out pictures/a/1.png: $read" \
     alone augment tiny.ini --set data.train_samples=0 --set data.test_samples=0 --set data.dataset=folder --set data.path=pictures --set data.image_size=12x12 --set model.file=rgb.ini --out pictures/a/1.png
 refused "export into the weights" 2 "w.safetensors: export writes ONNX (OUT.onnx) or C (OUT.c): train export WEIGHTS OUT" alone export w.safetensors w.safetensors
+stays="it stays; name another file"
+for out in tiny.ini weights.onnx.old none "" -; do
+    refused "export into '$out'" 2 "${out:-''}: export writes ONNX (OUT.onnx) or C (OUT.c): train export WEIGHTS OUT" alone export w.safetensors "$out"
+done
+refused "export into another C file" 2 "OUT own.c: is there, and no C file of this program: $stays" alone export w.safetensors own.c
+refused "export into another .onnx" 2 "OUT own.onnx: is there, and no ONNX model: $stays" alone export w.safetensors own.onnx
+refused "trace into weights" 2 "--trace w.safetensors: is there, and no timeline of this program: $stays" alone tiny.ini --trace w.safetensors
+refused "sheet into weights" 2 "--out w.safetensors: is there, and no PNG picture: $stays" alone augment tiny.ini --out w.safetensors
+check "what is there stays" "$(sha256sum w.safetensors own.c own.onnx tiny.ini | diff sums - && echo same)" same
 refused "trace into a folder" 7 "is a folder" alone tiny.ini --trace used
 refused "trace into a pipe" 7 "is a pipe that no process reads" alone tiny.ini --quiet --run-dir piped --trace pipe
 rm -r piped

@@ -1,8 +1,6 @@
 #include "tools/report/page.h"
 
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include "base/atomic_file.h"
 #include "base/clock.h"
 #include "base/memory.h"
@@ -11,9 +9,6 @@
 
 extern const unsigned char ls_page_html[], ls_page_css[], ls_page_js[]; // made by cmake/embed.cmake
 extern const size_t ls_page_html_bytes, ls_page_css_bytes, ls_page_js_bytes;
-
-static const char generator[] = "<meta name=\"generator\" content=\"Lockstep\">";
-enum { BEGINNING_BYTES = 512 }; // the page has the generator line within its first 512 bytes
 
 cJSON *ls_page_data(void) {
     ls_config cfg;
@@ -74,15 +69,4 @@ ls_status ls_page_write(const char *path, const cJSON *data) {
     }
     cJSON_free(json);
     return status;
-}
-
-int ls_page_may_replace(const char *path) {
-    struct stat info;
-    if (stat(path, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size == 0) return 1;
-    char *text = NULL;
-    size_t bytes = 0;
-    int ours = !ls_failed(ls_read_beginning(path, BEGINNING_BYTES, &text, &bytes)) &&
-               memmem(text, bytes, generator, sizeof generator - 1) != NULL;
-    free(text);
-    return ours;
 }

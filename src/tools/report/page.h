@@ -18,7 +18,7 @@
 LS_CHECKED ls_status ls_page_write(const char *path, const cJSON *data);
 // Returns data with the members that every page has: version, made and defaults.
 cJSON *ls_page_data(void);
-// Returns 1 if a page may be written to `path` without loss: it is one of our pages, an empty file, a pipe, or missing.
-int ls_page_may_replace(const char *path);
+// The first bytes of a page match this pattern, for ls_check_output.
+#define LS_PAGE_PATTERN "*<meta name=\"generator\" content=\"Lockstep\">*"
 
 #endif
