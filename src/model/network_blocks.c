@@ -74,40 +74,44 @@ static int is_name(char c) {
 
 // --- values ---------------------------------------------------------------------------------------------------------
 
-// Copies the value for this repetition from a list "2, 1" to dst.
-static ls_status pick(const expansion *e, const scope *s, int line, const char *list, char dst[VALUE_BYTES]) {
+static ls_status substitute(const expansion *e, const scope *s, int line, const char *text, char dst[VALUE_BYTES]);
+
+// Writes the value for this repetition from a list "2, 1" to dst. outer: has the values of $PARAMETERS; NULL: the list
+// is a default, which reads none. The item is chosen before its parameters are read, because blocks in blocks would
+// multiply the work for unused items.
+static ls_status pick(
+    const expansion *e, const scope *s, const scope *outer, const ls_ini_entry *entry, char dst[VALUE_BYTES]) {
+    const char *list = entry->value;
+    const int line = entry->line;
+    char item[VALUE_BYTES];
     int count = 1;
     for (const char *at = list; *at; at++) count += *at == ',';
     if (count > s->repeats)
         return ls_fail(LS_USAGE, "%s:%d: '%s' has %d values for %d repetition%s of block '%s'", e->ini->path, line,
             list, count, s->repeats, s->repeats == 1 ? "" : "s", block_name(s->block));
     for (int i = 0; i < s->number && i < count - 1; i++) list = strchr(list, ',') + 1;
-    snprintf(dst, VALUE_BYTES, "%.*s", (int)strcspn(list, ","), list);
-    memmove(dst, ls_text_trim(dst), strlen(ls_text_trim(dst)) + 1);
+    if (snprintf(item, sizeof item, "%.*s", (int)strcspn(list, ","), list) >= VALUE_BYTES)
+        return ls_fail(
+            LS_USAGE, "%s:%d: '%.40s...' has more than %d characters", e->ini->path, line, item, VALUE_BYTES - 1);
+    if (outer)
+        LS_TRY(substitute(e, outer, line, ls_text_trim(item), dst));
+    else
+        snprintf(dst, VALUE_BYTES, "%s", ls_text_trim(item));
     const size_t good = strspn(dst, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+");
     if (good && !dst[good]) return LS_SUCCESS;
     return ls_fail(LS_USAGE, "%s:%d: '%s' is no value of a parameter: letters, digits, '.', '_', '-' and '+' are",
         e->ini->path, line, dst);
 }
 
-static ls_status substitute(const expansion *e, const scope *s, int line, const char *text, char dst[VALUE_BYTES]);
-
 // Writes the value of the parameter whose name begins at `name` to dst.
 static ls_status find_value(
     const expansion *e, const scope *s, int line, const char *name, size_t length, char dst[VALUE_BYTES]) {
     const char *names[LS_INI_KEYS_MAX];
-    char word[LS_NAME_BYTES], list[VALUE_BYTES];
+    char word[LS_NAME_BYTES];
     snprintf(word, sizeof word, "%.*s", (int)length, name);
     if (!s->outer) return ls_fail(LS_USAGE, "%s:%d: '$%s': only blocks have parameters", e->ini->path, line, word);
     const ls_ini_entry *declared = find_entry(e, s->block, word), *given = find_entry(e, s->use, word);
-    if (declared && given) {
-        LS_TRY(substitute(e, s->outer, given->line, given->value, list));
-        return pick(e, s, given->line, list, dst);
-    }
-    if (declared) {
-        snprintf(list, sizeof list, "%s", declared->value);
-        return pick(e, s, declared->line, list, dst);
-    }
+    if (declared) return given ? pick(e, s, s->outer, given, dst) : pick(e, s, NULL, declared, dst);
     for (int i = 0; i < s->block->entry_count; i++) names[i] = e->ini->entries[s->block->first_entry + i].key;
     const char *near = ls_text_nearest(word, names, s->block->entry_count);
     return ls_fail(LS_USAGE, "%s:%d: '$%s': block '%s' has no parameter '%s'%s%s%s", e->ini->path, line, word,
@@ -119,7 +123,7 @@ static ls_status substitute(const expansion *e, const scope *s, int line, const 
     ls_text_room room = { dst, VALUE_BYTES };
     char value[VALUE_BYTES];
     dst[0] = 0;
-    for (const char *at = text; *at;) {
+    for (const char *at = text; *at && room.left > 1;) {
         const size_t plain = strcspn(at, "$");
         ls_text_put(&room, "%.*s", (int)plain, at);
         at += plain;

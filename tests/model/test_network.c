@@ -429,6 +429,9 @@ static const struct {
     { "too many parameters",
         "[network]\ninput=65536x1x1\n[a]\nlayer=conv2d\nout_channels=65536\nkernel=17\npadding=8\n" END, 3,
         { "layer 'a' (conv2d): with it the network has more than 1099511627776 parameters" } },
+#define FIVE "$n$n$n$n$n"
+#define LISTS(outer, inner) \
+    "[block " #outer "]\nn=\n[" #outer "/u]\nblock=" #inner "\nrepeat=2\nn=4," FIVE FIVE FIVE FIVE "\n"
 #define BLOCK IN "[block b]\nn = 4\n[b/c]\nlayer=conv2d\nout_channels=$n\nkernel=3\n" // lines 3 to 8
     { "a layer of a block", BLOCK "[u]\nblock=b\nrepeat=4\n" END, 5,
         { "layer 'u.3.c' (conv2d): kernel = 3 with dilation = 1 covers 3x3, more than its input 4x2x2",
@@ -492,6 +495,12 @@ static const struct {
            "block=c\n[block e]\n[e/d]\nblock=d\n[block f]\n[f/e]\nblock=e\n[block g]\n[g/f]\nblock=f\n[block h]\n"
            "[h/g]\nblock=g\n[block i]\n[i/h]\nblock=h\n[u]\nblock=i\n" END,
         7, { "[b/a]: blocks are more than 8 deep" } },
+    { "lists of lists, of which one item is used", // whole lists would be 20 to the power of 7 values
+        IN "[block a]\nn=\n[a/c]\nlayer=conv2d\nkernel=1\nout_channels=$n\n" LISTS(b, a) LISTS(c, b) LISTS(d, c)
+            LISTS(e, d) LISTS(f, e) LISTS(g, f) LISTS(h, g) "[u]\nblock=h\nn=4\n" END,
+        14, { "has more than 1534 characters" } },
+    { "a default with a parameter", IN "[block b]\nn=$m\n[b/c]\nlayer=conv2d\nout_channels=$n\n[u]\nblock=b\n" END, 4,
+        { "'$m' is no value of a parameter" } },
     { "a long name of a block",
         BLOCK "[aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
               "aaaaa]\nblock=b\n" END,
