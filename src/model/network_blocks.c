@@ -277,11 +277,14 @@ static ls_status find_block(expansion *e, const scope *s, const ls_ini_section *
         section->name, name, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
-static ls_status check_use(const expansion *e, const ls_ini_section *use, const ls_ini_section *block) {
+static ls_status check_use(const expansion *e, const scope *s, const ls_ini_section *use, const ls_ini_section *block) {
     for (int i = use->first_entry; i < use->first_entry + use->entry_count; i++) {
         const ls_ini_entry *entry = &e->ini->entries[i];
         if (strcmp(entry->key, "layer") == 0)
             return ls_fail(LS_USAGE, "%s:%d: [%s] has both 'layer' and 'block'; keep one of them", e->ini->path,
+                entry->line, use->name);
+        if (!s->outer && strcmp(entry->key, "if") == 0)
+            return ls_fail(LS_USAGE, "%s:%d: [%s] has no key 'if': only sections of a block have it", e->ini->path,
                 entry->line, use->name);
         if (is_own_key(entry->key) || find_entry(e, block, entry->key)) continue;
         return ls_fail(LS_USAGE, "%s:%d: [%s]: block '%s' (line %d) has no parameter '%s'", e->ini->path, entry->line,
@@ -344,7 +347,7 @@ static ls_status expand_use(expansion *e, scope *s, const ls_ini_section *sectio
     int input_count;
     LS_TRY(find_block(e, s, section, &inner.block));
     e->is_used[inner.block - e->ini->sections] = 1;
-    LS_TRY(check_use(e, section, inner.block));
+    LS_TRY(check_use(e, s, section, inner.block));
     if (inner.depth > DEPTH_MAX)
         return ls_fail(LS_USAGE, "%s:%d: [%s]: blocks are more than %d deep", e->ini->path, section->line,
             section->name, DEPTH_MAX);

@@ -482,6 +482,7 @@ static const struct {
         { "b/c.if = maybe", "true or false" } },
     { "if outside a block", BLOCK "[u]\nblock=b\n[v]\nlayer=relu\nif=true\n" END, 13,
         { "layer 'v' (relu) has no key 'if'" } },
+    { "if of a use outside a block", BLOCK "[u]\nblock=b\nif=false\n" END, 11, { "[u] has no key 'if'" } },
     { "too many repetitions of repetitions",
         IN "[block a]\n[a/r]\nlayer=relu\n[block b]\n[b/a]\nblock=a\nrepeat=4000\n[block c]\n[c/b]\nblock=b\n"
            "repeat=4000\n[u]\nblock=c\nrepeat=4000\n" END,
