@@ -91,6 +91,11 @@ for ((i = 0; i < ${#arguments[@]}; i++)); do
   esac
 done
 
+case $config in
+bench | report | sweep | find-lr | race | compare | eval | predict | export | augment | ckpt | metrics | audit | doctor | verdict | devices | help)
+  refuse "this script starts training runs: for 'train $config', write $mpirun in its place" ;;
+esac
+
 # What is wrong with the configuration is said here, once.
 options=$("$program" "${arguments[@]}" --print-config) || exit
 # option SECTION.KEY: its value

@@ -121,6 +121,14 @@ done
 check "ranks that are no number: exit" $? 2
 check "ranks that are no number: starts nothing" "$(ls planted 2>/dev/null)" ""
 
+# Other commands of train: each is named as what it is.
+for word in $(sed -n 's/^COMMAND([^"]*"\([^"]*\)".*/\1/p' "$(dirname "$launch")/../src/command/commands.def"); do
+  [ "$word" != train ] || continue
+  "$launch" -np 1 "$bin/train" "$word" x.ini --seeds 1 >log 2>&1 </dev/null
+  check "train $word: exit" $? 2
+  check "train $word: says" "$(cat log)" "launch.sh: this script starts training runs: for 'train $word', write ${MPIRUN:-mpirun} in its place"
+done
+
 # What it accepts: functions of the script by themselves.
 eval "$(sed -n '/^is_count() {/p; /^hosts=()/,/^read_host_file() {/p' "$launch" | sed '$d')"
 eval "$(sed -n '/^read_host_file() {/,/^}/p' "$launch")"
