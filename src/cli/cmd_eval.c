@@ -3,6 +3,7 @@
 // split, eval.tta also evaluates with test-time augmentation.
 // `train eval RUN` takes config.ini and weights of a run. `train eval WEIGHTS FOLDER` evaluates a folder of pictures.
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -17,16 +18,17 @@
 
 // --- on a configuration's data ---------------------------------------------------------------------
 
+// A loss that is no number is printed as "nan", whatever its sign.
+static void print_means(const char *prefix, double accuracy, double loss, int64_t samples) {
+    if (samples > 0)
+        printf("%s_accuracy %.6f\n%s_loss %.6f\n%s_samples %lld\n", prefix, accuracy, prefix, isnan(loss) ? NAN : loss,
+            prefix, (long long)samples);
+}
+
 static void print_result(const ls_train_evaluation *e) {
-    if (e->val_samples > 0)
-        printf("val_accuracy %.6f\nval_loss %.6f\nval_samples %lld\n", e->val_accuracy, e->val_loss,
-            (long long)e->val_samples);
-    if (e->test_samples > 0)
-        printf("test_accuracy %.6f\ntest_loss %.6f\ntest_samples %lld\n", e->test_accuracy, e->test_loss,
-            (long long)e->test_samples);
-    if (e->tta_samples > 0)
-        printf("tta_accuracy %.6f\ntta_loss %.6f\ntta_samples %lld\n", e->tta_accuracy, e->tta_loss,
-            (long long)e->tta_samples);
+    print_means("val", e->val_accuracy, e->val_loss, e->val_samples);
+    print_means("test", e->test_accuracy, e->test_loss, e->test_samples);
+    print_means("tta", e->tta_accuracy, e->tta_loss, e->tta_samples);
 }
 
 static ls_status print_all(const ls_args *args, const ls_train_evaluation *e, const ls_evaluation *details) {
@@ -86,10 +88,8 @@ static ls_status print_alone(const ls_args *args, ls_evaluation *e) {
     if (args->json) {
         status = ls_eval_print_json(e);
     } else {
-        const char *prefix = ls_eval_prefix(e);
         const double samples = (double)e->samples;
-        printf("%s_accuracy %.6f\n%s_loss %.6f\n%s_samples %lld\n", prefix, (double)e->correct / samples, prefix,
-            e->loss_sum / samples, prefix, (long long)e->samples);
+        print_means(ls_eval_prefix(e), (double)e->correct / samples, e->loss_sum / samples, e->samples);
         ls_eval_print(e);
         status = ls_command_flush(stdout);
     }

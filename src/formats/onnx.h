@@ -16,9 +16,9 @@
 #include "formats/weights_metadata.h"
 
 // Writes the network and its weights to `path`. *operator_set: the operator set that the model names: the lowest that
-// has the network's operators, at least 11, so that old readers can read it. LS_STORAGE: a weight is missing, or path
-// cannot be written. LS_USAGE: the network has quantise layers; a layer has the name of another layer's parameter; the
-// file would be larger than protobuf allows; or this program was built without protobuf-c.
+// has the network's operators, at least 11, so that old readers can read it. LS_STORAGE: a weight is missing or
+// not finite, or path cannot be written. LS_USAGE: the network has quantise layers; a layer has the name of another
+// layer's parameter; the file would be larger than protobuf allows; or this program was built without protobuf-c.
 LS_CHECKED ls_status ls_onnx_write(
     const char *path, const ls_weights_info *info, const ls_safetensors *weights, int *operator_set);
 

@@ -1,6 +1,7 @@
 // weights.c - finds the tensors of a network in a weights file, by name and shape.
 #include "formats/weights.h"
 
+#include <math.h>
 #include <sys/stat.h>
 #include "base/atomic_file.h"
 #include "base/memory.h"
@@ -32,6 +33,20 @@ ls_status ls_weights_find(const ls_safetensors *file, const ls_graph *graph, con
         ls_weights_describe(&graph->params[p], &wanted);
         LS_TRY(ls_safetensors_find(file, &wanted, &data));
         values[p] = data;
+    }
+    return LS_SUCCESS;
+}
+
+ls_status ls_weights_check_finite(const char *path, const ls_safetensors *file, const ls_graph *graph) {
+    for (int p = 0; p < graph->param_count; p++) {
+        ls_safetensors_tensor wanted;
+        const void *data;
+        ls_weights_describe(&graph->params[p], &wanted);
+        LS_TRY(ls_safetensors_find(file, &wanted, &data));
+        for (int64_t i = 0; i < ls_param_count(&graph->params[p].shape); i++)
+            if (!isfinite(((const float *)data)[i]))
+                return ls_fail(LS_STORAGE, "%s: tensor '%s' has weights that are not finite: did its run diverge?",
+                    path, wanted.name);
     }
     return LS_SUCCESS;
 }

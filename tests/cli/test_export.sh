@@ -37,6 +37,15 @@ check "2 ranks: the same file" "$(cmp w.onnx again.onnx && echo same)" same
 "$train" export --quiet w.safetensors given.onnx --config ../tiny.ini
 check "with --config: the same file" "$(cmp w.onnx given.onnx && echo same)" same
 
+# A weight of the last tensor is not finite.
+(head -c -4 w.safetensors; printf '\0\0\200\177') >inf.safetensors
+refused "weights that are not finite" 7 "has weights that are not finite: did its run diverge?" "$train" export inf.safetensors inf.onnx
+text=$("$train" eval ../tiny.ini inf.safetensors 2>&1)
+check "eval of weights that are not finite: exit" $? 0
+check "... warns" "$(grep -c "^warning: inf.safetensors: tensor '.*' has weights that are not finite" <<<"$text")" 1
+check "... no number" "$(grep loss <<<"$text")" "test_loss nan"
+rm inf.safetensors
+
 # Anything that is no regular file is written to, a link is followed.
 mkfifo pipe
 (sleep 0.2; exec timeout 60 cat pipe >piped.onnx) & # a reader may come a little later than the writer
