@@ -395,7 +395,8 @@ ls_status ls_safetensors_find(const ls_safetensors *file, const ls_safetensors_t
     }
     if (e->dtype != (int)wanted->dtype) {
         return ls_fail(LS_STORAGE, "%s: tensor '%s' has dtype %s, expected %s%s", file->path, e->name,
-            dtypes[e->dtype].name, dtypes[wanted->dtype].name, wanted->dtype == LS_F32 ? ": save it as float32" : "");
+            dtypes[e->dtype].name, dtypes[wanted->dtype].name,
+            wanted->dtype == LS_F32 ? ": save it as float32; training and eval convert it as model.init" : "");
     }
     *data = file->data + e->begin;
     return LS_SUCCESS;

@@ -89,6 +89,10 @@ for before in module. model. backbone. module.backbone.; do
 done
 python3 convert.py $given bare.safetensors F32 ''
 accuracy() { sed -n 's/^test_accuracy //p' "$1"; }
+python3 convert.py $given half.safetensors F16 ''
+refused "16 bits as weights of eval" 7 "expected F32: save it as float32; training and eval convert it as model.init" "$train" eval tiny.ini half.safetensors
+check "... and eval converts it as model.init" "$("$train" eval tiny.ini --set model.init=half.safetensors --quiet)" \
+    "$(sed '/^warning/d' F16.txt)"
 check "16 bits are near" "$(paste <(accuracy F16.txt) <(accuracy BF16.txt) <(accuracy F64.txt) |
     awk '{ print $1 - $3 < 0.06 && $3 - $1 < 0.06 && $2 - $3 < 0.06 && $3 - $2 < 0.06 }')" 1
 sed 's/out_features = 4/out_features = 3/; s/\[fc\]/[head]/' net.ini >three.ini
