@@ -55,6 +55,7 @@ ls_status ls_paths_check(const ls_args *args) {
     int count = 0, files = 0;
     for (int i = 0; i < WORDS_MAX && ls_usage_word_at(args->command, i, &words[count]); i++) {
         if (words[count].is_action) continue;
+        if (args->command == LS_COMMAND_REPORT) words[count].accepts |= 1u << LS_FILE_TYPE_SWEEP; // shows its runs
         const char *path = !words[count].is_files     ? *field(args, &words[count])
                            : files < args->file_count ? args->files[files++]
                                                       : NULL;

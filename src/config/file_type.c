@@ -90,12 +90,21 @@ static ssize_t read_beginning(const char *path, char *data, size_t most) {
     return got;
 }
 
+static int has(const char *folder, const char *name) {
+    char path[PATH_MAX];
+    return snprintf(path, sizeof path, "%s/%s", folder, name) < PATH_MAX && access(path, F_OK) == 0;
+}
+
+static int is_sweep(const char *folder) {
+    return (has(folder, "sweep.json") || has(folder, "race.json")) && !has(folder, "run.json");
+}
+
 ls_file_type ls_file_type_of(const char *path) {
     struct stat info;
     char data[BEGINNING_BYTES];
     if (stat(path, &info) != 0)
         return errno == ENOENT || errno == ENOTDIR ? LS_FILE_TYPE_MISSING : LS_FILE_TYPE_UNKNOWN;
-    if (S_ISDIR(info.st_mode)) return LS_FILE_TYPE_FOLDER;
+    if (S_ISDIR(info.st_mode)) return is_sweep(path) ? LS_FILE_TYPE_SWEEP : LS_FILE_TYPE_FOLDER;
     const ssize_t bytes = S_ISREG(info.st_mode) ? read_beginning(path, data, sizeof data - 1) : -1;
     if (bytes < 0) return LS_FILE_TYPE_UNKNOWN;
     data[bytes] = '\0';

@@ -10,6 +10,7 @@
     X(UNKNOWN, "a file of an unknown type") \
     X(MISSING, "not there") \
     X(FOLDER, "a folder") \
+    X(SWEEP, "the folder of a sweep or race, whose runs are in folders in it") \
     X(CONFIGURATION, "a configuration") \
     X(NETWORK, "a network file") \
     X(WEIGHTS, "a safetensors file") \

@@ -15,7 +15,8 @@ ls_status ls_weights_locate(const char *named, char *path, size_t bytes) {
     if (!is_folder) return LS_SUCCESS;
     LS_TRY(ls_path_join(path, bytes, named, "weights.safetensors"));
     if (ls_path_exists(path)) return LS_SUCCESS;
-    return ls_fail(LS_STORAGE,
+    LS_TRY(ls_path_join(path, bytes, named, "run.json"));
+    return ls_fail(ls_path_exists(path) ? LS_STORAGE : LS_USAGE,
         "%s: a folder without weights.safetensors; name a weights file, the folder of a run that is complete, or a "
         "checkpoint's (as RUN/checkpoints/update-000000000481)",
         named);

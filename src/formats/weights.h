@@ -9,8 +9,8 @@
 
 #define LS_WEIGHTS_EXPECTED "weights: a .safetensors file, or the folder of a run or a checkpoint"
 // Writes the weights file that a user's path names into path: the path itself, or weights.safetensors in the folder of
-// a run or checkpoint. LS_USAGE: the path does not exist, or is something else, such as a picture. LS_STORAGE: the
-// folder has no weights.
+// a run or checkpoint. LS_USAGE: the path does not exist, or is something else, such as a picture or a folder
+// without weights. LS_STORAGE: it is the folder of a run that has no weights yet.
 LS_CHECKED ls_status ls_weights_locate(const char *named, char *path, size_t bytes);
 // Sets name, type and shape of a tensor from a parameter; data stay NULL.
 void ls_weights_describe(const ls_param *param, ls_safetensors_tensor *tensor);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/memory.h"
@@ -287,6 +288,9 @@ char *ls_sweep_config_name(const char *config, char dst[LS_SWEEP_NAME_BYTES]) {
 
 static ls_status name_folder(const char *run_dir, ls_sweep_plan *plan) {
     char name[LS_SWEEP_NAME_BYTES];
+    struct stat info;
+    if (run_dir && (stat(run_dir, &info) == 0 ? !S_ISDIR(info.st_mode) : errno == ENOTDIR))
+        return ls_fail(LS_USAGE, "--run-dir %s: is a file, or is below one: name a folder", run_dir);
     const int all = run_dir ? snprintf(plan->folder, sizeof plan->folder, "%s", run_dir)
                             : snprintf(plan->folder, sizeof plan->folder, "runs/%s-sweep",
                                   ls_sweep_config_name(plan->config, name));

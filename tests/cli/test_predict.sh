@@ -70,6 +70,9 @@ check "a folder of WebP: its kind" "$(grep -c 'webp/a.webp: a WebP picture, whic
 refused "a folder without weights" 7 "../run: a folder without weights.safetensors; name a weights file, the folder of a run that is complete, or" \
     "$train" predict --quiet ../run "${above[0]}"
 refused "export, a folder without weights" 7 "../run: a folder without weights.safetensors" "$train" export --quiet ../run x.onnx
+mkdir bare
+refused "export, a folder of something else" 2 "bare: a folder without weights.safetensors" "$train" export --quiet bare x.onnx
+rmdir bare
 mkdir ../run/copy
 cp w.safetensors ../run/copy/weights.safetensors
 check "predict, a folder of weights" "$("$train" predict --quiet ../run/copy "${above[@]}" "${below[@]}")" "$(cat classes.txt)"

@@ -200,6 +200,16 @@ check "refusals make nothing" "$(test -e none; echo $?)" 1
 refused "another configuration in its place" 2 "holds a run with another configuration (train.epochs 60, now 61)" \
     "$train" sweep tiny.ini --seeds 1 "${setting[@]}" --set train.epochs=61 --set log.progress=off --run-dir whole
 refused "other options" 2 "holds a sweep over other options" "$train" sweep tiny.ini --seeds 9 --set optimizer.momentum=0.1,0.2 --run-dir whole
+echo text >file
+refused "a file in its place" 2 "--run-dir file: is a file" "$train" sweep tiny.ini --seeds 1-2 --run-dir file
+refused "a race: a file in its place" 2 "is a file, or is below one" "$train" race tiny.ini --seeds 1-2 --run-dir file
+for words in "audit whole" "compare whole hand" "compare hand whole" "metrics whole" "verdict whole" "ckpt show whole" "ckpt verify whole" \
+    "predict whole file" "eval whole" "export whole x.c"; do
+    # shellcheck disable=SC2086
+    refused "a sweep's folder: $words" 2 "whole: is the folder of a sweep or race, whose runs are in folders in it; expected " "$train" $words
+done
+check "... but report shows its runs" "$("$train" report whole --quiet -o sweep.html 2>&1; echo $?)" 0
+rm file sweep.html
 mkdir other && cp hand/run.json other
 refused "a run's folder" 2 "holds a run.json, and no sweep" "$train" sweep tiny.ini --seeds 1-2 --run-dir other
 echo >>net.ini
