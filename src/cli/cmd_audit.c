@@ -149,6 +149,10 @@ static ls_status choose(audit *a, const ls_args *args) {
     if (r->side->saved_count == 0)
         printf("the run kept no checkpoint: it is one stretch, from its start%s\n",
             r->final >= 0 ? " to weights.safetensors" : "; only its events can be compared");
+    if (r->begins)
+        printf("metrics.jsonl begins after update %s: the folder of another run has the earlier events, which are not "
+               "compared (train sweep --share: the stem)\n",
+            number(r->begins, x));
     return LS_SUCCESS;
 }
 
@@ -248,7 +252,8 @@ static ls_status compare(audit *a, int i, const stretch *s) {
     ls_audit_lines computed = { .redone = 1 };
     LS_TRY(ls_rerun_file(&a->rerun, "metrics.jsonl", path, sizeof path));
     ls_status status = ls_audit_lines_read(path, &computed);
-    if (!ls_failed(status)) ls_findings_lines(f, &r->lines, &computed, s->from, s->to);
+    const int64_t from = s->from > r->begins ? s->from : r->begins;
+    if (!ls_failed(status)) ls_findings_lines(f, &r->lines, &computed, from, s->to);
     ls_audit_lines_free(&computed);
     LS_TRY(status);
     const int ended = a->rerun.nonfinite >= 0 || a->rerun.state->counters.update < s->to;

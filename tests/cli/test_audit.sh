@@ -239,6 +239,8 @@ sed -i 's/^lr = 0.1$/lr = 0.2/' altered/config.ini
 found 6 "(start, update 0): base_learning_rate is 0.1, computed 0.2" final
 alter set altered/metrics.jsonl start 0 version 0.0.1
 found 0 "warning: another version of the program computed the run: 0.0.1, this is " parts
+sed -i '1,/"event":"end"/d' altered/metrics.jsonl
+found 6 "metrics.jsonl: the start event of part 1 is missing" parts
 alter set altered/metrics.jsonl start 4 resumed_at_update 3
 found 6 "resumed_at_update is 3, in the checkpoint's manifest 4" parts
 sed -i 's/^lr = 0.1$/lr = 0.3/' altered/config.ini # the part began with another change of it

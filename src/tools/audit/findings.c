@@ -152,7 +152,7 @@ void ls_findings_start(ls_findings *f, const ls_record *record, const ls_audit_l
         if (leg->facts != leg->start) compare_part(f, where, line->json, leg->facts);
         return;
     }
-    ls_finding(f, "metrics.jsonl: the start event of part %d is missing", leg->part);
+    if (leg->to > record->begins) ls_finding(f, "metrics.jsonl: the start event of part %d is missing", leg->part);
 }
 
 // --- states --------------------------------------------------------------------------------------

@@ -37,7 +37,8 @@ typedef struct {
     ls_audit_lines lines;
     ls_audit_point *point; // by rising update, the start first
     int count;
-    int64_t final; // number of updates of a complete run; -1: the run is not complete
+    int64_t final;  // number of updates of a complete run; -1: the run is not complete
+    int64_t begins; // lines has the events after this update; not 0: the run began with a checkpoint of another run
 } ls_record;
 
 // Reads a run's folder. LS_STORAGE: it holds no run, or a file cannot be read. LS_USAGE: the path is a checkpoint or
