@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "base/clock.h"
+#include "base/files.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -128,7 +129,7 @@ static int is_readable(const ls_audit_point *point) {
 
 static ls_status choose(audit *a, const ls_args *args) {
     const ls_record *r = a->rerun.record;
-    char x[NUMBER_BYTES], y[NUMBER_BYTES];
+    char x[NUMBER_BYTES], y[NUMBER_BYTES], path[2 * LS_TEXT_BYTES];
     int64_t updates = 0, stretches = 0;
     a->chosen = ls_new(r->count + 1, 1, "stretches of a run");
     a->to = INT64_MAX;
@@ -153,6 +154,9 @@ static ls_status choose(audit *a, const ls_args *args) {
         printf("metrics.jsonl begins after update %s: the folder of another run has the earlier events, which are not "
                "compared (train sweep --share: the stem)\n",
             number(r->begins, x));
+    LS_TRY(ls_path_join(path, sizeof path, r->side->path, "weights.safetensors"));
+    if (r->final < 0 && ls_path_exists(path))
+        printf("the run is not complete: its weights.safetensors is not compared\n");
     return LS_SUCCESS;
 }
 

@@ -200,6 +200,24 @@ alter tensor altered/weights.safetensors l.weight 3
 found 6 "weights.safetensors: tensor 'l.weight': [3] is "
 rm altered/weights.safetensors
 found 6 "altered/weights.safetensors: "
+# the end event, too, says that the run was complete, and after which update
+alter tensor altered/weights.safetensors l.weight 3
+rm altered/summary.json
+found 6 "weights.safetensors: tensor 'l.weight': [3] is "
+rm altered/summary.json
+found 6 "altered/summary.json: "
+echo '{}' >altered/summary.json
+found 6 "summary.json: status is none, computed completed"
+sed -i 's/"updates":.*,/"updates":6,/' altered/summary.json
+found 6 "summary.json: updates is 6, computed 10"
+sed -i 's/"updates":.*,/"updates":60,/' altered/summary.json
+found 6 "summary.json: updates is 60, computed 10"
+sed -i 's/"updates":.*,/"updates":6,/' altered/summary.json
+sed -i '/"event":"end"/d' altered/metrics.jsonl
+found 6 "the record says that the run was complete here, but its options let it go on"
+rm altered/summary.json
+sed -i '/"event":"end"/d' altered/metrics.jsonl
+found 0 "the run is not complete: its weights.safetensors is not compared"
 alter set altered/metrics.jsonl train 4 train_loss 1.5
 found 6 "metrics.jsonl, line $(grep -n '"event":"train","update":4,' base/metrics.jsonl | cut -d : -f 1) (train, update 4): train_loss is 1.5, computed "
 alter set altered/metrics.jsonl train 10 grad_norm 0.25

@@ -18,6 +18,9 @@ int ls_audit_is(const ls_audit_line *line, const char *kind) {
 static ls_status take_line(void *context, const ls_metrics_line *line) {
     static const char *const kinds[] = { "start", "train", "eval", "checkpoint", "nonfinite" };
     ls_audit_lines *lines = context;
+    const char *status = ls_json_get_text(line->json, "status");
+    if (strcmp(line->kind, "start") == 0) lines->completed = 0;
+    if (strcmp(line->kind, "end") == 0 && status && strcmp(status, "completed") == 0) lines->completed = line->update;
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         if (strcmp(line->kind, kinds[k]) != 0 || (line->redone && !lines->redone)) continue;
         lines->line = ls_grow(lines->line, lines->count, sizeof *lines->line, "events of a run");
@@ -116,7 +119,7 @@ static ls_status read_all(const char *run, ls_record *r) {
     if (!r->side->config) return ls_fail(LS_STORAGE, "%s: has no config.ini, which names the options of the run", run);
     LS_TRY(ls_audit_lines_read(run, &r->lines));
     LS_TRY(find_beginning(r));
-    r->final = whole(r->side->summary, "updates", -1);
+    r->final = r->lines.completed ? r->lines.completed : whole(r->side->summary, "updates", -1);
     return add_points(r);
 }
 

@@ -15,7 +15,8 @@ typedef struct {
     int redone;          // set before reading. 1: also the events of updates that a later part has done again
     ls_audit_line *line; // events of the kinds start, train, eval, checkpoint and nonfinite
     int count;
-    int64_t damaged; // line number of the first line that is not an event; 0: every line is one
+    int64_t damaged;   // line number of the first line that is not an event; 0: every line is one
+    int64_t completed; // update at which the last part was completed, by its end event; 0: it was not
 } ls_audit_lines;
 
 // Reads metrics.jsonl (path: the file or the run's folder) into *lines. The caller sets `redone` before, the rest to 0.
