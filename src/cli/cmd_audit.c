@@ -97,7 +97,8 @@ static ls_status choose_range(audit *a, const ls_args *args) {
     LS_TRY(parse_update("--from", args->from, 0, 0, &from));
     LS_TRY(parse_update("--to", args->to, 1, end_of(a), &a->to));
     if (a->to > end_of(a) || from >= a->to)
-        return ls_fail(LS_USAGE, "--from %" PRId64 " --to %" PRId64 ": the run has the updates 0 to %" PRId64, from,
+        return ls_fail(LS_USAGE,
+            "--from %" PRId64 " --to %" PRId64 ": the run has the updates 0 to %" PRId64 ", and FROM is below TO", from,
             a->to, end_of(a));
     for (int i = 0; i + 1 < r->count; i++) a->chosen[i] = r->point[i + 1].update > from && r->point[i].update < a->to;
     return LS_SUCCESS;
@@ -143,7 +144,8 @@ static ls_status choose(audit *a, const ls_args *args) {
         if (a->chosen[i] && !is_readable(&r->point[i])) a->chosen[i - 1] = 1;
     for (int i = 0; i + 1 < r->count; i++) {
         stretches += a->chosen[i];
-        if (a->chosen[i]) updates += r->point[i + 1].update - r->point[i].update;
+        const int64_t end = r->point[i + 1].update < a->to ? r->point[i + 1].update : a->to;
+        if (a->chosen[i]) updates += end - r->point[i].update;
     }
     printf("%s: %" PRId64 " of %d stretches, %s of %s updates\n", r->side->path, stretches, r->count - 1,
         number(updates, x), number(end_of(a), y));

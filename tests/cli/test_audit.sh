@@ -105,7 +105,8 @@ equal() {
 
 # --- choosing ----------------------------------------------------------------------------------------
 "$train" audit base --quiet --from 4 --to 7 >out 2>&1
-check "a range" "$(tr '\n' ';' <out)" "base: 3 of 5 stretches, 6 of 10 updates;updates 3 to 5: same bits;updates 5 to 6: same bits;updates 6 to 7: same bits;"
+check "a range" "$(tr '\n' ';' <out)" "base: 3 of 5 stretches, 4 of 10 updates;updates 3 to 5: same bits;updates 5 to 6: same bits;updates 6 to 7: same bits;"
+refused "an empty range" 2 "--from 10 --to 10: the run has the updates 0 to 10, and FROM is below TO" "$train" audit base --from 10
 for i in 1 2 3; do
     "$train" audit base --quiet --segments 2 >out 2>&1
     check "at random: exit" $? 0
