@@ -356,6 +356,7 @@ static ls_status outcome(const audit *a) {
 
 ls_status ls_cmd_audit(const ls_args *args, ls_comm *comm) {
     audit a = { .rerun = { .args = args, .comm = comm } };
+    setvbuf(stdout, NULL, _IOLBF, 0); // in a pipe, too, its lines come before an error
     ls_status status = ls_command_agree(comm, begin(&a, args));
     if (args->inspect)
         LS_THEN(status, inspect(&a, args));

@@ -84,6 +84,8 @@ equal() {
     # fast mode
     make fast 2 $cpu
     equal fast 2 5
+    check "in a pipe the error comes last" "$("$train" audit fast --quiet 2>&1 | sed -n '1s/:.*//p;$s/:.*//p')" "fast
+error"
     refused "fast mode on other ranks" 2 "in fast mode the bits depend on the number of ranks, which was 2" "$train" audit fast --quiet
     make synced 3 $cpu --set train.sync_batchnorm=true
     equal synced 3 5
