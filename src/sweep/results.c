@@ -7,6 +7,7 @@
 #include <string.h>
 #include "base/files.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "run/manifest.h"
@@ -109,15 +110,18 @@ static ls_status take_summary(const char *path, const cJSON *summary, ls_sweep_r
     return LS_SUCCESS;
 }
 
+// A summary that is damaged or cannot be read is no reason to stop the other runs.
 static ls_status read_summary(const char *folder, ls_sweep_result *out) {
     char path[LS_TEXT_BYTES];
     cJSON *summary = NULL;
     LS_TRY(ls_path_join(path, sizeof path, folder, "summary.json"));
     if (!ls_path_exists(path)) return LS_SUCCESS;
-    LS_TRY(ls_json_read_file(path, &summary));
-    ls_status status = take_summary(path, summary, out);
+    ls_status status = ls_json_read_file(path, &summary);
+    LS_THEN(status, take_summary(path, summary, out));
     cJSON_Delete(summary);
-    return status;
+    if (status.code != LS_STORAGE) return status;
+    ls_alert("%s: without this file the run goes on from its checkpoint, so remove it", status.text);
+    return LS_SUCCESS;
 }
 
 ls_status ls_sweep_look(const ls_sweep_plan *plan, int run, ls_sweep_result *out) {

@@ -39,6 +39,20 @@ check "again, when all is complete: starts nothing" "$(grep -c 'test accuracy' l
 check "again, when all is complete: log" "$(grep -c '^lockstep ' "whole/lr=0.05,seed=2/log.txt")" 1
 check "the table alone" "$("${sweep[@]}" --run-dir whole --table 2>/dev/null)" "$output"
 
+# A damaged summary is named. The other runs go on, and without it so does this one.
+mv "whole/lr=0.01,seed=1/summary.json" kept
+echo '{' >"whole/lr=0.01,seed=1/summary.json"
+says "a damaged summary: the table" "5 of 6 runs are complete" "$("${sweep[@]}" --run-dir whole --table 2>lines)"
+says "a damaged summary: what to do" "warning: whole/lr=0.01,seed=1/summary.json: no valid JSON at byte 2 of 2: without this file" "$(cat lines)"
+"${sweep[@]}" --run-dir whole >out 2>lines
+check "a damaged summary: exit" $? 7
+says "a damaged summary: the run" "5 of 6 runs are complete, 1 failed: lr=0.01,seed=1 failed (exit 7)" "$(cat lines)"
+rm "whole/lr=0.01,seed=1/summary.json"
+"${sweep[@]}" --run-dir whole >out 2>lines
+check "without the summary: exit" $? 0
+check "without the summary: the same weights" "$(field "whole/lr=0.01,seed=1" weights_hash)" "$(field kept weights_hash)"
+rm kept
+
 # --- killed three times
 # A process group of its own, of which the sweep is the first.
 begin() { setsid "${sweep[@]}" --run-dir broken >out 2>lines 8<&- & pid=$!; }
