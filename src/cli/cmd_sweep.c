@@ -59,10 +59,11 @@ static ls_status print_table(const ls_sweep_table *table) {
     if (table->complete == 0)
         return ls_fail(
             LS_STORAGE, "sweep folder %s: none of these %d runs is complete", table->plan->folder, table->plan->runs);
-    LS_TRY(ls_sweep_table_write(table));
-    LS_TRY(ls_sweep_table_print(table, stdout));
-    ls_info("results   %s/settings.csv, runs.csv and results.json", table->plan->folder);
-    return ls_command_flush(stdout);
+    ls_status status = ls_sweep_table_write(table);
+    if (!ls_failed(status)) ls_info("results   %s/settings.csv, runs.csv and results.json", table->plan->folder);
+    ls_keep_first(&status, ls_sweep_table_print(table, stdout));
+    ls_keep_first(&status, ls_command_flush(stdout));
+    return status;
 }
 
 static ls_status report(const ls_sweep_plan *plan, const ls_sweep_result *results) {

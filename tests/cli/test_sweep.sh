@@ -39,6 +39,11 @@ check "again, when all is complete: starts nothing" "$(grep -c 'test accuracy' l
 check "again, when all is complete: log" "$(grep -c '^lockstep ' "whole/lr=0.05,seed=2/log.txt")" 1
 check "the table alone" "$("${sweep[@]}" --run-dir whole --table 2>/dev/null)" "$output"
 
+rm whole/settings.csv && mkdir whole/settings.csv # so it cannot be written
+check "the table of a folder that cannot be written" "$("${sweep[@]}" --run-dir whole --table 2>lines)" "$output"
+check "the table of a folder that cannot be written: why" "$(grep -c '^error: whole/settings.csv' lines)" 1
+rm -r whole/settings.csv
+"${sweep[@]}" --run-dir whole --table >out 2>&1
 # A damaged summary is named. The other runs go on, and without it so does this one.
 mv "whole/lr=0.01,seed=1/summary.json" kept
 echo '{' >"whole/lr=0.01,seed=1/summary.json"
