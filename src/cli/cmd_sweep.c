@@ -50,7 +50,7 @@ static ls_status list_runs(const ls_sweep_plan *plan, const ls_sweep_result *res
     if (plan->stem_count > 0) ls_info("shared    %d runs for the work of %.1f (--share)", plan->runs, plan->work);
     ls_info("%d run%s: %d setting%s, %d seed%s, in %s", plan->runs, plan->runs == 1 ? "" : "s", plan->settings,
         plan->settings == 1 ? "" : "s", plan->seed_count, plan->seed_count == 1 ? "" : "s", plan->folder);
-    return LS_SUCCESS;
+    return ls_command_flush(stdout);
 }
 
 // --- the table -----------------------------------------------------------------------------------

@@ -44,6 +44,8 @@ check "the table of a folder that cannot be written" "$("${sweep[@]}" --run-dir 
 check "the table of a folder that cannot be written: why" "$(grep -c '^error: whole/settings.csv' lines)" 1
 rm -r whole/settings.csv
 "${sweep[@]}" --run-dir whole --table >out 2>&1
+"${sweep[@]}" --run-dir whole --dry-run >/dev/full 2>lines
+check "a list that cannot be written: exit" $? 7
 # A damaged summary is named. The other runs go on, and without it so does this one.
 mv "whole/lr=0.01,seed=1/summary.json" kept
 echo '{' >"whole/lr=0.01,seed=1/summary.json"
