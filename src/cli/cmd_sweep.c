@@ -126,6 +126,7 @@ static ls_status run_all(const ls_args *args, const ls_sweep_plan *plan, ls_swee
 static ls_status all_runs(const ls_args *args, const ls_sweep_plan *plan, ls_comm *comm) {
     ls_sweep_result *results = NULL;
     ls_status status = ls_comm_agree(comm, ls_sweep_look_all(plan, &results), NULL);
+    if (args->dry_run) LS_THEN(status, ls_sweep_folder_open(plan, LS_SWEEP_ALONE, NULL));
     if (args->dry_run)
         LS_THEN(status, list_runs(plan, results));
     else if (args->table)

@@ -174,29 +174,30 @@ ls_status ls_sweep_folder_read(const ls_sweep_plan *plan, cJSON **record) {
     return LS_GIVE_OR_FREE(status, tree, record, cJSON_Delete);
 }
 
-static ls_status update_record(const ls_sweep_plan *plan, const uint64_t *networks) {
+static ls_status update_record(const ls_sweep_plan *plan, const uint64_t *networks, int writes) {
     char path[LS_TEXT_BYTES];
     cJSON *record = NULL;
     int added = 0;
     LS_TRY(ls_sweep_folder_file(plan, record_file, path));
     LS_TRY(ls_sweep_folder_read(plan, &record));
     ls_status status = add_runs(plan, networks, ls_json_get(record, "runs"), &added);
-    if (added) LS_THEN(status, ls_json_write_file(path, record));
+    if (added && writes) LS_THEN(status, ls_json_write_file(path, record));
     cJSON_Delete(record);
     return status;
 }
 
 static ls_status open_and_record(const ls_sweep_plan *plan, ls_sweep_lock kind, const uint64_t *networks, int *lock) {
+    if (!lock) return update_record(plan, networks, 0);
     LS_TRY(ls_make_folders(plan->folder));
     ls_status status = take_lock(plan, kind, lock);
-    LS_THEN(status, update_record(plan, networks));
+    LS_THEN(status, update_record(plan, networks, 1));
     if (ls_failed(status) && *lock >= 0) close(*lock);
     if (ls_failed(status)) *lock = -1;
     return status;
 }
 
 ls_status ls_sweep_folder_open(const ls_sweep_plan *plan, ls_sweep_lock kind, int *lock) {
-    *lock = -1;
+    if (lock) *lock = -1;
     uint64_t *networks = ls_new(plan->settings, sizeof *networks, "networks of %d settings", plan->settings);
     ls_status status = LS_SUCCESS;
     for (int setting = 0; setting < plan->settings; setting++)

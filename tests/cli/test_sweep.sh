@@ -169,6 +169,7 @@ ended_by_kill "killed for lack of memory" 3 4 "meanwhile the kernel ended a proc
 # --- a run that fails does not stop the others
 output=$("$train" sweep tiny.ini --seeds 1-2 --set model.file='"net.ini","no.ini"' --run-dir failing 2>&1)
 check "a network that is missing: exit" $? 2
+refused "a network that is missing: --dry-run" 2 "no.ini: " "$train" sweep tiny.ini --set model.file='"net.ini","no.ini"' --run-dir failing --dry-run
 check "a network that is missing: nothing is made" "$(ls -d failing 2>/dev/null)" ""
 fails=("$train" sweep tiny.ini --seeds 1-4 --set device.type=cpu)
 output=$("${fails[@]}" --set 'model.init="","none"' --run-dir failing 2>&1)
@@ -220,9 +221,11 @@ no "a text option without a value" 2 "--set model.init: expected section.key=val
 check "refusals make nothing" "$(test -e none; echo $?)" 1
 refused "another configuration in its place" 2 "holds a run with another configuration (train.epochs 60, now 61)" \
     "$train" sweep tiny.ini --seeds 1 "${setting[@]}" --set train.epochs=61 --set log.progress=off --run-dir whole
+refused "other options: --dry-run" 2 "holds a sweep over other options" "$train" sweep tiny.ini --set optimizer.momentum=0.1,0.2 --run-dir whole --dry-run
 refused "other options" 2 "holds a sweep over other options" "$train" sweep tiny.ini --seeds 9 --set optimizer.momentum=0.1,0.2 --run-dir whole
 mkdir other && cp hand/run.json other
 refused "a run's folder" 2 "holds a run.json, and no sweep" "$train" sweep tiny.ini --seeds 1-2 --run-dir other
 echo >>net.ini
+refused "another network: --dry-run" 2 "is not what it was when the sweep began" "${sweep[@]}" --run-dir whole --dry-run
 refused "another network" 2 "is not what it was when the sweep began" "${sweep[@]}" --run-dir whole
 finish
