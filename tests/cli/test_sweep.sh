@@ -102,9 +102,9 @@ says "a run went on from its checkpoint" "resumed   after update" "$(cat broken/
 # --- a second SIGINT
 # A shell's background job ignores SIGINT, and so does what it starts.
 setsid python3 -c 'import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])' \
-    "$train" sweep tiny.ini --seeds 4-5 "${setting[@]}" --set train.epochs=100000 --run-dir broken >out 2>lines &
+    "$train" sweep tiny.ini --seeds 4-5 "${setting[@]}" --set train.epochs=100000 --run-dir endless >out 2>lines &
 pid=$!
-eventually under_way "broken/lr=0.01,seed=4"
+eventually under_way "endless/lr=0.01,seed=4"
 children | tr -d ' ' >pids
 kill -STOP "$(cat pids)" # it cannot save
 kill -INT $pid
@@ -221,6 +221,8 @@ no "a text option without a value" 2 "--set model.init: expected section.key=val
 check "refusals make nothing" "$(test -e none; echo $?)" 1
 refused "another configuration in its place" 2 "holds a run with another configuration (train.epochs 60, now 61)" \
     "$train" sweep tiny.ini --seeds 1 "${setting[@]}" --set train.epochs=61 --set log.progress=off --run-dir whole
+refused "another configuration, other seeds" 2 "lr=0.01,seed=1: holds a run with another configuration (train.epochs 60, now 61)" \
+    "$train" sweep tiny.ini --seeds 7 "${setting[@]}" --set train.epochs=61 --set log.progress=off --run-dir whole
 refused "other options: --dry-run" 2 "holds a sweep over other options" "$train" sweep tiny.ini --set optimizer.momentum=0.1,0.2 --run-dir whole --dry-run
 refused "other options" 2 "holds a sweep over other options" "$train" sweep tiny.ini --seeds 9 --set optimizer.momentum=0.1,0.2 --run-dir whole
 mkdir other && cp hand/run.json other
