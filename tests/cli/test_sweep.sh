@@ -200,6 +200,12 @@ check "one value is common to all" "$(names --set optimizer.lr=0.1 --seeds 1,3-4
 check "a command of the list trains that run" "$("$train" sweep tiny.ini --dry-run --run-dir n --set 'data.mean="0.25"' --seeds 2 2>/dev/null | cut -f 3)" \
     "train tiny.ini --set data.mean=0.25 --set run.seed=2 --set run.resume=auto --run-dir n/seed=2"
 
+# --- the columns of the table stand below each other, whatever the letters
+cp net.ini ünét.ini
+output=$("$train" sweep tiny.ini --set 'model.file="net.ini","ünét.ini"' --run-dir letters 2>/dev/null)
+at() { sed -n "$1s/%.*//p" <<<"$output" | LC_ALL=C.UTF-8 wc -m; }
+check "columns below letters of two bytes" "$(at 2)" "$(at 3)"
+
 # --- refusals
 no() { refused "$1" "$2" "$3" "$train" sweep tiny.ini --run-dir none "${@:4}"; }
 no "an unknown option" 2 "no such key in [optimizer]; did you mean optimizer.momentum?" --set optimizer.momentun=1,2
