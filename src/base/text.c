@@ -286,3 +286,14 @@ size_t ls_text_whole(const char *text, size_t most) {
     while (length && ((unsigned char)text[length] & 0xc0) == 0x80) length--; // the next byte continues a character
     return length;
 }
+
+int ls_text_columns(const char *text) {
+    int columns = 0;
+    for (; *text; text++) {
+        if (*text == '\033')
+            text += strcspn(text, "mK");
+        else
+            columns += ((unsigned char)*text & 0xc0) != 0x80;
+    }
+    return columns;
+}

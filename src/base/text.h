@@ -56,6 +56,8 @@ void ls_text_put(ls_text_room *room, const char *format, ...) LS_PRINTF(2, 3);
 // Returns the length of the text; if it is over `most`, the most bytes up to `most` that end with a whole character
 // (UTF-8).
 size_t ls_text_whole(const char *text, size_t most);
+// Returns the columns that the text takes up on a terminal: its UTF-8 characters without escape sequences.
+int ls_text_columns(const char *text);
 // Like snprintf, for texts that are meant to be cut off if they do not fit.
 void ls_text_cut(char *dst, size_t bytes, const char *format, ...) LS_PRINTF(3, 4);
 

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "base/clock.h"
+#include "base/files.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -96,7 +97,8 @@ static ls_status choose_range(audit *a, const ls_args *args) {
     LS_TRY(parse_update("--from", args->from, 0, 0, &from));
     LS_TRY(parse_update("--to", args->to, 1, end_of(a), &a->to));
     if (a->to > end_of(a) || from >= a->to)
-        return ls_fail(LS_USAGE, "--from %" PRId64 " --to %" PRId64 ": the run has the updates 0 to %" PRId64, from,
+        return ls_fail(LS_USAGE,
+            "--from %" PRId64 " --to %" PRId64 ": the run has the updates 0 to %" PRId64 ", and FROM is below TO", from,
             a->to, end_of(a));
     for (int i = 0; i + 1 < r->count; i++) a->chosen[i] = r->point[i + 1].update > from && r->point[i].update < a->to;
     return LS_SUCCESS;
@@ -128,7 +130,7 @@ static int is_readable(const ls_audit_point *point) {
 
 static ls_status choose(audit *a, const ls_args *args) {
     const ls_record *r = a->rerun.record;
-    char x[NUMBER_BYTES], y[NUMBER_BYTES];
+    char x[NUMBER_BYTES], y[NUMBER_BYTES], path[2 * LS_TEXT_BYTES];
     int64_t updates = 0, stretches = 0;
     a->chosen = ls_new(r->count + 1, 1, "stretches of a run");
     a->to = INT64_MAX;
@@ -142,13 +144,21 @@ static ls_status choose(audit *a, const ls_args *args) {
         if (a->chosen[i] && !is_readable(&r->point[i])) a->chosen[i - 1] = 1;
     for (int i = 0; i + 1 < r->count; i++) {
         stretches += a->chosen[i];
-        if (a->chosen[i]) updates += r->point[i + 1].update - r->point[i].update;
+        const int64_t end = r->point[i + 1].update < a->to ? r->point[i + 1].update : a->to;
+        if (a->chosen[i]) updates += end - r->point[i].update;
     }
     printf("%s: %" PRId64 " of %d stretches, %s of %s updates\n", r->side->path, stretches, r->count - 1,
         number(updates, x), number(end_of(a), y));
     if (r->side->saved_count == 0)
         printf("the run kept no checkpoint: it is one stretch, from its start%s\n",
             r->final >= 0 ? " to weights.safetensors" : "; only its events can be compared");
+    if (r->begins)
+        printf("metrics.jsonl begins after update %s: the folder of another run has the earlier events, which are not "
+               "compared (train sweep --share: the stem)\n",
+            number(r->begins, x));
+    LS_TRY(ls_path_join(path, sizeof path, r->side->path, "weights.safetensors"));
+    if (r->final < 0 && ls_path_exists(path))
+        printf("the run is not complete: its weights.safetensors is not compared\n");
     return LS_SUCCESS;
 }
 
@@ -248,7 +258,8 @@ static ls_status compare(audit *a, int i, const stretch *s) {
     ls_audit_lines computed = { .redone = 1 };
     LS_TRY(ls_rerun_file(&a->rerun, "metrics.jsonl", path, sizeof path));
     ls_status status = ls_audit_lines_read(path, &computed);
-    if (!ls_failed(status)) ls_findings_lines(f, &r->lines, &computed, s->from, s->to);
+    const int64_t from = s->from > r->begins ? s->from : r->begins;
+    if (!ls_failed(status)) ls_findings_lines(f, &r->lines, &computed, from, s->to);
     ls_audit_lines_free(&computed);
     LS_TRY(status);
     const int ended = a->rerun.nonfinite >= 0 || a->rerun.state->counters.update < s->to;
@@ -345,6 +356,7 @@ static ls_status outcome(const audit *a) {
 
 ls_status ls_cmd_audit(const ls_args *args, ls_comm *comm) {
     audit a = { .rerun = { .args = args, .comm = comm } };
+    setvbuf(stdout, NULL, _IOLBF, 0); // in a pipe, too, its lines come before an error
     ls_status status = ls_command_agree(comm, begin(&a, args));
     if (args->inspect)
         LS_THEN(status, inspect(&a, args));

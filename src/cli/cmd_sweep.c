@@ -50,7 +50,7 @@ static ls_status list_runs(const ls_sweep_plan *plan, const ls_sweep_result *res
     if (plan->stem_count > 0) ls_info("shared    %d runs for the work of %.1f (--share)", plan->runs, plan->work);
     ls_info("%d run%s: %d setting%s, %d seed%s, in %s", plan->runs, plan->runs == 1 ? "" : "s", plan->settings,
         plan->settings == 1 ? "" : "s", plan->seed_count, plan->seed_count == 1 ? "" : "s", plan->folder);
-    return LS_SUCCESS;
+    return ls_command_flush(stdout);
 }
 
 // --- the table -----------------------------------------------------------------------------------
@@ -59,10 +59,11 @@ static ls_status print_table(const ls_sweep_table *table) {
     if (table->complete == 0)
         return ls_fail(
             LS_STORAGE, "sweep folder %s: none of these %d runs is complete", table->plan->folder, table->plan->runs);
-    LS_TRY(ls_sweep_table_write(table));
-    LS_TRY(ls_sweep_table_print(table, stdout));
-    ls_info("results   %s/settings.csv, runs.csv and results.json", table->plan->folder);
-    return ls_command_flush(stdout);
+    ls_status status = ls_sweep_table_write(table);
+    if (!ls_failed(status)) ls_info("results   %s/settings.csv, runs.csv and results.json", table->plan->folder);
+    ls_keep_first(&status, ls_sweep_table_print(table, stdout));
+    ls_keep_first(&status, ls_command_flush(stdout));
+    return status;
 }
 
 static ls_status report(const ls_sweep_plan *plan, const ls_sweep_result *results) {
@@ -125,6 +126,7 @@ static ls_status run_all(const ls_args *args, const ls_sweep_plan *plan, ls_swee
 static ls_status all_runs(const ls_args *args, const ls_sweep_plan *plan, ls_comm *comm) {
     ls_sweep_result *results = NULL;
     ls_status status = ls_comm_agree(comm, ls_sweep_look_all(plan, &results), NULL);
+    if (args->dry_run) LS_THEN(status, ls_sweep_folder_open(plan, LS_SWEEP_ALONE, NULL));
     if (args->dry_run)
         LS_THEN(status, list_runs(plan, results));
     else if (args->table)

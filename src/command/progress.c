@@ -181,18 +181,6 @@ int ls_progress_broken(int columns, int width) {
     return columns > width && width > 0 ? (columns - 1) / width : 0;
 }
 
-// Returns the columns that a bar's text takes up on a terminal: its UTF-8 characters without escape sequences.
-static int columns_of(const char *text) {
-    int columns = 0;
-    for (; *text; text++) {
-        if (*text == '\033')
-            text += strcspn(text, "mK");
-        else
-            columns += ((unsigned char)*text & 0xc0) != 0x80;
-    }
-    return columns;
-}
-
 // ---- display ----
 
 // Reads the terminal's width before a line is written, and tells base/log.h how many additional lines the bar takes up:
@@ -216,7 +204,7 @@ static void on_progress(void *context, const ls_train_progress *p) {
         if (in_background(&progress->style)) return;
         look_at_width(progress);
         ls_log_bar(ls_progress_bar(text, progress, &shown_state));
-        progress->columns = columns_of(text);
+        progress->columns = ls_text_columns(text);
         return;
     }
     double now = ls_clock_seconds();

@@ -36,7 +36,7 @@ void ls_table_put(ls_table *table, int row, int column, const char *format, ...)
 static int column_width(const ls_table *table, int column) {
     int width = 0;
     for (int row = 0; row < table->rows; row++) {
-        int length = (int)strlen(cell_at(table, row, column));
+        int length = ls_text_columns(cell_at(table, row, column));
         if (length > width) width = length;
     }
     return width;
@@ -45,8 +45,9 @@ static int column_width(const ls_table *table, int column) {
 void ls_table_print(const ls_table *table, FILE *file) {
     for (int row = 0; row < table->rows; row++) {
         for (int column = 0; column < table->columns; column++) {
-            int width = column_width(table, column);
-            fprintf(file, "%s%*s", column ? "  " : "", column ? width : -width, cell_at(table, row, column));
+            const char *cell = cell_at(table, row, column);
+            int width = column_width(table, column) + (int)strlen(cell) - ls_text_columns(cell); // in bytes
+            fprintf(file, "%s%*s", column ? "  " : "", column ? width : -width, cell);
         }
         fputc('\n', file);
     }

@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "config/ini.h"
+#include "sweep/results.h"
 
 static const char record_file[] = "sweep.json", format[] = "lockstep sweep";
 enum { VERSION = 1 };
@@ -109,6 +110,19 @@ static ls_status add_runs(const ls_sweep_plan *plan, const uint64_t *networks, c
     return LS_SUCCESS;
 }
 
+// Refuses a plan whose configuration is not that of the first run in sweep.json, which may be none of the plan's runs.
+static ls_status check_first(const ls_sweep_plan *plan, const cJSON *runs) {
+    char folder[LS_TEXT_BYTES], path[LS_TEXT_BYTES];
+    const cJSON *row;
+    cJSON_ArrayForEach(row, runs) {
+        const char *name = ls_json_get_text(row, "folder");
+        LS_TRY(ls_sweep_folder_file(plan, name ? name : "", folder));
+        LS_TRY(ls_path_join(path, sizeof path, folder, "config.ini"));
+        if (ls_path_exists(path)) return ls_sweep_check_config(plan, -1, folder, path);
+    }
+    return LS_SUCCESS;
+}
+
 static cJSON *new_record(const ls_sweep_plan *plan) {
     cJSON *tree = cJSON_CreateObject();
     ls_json_add_text(tree, "format", format);
@@ -174,29 +188,31 @@ ls_status ls_sweep_folder_read(const ls_sweep_plan *plan, cJSON **record) {
     return LS_GIVE_OR_FREE(status, tree, record, cJSON_Delete);
 }
 
-static ls_status update_record(const ls_sweep_plan *plan, const uint64_t *networks) {
+static ls_status update_record(const ls_sweep_plan *plan, const uint64_t *networks, int writes) {
     char path[LS_TEXT_BYTES];
     cJSON *record = NULL;
     int added = 0;
     LS_TRY(ls_sweep_folder_file(plan, record_file, path));
     LS_TRY(ls_sweep_folder_read(plan, &record));
-    ls_status status = add_runs(plan, networks, ls_json_get(record, "runs"), &added);
-    if (added) LS_THEN(status, ls_json_write_file(path, record));
+    ls_status status = check_first(plan, ls_json_get(record, "runs"));
+    LS_THEN(status, add_runs(plan, networks, ls_json_get(record, "runs"), &added));
+    if (added && writes) LS_THEN(status, ls_json_write_file(path, record));
     cJSON_Delete(record);
     return status;
 }
 
 static ls_status open_and_record(const ls_sweep_plan *plan, ls_sweep_lock kind, const uint64_t *networks, int *lock) {
+    if (!lock) return update_record(plan, networks, 0);
     LS_TRY(ls_make_folders(plan->folder));
     ls_status status = take_lock(plan, kind, lock);
-    LS_THEN(status, update_record(plan, networks));
+    LS_THEN(status, update_record(plan, networks, 1));
     if (ls_failed(status) && *lock >= 0) close(*lock);
     if (ls_failed(status)) *lock = -1;
     return status;
 }
 
 ls_status ls_sweep_folder_open(const ls_sweep_plan *plan, ls_sweep_lock kind, int *lock) {
-    *lock = -1;
+    if (lock) *lock = -1;
     uint64_t *networks = ls_new(plan->settings, sizeof *networks, "networks of %d settings", plan->settings);
     ls_status status = LS_SUCCESS;
     for (int setting = 0; setting < plan->settings; setting++)

@@ -16,8 +16,9 @@
 typedef enum { LS_SWEEP_ALONE, LS_SWEEP_TOGETHER } ls_sweep_lock;
 
 // Creates the folder if it is missing, locks it until the caller closes *lock, and adds the plan's runs to sweep.json.
-// On failure *lock is -1. A file system without locks is accepted. LS_USAGE: the folder holds something other than a
-// sweep, or a sweep over other options or networks, or is in use. LS_STORAGE: it cannot be made, read or written.
+// On failure *lock is -1. lock NULL: only checks, and makes nothing. A file system without locks is accepted. LS_USAGE:
+// the folder holds something other than a sweep, or a sweep over other options or networks, or is in use. LS_STORAGE:
+// it cannot be made, read or written.
 LS_CHECKED ls_status ls_sweep_folder_open(const ls_sweep_plan *plan, ls_sweep_lock kind, int *lock);
 // Reads sweep.json, or makes a record without runs if there is no such file yet. The caller frees *record with
 // cJSON_Delete. LS_USAGE: the folder holds something other than a sweep, or a sweep over other options. LS_STORAGE: the

@@ -7,6 +7,7 @@
 #include <string.h>
 #include "base/files.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "run/manifest.h"
@@ -42,28 +43,37 @@ const char *ls_sweep_measure_name(ls_sweep_measure measure) {
 
 // --- does the run belong here? -------------------------------------------------------------------
 
+// Whether the runs of a sweep may differ in the option.
+static int is_swept(const ls_sweep_plan *plan, int option) {
+    int swept = option == LS_OPTION_run_seed;
+    for (int i = 0; i < plan->swept; i++) swept |= plan->axes[i].option == option;
+    return swept;
+}
+
 // Writes the options that differ and affect the result into dst: "train.epochs 2, now 3; ..."; "": no such option.
-static void describe_differences(const ls_config *there, const ls_config *wanted, char *dst, size_t bytes) {
+// plan: leaves out the options that it sweeps; NULL: leaves out none.
+static void describe_differences(
+    const ls_sweep_plan *plan, const ls_config *there, const ls_config *wanted, char *dst, size_t bytes) {
     char before[LS_TEXT_BYTES], now[LS_TEXT_BYTES];
     const char *name;
     ls_text_room room = { dst, bytes };
     dst[0] = 0;
     for (int i = 0; ls_config_value(wanted, i, &name, now, sizeof now); i++) {
         ls_config_value(there, i, NULL, before, sizeof before);
-        if (strcmp(before, now) != 0 && ls_manifest_decides(i))
+        if (strcmp(before, now) != 0 && ls_manifest_decides(i) && !(plan && is_swept(plan, i)))
             ls_text_put(&room, "%s%s %s, now %s", dst[0] ? "; " : "", name, before[0] ? before : "empty",
                 now[0] ? now : "empty");
     }
 }
 
-static ls_status check_config(const ls_sweep_plan *plan, int run, const char *folder, const char *path) {
+ls_status ls_sweep_check_config(const ls_sweep_plan *plan, int run, const char *folder, const char *path) {
     char differences[LS_STATUS_TEXT_BYTES / 2];
     ls_config there, wanted, effective;
     ls_config_defaults(&there);
     LS_TRY(ls_config_read_file(&there, path));
-    LS_TRY(ls_sweep_run_config(plan, run, &wanted));
+    LS_TRY(ls_sweep_run_config(plan, run < 0 ? 0 : run, &wanted));
     LS_TRY(ls_run_folder_config(&wanted, &effective));
-    describe_differences(&there, &effective, differences, sizeof differences);
+    describe_differences(run < 0 ? plan : NULL, &there, &effective, differences, sizeof differences);
     if (!differences[0]) return LS_SUCCESS;
     return ls_fail(LS_USAGE,
         "%s: holds a run with another configuration (%s), and stays as it is: set that back, or choose another folder "
@@ -109,15 +119,18 @@ static ls_status take_summary(const char *path, const cJSON *summary, ls_sweep_r
     return LS_SUCCESS;
 }
 
+// A summary that is damaged or cannot be read is no reason to stop the other runs.
 static ls_status read_summary(const char *folder, ls_sweep_result *out) {
     char path[LS_TEXT_BYTES];
     cJSON *summary = NULL;
     LS_TRY(ls_path_join(path, sizeof path, folder, "summary.json"));
     if (!ls_path_exists(path)) return LS_SUCCESS;
-    LS_TRY(ls_json_read_file(path, &summary));
-    ls_status status = take_summary(path, summary, out);
+    ls_status status = ls_json_read_file(path, &summary);
+    LS_THEN(status, take_summary(path, summary, out));
     cJSON_Delete(summary);
-    return status;
+    if (status.code != LS_STORAGE) return status;
+    ls_alert("%s: without this file the run goes on from its checkpoint, so remove it", status.text);
+    return LS_SUCCESS;
 }
 
 ls_status ls_sweep_look(const ls_sweep_plan *plan, int run, ls_sweep_result *out) {
@@ -126,7 +139,7 @@ ls_status ls_sweep_look(const ls_sweep_plan *plan, int run, ls_sweep_result *out
     LS_TRY(ls_sweep_run_folder(plan, run, folder));
     LS_TRY(ls_path_join(path, sizeof path, folder, "config.ini"));
     if (!ls_path_exists(path)) return LS_SUCCESS; // the run itself checks the folder for other files
-    LS_TRY(check_config(plan, run, folder, path));
+    LS_TRY(ls_sweep_check_config(plan, run, folder, path));
     out->state = LS_SWEEP_BEGUN;
     return read_summary(folder, out);
 }

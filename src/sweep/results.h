@@ -28,8 +28,11 @@ typedef struct {
 } ls_sweep_result;
 
 // Reads the state and the results of one run. LS_USAGE: its folder holds a run with another configuration (the message
-// names the differences). LS_STORAGE: a file cannot be read.
+// names the differences). LS_STORAGE: a file cannot be read. A run with a damaged summary has begun; an alert names it.
 LS_CHECKED ls_status ls_sweep_look(const ls_sweep_plan *plan, int run, ls_sweep_result *out);
+// Checks that `path`, the config.ini of the run in `folder`, is that of run number `run`; -1: of the plan's runs,
+// whatever the seed and the swept options. LS_USAGE: it is not, or has a wrong value.
+LS_CHECKED ls_status ls_sweep_check_config(const ls_sweep_plan *plan, int run, const char *folder, const char *path);
 // Checks that all complete runs with the same values of swept options of [data] had the same data; synthetic data may
 // differ, because each seed makes its own. LS_DATA: two runs had different data; the message names them.
 LS_CHECKED ls_status ls_sweep_check_data(const ls_sweep_plan *plan, const ls_sweep_result *results);

@@ -84,6 +84,8 @@ equal() {
     # fast mode
     make fast 2 $cpu
     equal fast 2 5
+    check "in a pipe the error comes last" "$("$train" audit fast --quiet 2>&1 | sed -n '1s/:.*//p;$s/:.*//p')" "fast
+error"
     refused "fast mode on other ranks" 2 "in fast mode the bits depend on the number of ranks, which was 2" "$train" audit fast --quiet
     make synced 3 $cpu --set train.sync_batchnorm=true
     equal synced 3 5
@@ -105,7 +107,8 @@ equal() {
 
 # --- choosing ----------------------------------------------------------------------------------------
 "$train" audit base --quiet --from 4 --to 7 >out 2>&1
-check "a range" "$(tr '\n' ';' <out)" "base: 3 of 5 stretches, 6 of 10 updates;updates 3 to 5: same bits;updates 5 to 6: same bits;updates 6 to 7: same bits;"
+check "a range" "$(tr '\n' ';' <out)" "base: 3 of 5 stretches, 4 of 10 updates;updates 3 to 5: same bits;updates 5 to 6: same bits;updates 6 to 7: same bits;"
+refused "an empty range" 2 "--from 10 --to 10: the run has the updates 0 to 10, and FROM is below TO" "$train" audit base --from 10
 for i in 1 2 3; do
     "$train" audit base --quiet --segments 2 >out 2>&1
     check "at random: exit" $? 0
@@ -200,6 +203,24 @@ alter tensor altered/weights.safetensors l.weight 3
 found 6 "weights.safetensors: tensor 'l.weight': [3] is "
 rm altered/weights.safetensors
 found 6 "altered/weights.safetensors: "
+# the end event, too, says that the run was complete, and after which update
+alter tensor altered/weights.safetensors l.weight 3
+rm altered/summary.json
+found 6 "weights.safetensors: tensor 'l.weight': [3] is "
+rm altered/summary.json
+found 6 "altered/summary.json: "
+echo '{}' >altered/summary.json
+found 6 "summary.json: status is none, computed completed"
+sed -i 's/"updates":.*,/"updates":6,/' altered/summary.json
+found 6 "summary.json: updates is 6, computed 10"
+sed -i 's/"updates":.*,/"updates":60,/' altered/summary.json
+found 6 "summary.json: updates is 60, computed 10"
+sed -i 's/"updates":.*,/"updates":6,/' altered/summary.json
+sed -i '/"event":"end"/d' altered/metrics.jsonl
+found 6 "the record says that the run was complete here, but its options let it go on"
+rm altered/summary.json
+sed -i '/"event":"end"/d' altered/metrics.jsonl
+found 0 "the run is not complete: its weights.safetensors is not compared"
 alter set altered/metrics.jsonl train 4 train_loss 1.5
 found 6 "metrics.jsonl, line $(grep -n '"event":"train","update":4,' base/metrics.jsonl | cut -d : -f 1) (train, update 4): train_loss is 1.5, computed "
 alter set altered/metrics.jsonl train 10 grad_norm 0.25
@@ -239,6 +260,8 @@ sed -i 's/^lr = 0.1$/lr = 0.2/' altered/config.ini
 found 6 "(start, update 0): base_learning_rate is 0.1, computed 0.2" final
 alter set altered/metrics.jsonl start 0 version 0.0.1
 found 0 "warning: another version of the program computed the run: 0.0.1, this is " parts
+sed -i '1,/"event":"end"/d' altered/metrics.jsonl
+found 6 "metrics.jsonl: the start event of part 1 is missing" parts
 alter set altered/metrics.jsonl start 4 resumed_at_update 3
 found 6 "resumed_at_update is 3, in the checkpoint's manifest 4" parts
 sed -i 's/^lr = 0.1$/lr = 0.3/' altered/config.ini # the part began with another change of it

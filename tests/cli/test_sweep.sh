@@ -39,6 +39,27 @@ check "again, when all is complete: starts nothing" "$(grep -c 'test accuracy' l
 check "again, when all is complete: log" "$(grep -c '^lockstep ' "whole/lr=0.05,seed=2/log.txt")" 1
 check "the table alone" "$("${sweep[@]}" --run-dir whole --table 2>/dev/null)" "$output"
 
+rm whole/settings.csv && mkdir whole/settings.csv # so it cannot be written
+check "the table of a folder that cannot be written" "$("${sweep[@]}" --run-dir whole --table 2>lines)" "$output"
+check "the table of a folder that cannot be written: why" "$(grep -c '^error: whole/settings.csv' lines)" 1
+rm -r whole/settings.csv
+"${sweep[@]}" --run-dir whole --table >out 2>&1
+"${sweep[@]}" --run-dir whole --dry-run >/dev/full 2>lines
+check "a list that cannot be written: exit" $? 7
+# A damaged summary is named. The other runs go on, and without it so does this one.
+mv "whole/lr=0.01,seed=1/summary.json" kept
+echo '{' >"whole/lr=0.01,seed=1/summary.json"
+says "a damaged summary: the table" "5 of 6 runs are complete" "$("${sweep[@]}" --run-dir whole --table 2>lines)"
+says "a damaged summary: what to do" "warning: whole/lr=0.01,seed=1/summary.json: no valid JSON at byte 2 of 2: without this file" "$(cat lines)"
+"${sweep[@]}" --run-dir whole >out 2>lines
+check "a damaged summary: exit" $? 7
+says "a damaged summary: the run" "5 of 6 runs are complete, 1 failed: lr=0.01,seed=1 failed (exit 7)" "$(cat lines)"
+rm "whole/lr=0.01,seed=1/summary.json"
+"${sweep[@]}" --run-dir whole >out 2>lines
+check "without the summary: exit" $? 0
+check "without the summary: the same weights" "$(field "whole/lr=0.01,seed=1" weights_hash)" "$(field kept weights_hash)"
+rm kept
+
 # --- killed three times
 # A process group of its own, of which the sweep is the first.
 begin() { setsid "${sweep[@]}" --run-dir broken >out 2>lines 8<&- & pid=$!; }
@@ -81,9 +102,9 @@ says "a run went on from its checkpoint" "resumed   after update" "$(cat broken/
 # --- a second SIGINT
 # A shell's background job ignores SIGINT, and so does what it starts.
 setsid python3 -c 'import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])' \
-    "$train" sweep tiny.ini --seeds 4-5 "${setting[@]}" --set train.epochs=100000 --run-dir broken >out 2>lines &
+    "$train" sweep tiny.ini --seeds 4-5 "${setting[@]}" --set train.epochs=100000 --run-dir endless >out 2>lines &
 pid=$!
-eventually under_way "broken/lr=0.01,seed=4"
+eventually under_way "endless/lr=0.01,seed=4"
 children | tr -d ' ' >pids
 kill -STOP "$(cat pids)" # it cannot save
 kill -INT $pid
@@ -148,6 +169,7 @@ ended_by_kill "killed for lack of memory" 3 4 "meanwhile the kernel ended a proc
 # --- a run that fails does not stop the others
 output=$("$train" sweep tiny.ini --seeds 1-2 --set model.file='"net.ini","no.ini"' --run-dir failing 2>&1)
 check "a network that is missing: exit" $? 2
+refused "a network that is missing: --dry-run" 2 "no.ini: " "$train" sweep tiny.ini --set model.file='"net.ini","no.ini"' --run-dir failing --dry-run
 check "a network that is missing: nothing is made" "$(ls -d failing 2>/dev/null)" ""
 fails=("$train" sweep tiny.ini --seeds 1-4 --set device.type=cpu)
 output=$("${fails[@]}" --set 'model.init="","none"' --run-dir failing 2>&1)
@@ -178,6 +200,12 @@ check "one value is common to all" "$(names --set optimizer.lr=0.1 --seeds 1,3-4
 check "a command of the list trains that run" "$("$train" sweep tiny.ini --dry-run --run-dir n --set 'data.mean="0.25"' --seeds 2 2>/dev/null | cut -f 3)" \
     "train tiny.ini --set data.mean=0.25 --set run.seed=2 --set run.resume=auto --run-dir n/seed=2"
 
+# --- the columns of the table stand below each other, whatever the letters
+cp net.ini ünét.ini
+output=$("$train" sweep tiny.ini --set 'model.file="net.ini","ünét.ini"' --run-dir letters 2>/dev/null)
+at() { sed -n "$1s/%.*//p" <<<"$output" | LC_ALL=C.UTF-8 wc -m; }
+check "columns below letters of two bytes" "$(at 2)" "$(at 3)"
+
 # --- refusals
 no() { refused "$1" "$2" "$3" "$train" sweep tiny.ini --run-dir none "${@:4}"; }
 no "an unknown option" 2 "no such key in [optimizer]; did you mean optimizer.momentum?" --set optimizer.momentun=1,2
@@ -199,6 +227,9 @@ no "a text option without a value" 2 "--set model.init: expected section.key=val
 check "refusals make nothing" "$(test -e none; echo $?)" 1
 refused "another configuration in its place" 2 "holds a run with another configuration (train.epochs 60, now 61)" \
     "$train" sweep tiny.ini --seeds 1 "${setting[@]}" --set train.epochs=61 --set log.progress=off --run-dir whole
+refused "another configuration, other seeds" 2 "lr=0.01,seed=1: holds a run with another configuration (train.epochs 60, now 61)" \
+    "$train" sweep tiny.ini --seeds 7 "${setting[@]}" --set train.epochs=61 --set log.progress=off --run-dir whole
+refused "other options: --dry-run" 2 "holds a sweep over other options" "$train" sweep tiny.ini --set optimizer.momentum=0.1,0.2 --run-dir whole --dry-run
 refused "other options" 2 "holds a sweep over other options" "$train" sweep tiny.ini --seeds 9 --set optimizer.momentum=0.1,0.2 --run-dir whole
 echo text >file
 refused "a file in its place" 2 "--run-dir file: is a file" "$train" sweep tiny.ini --seeds 1-2 --run-dir file
@@ -213,5 +244,6 @@ rm file sweep.html
 mkdir other && cp hand/run.json other
 refused "a run's folder" 2 "holds a run.json, and no sweep" "$train" sweep tiny.ini --seeds 1-2 --run-dir other
 echo >>net.ini
+refused "another network: --dry-run" 2 "is not what it was when the sweep began" "${sweep[@]}" --run-dir whole --dry-run
 refused "another network" 2 "is not what it was when the sweep began" "${sweep[@]}" --run-dir whole
 finish

@@ -65,6 +65,17 @@ check "again: starts nothing" "$("${sweep[@]}" --run-dir longer 2>&1 | grep -c '
 check "complete without stems: exit" $? 0
 check "complete without stems: nothing is made" "$(ls -d longer-alone/until=* 2>/dev/null)" ""
 says "a run's parts name the stem's process" "update 80" "$(grep '^; ' "longer/epochs=20,seed=1/config.ini")"
+# An audit looks for the events of a run alone.
+cp -r "longer/epochs=30,seed=1" longer/audited
+audit() { "$train" audit longer/audited --all --quiet >out 2>&1; }
+audit
+check "audit: exit" $? 0
+says "audit: of two runs" "metrics.jsonl begins after update 160: the folder of another run has the earlier events" "$(cat out)"
+sed -i '/"event":"train","update":200,/d' longer/audited/metrics.jsonl
+audit
+check "audit, an event is lost: exit" $? 6
+check "audit, an event is lost" "$(grep '^ ' out)" "    metrics.jsonl: the train event of update 200 is missing"
+rm -r longer/audited
 # A run that differs is named: a stem of another rate.
 rm -rf longer/alone
 "$train" tiny.ini "${basic[@]}" --quiet --set train.epochs=30 --set optimizer.lr=0.01 --run-dir other

@@ -28,7 +28,8 @@ void ls_findings_start(ls_findings *findings, const ls_record *record, const ls_
 // LS_DEVICE: no memory.
 LS_CHECKED ls_status ls_findings_checkpoint(
     ls_findings *findings, const ls_audit_point *point, const ls_snapshot *computed);
-// Compares weights.safetensors, summary.json and evaluation.json in the run's folder with those in `computed`.
+// Compares weights.safetensors, summary.json and evaluation.json in the run's folder with those in `computed`. A
+// computation that has no such files because it is not at its end is a difference.
 LS_CHECKED ls_status ls_findings_results(ls_findings *findings, const char *run, const char *computed);
 
 #endif

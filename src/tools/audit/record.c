@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "run/manifest.h"
 #include "run/metrics_reader.h"
+#include "run/run_identity.h"
 
 // --- metrics.jsonl -------------------------------------------------------------------------------
 
@@ -17,6 +18,9 @@ int ls_audit_is(const ls_audit_line *line, const char *kind) {
 static ls_status take_line(void *context, const ls_metrics_line *line) {
     static const char *const kinds[] = { "start", "train", "eval", "checkpoint", "nonfinite" };
     ls_audit_lines *lines = context;
+    const char *status = ls_json_get_text(line->json, "status");
+    if (strcmp(line->kind, "start") == 0) lines->completed = 0;
+    if (strcmp(line->kind, "end") == 0 && status && strcmp(status, "completed") == 0) lines->completed = line->update;
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         if (strcmp(line->kind, kinds[k]) != 0 || (line->redone && !lines->redone)) continue;
         lines->line = ls_grow(lines->line, lines->count, sizeof *lines->line, "events of a run");
@@ -93,13 +97,29 @@ static ls_status add_points(ls_record *r) {
     return LS_SUCCESS;
 }
 
+// A run that began with a checkpoint of another run, as after a sweep's stem, has no events of the updates before.
+static ls_status find_beginning(ls_record *r) {
+    char path[2 * LS_TEXT_BYTES];
+    ls_run_identity identity;
+    int known;
+    const ls_audit_line *first = r->lines.line;
+    const int starts = r->lines.count && ls_audit_is(first, "start");
+    const int64_t resumed = starts ? whole(first->json, "resumed_at_update", 0) : 0;
+    LS_TRY(ls_path_join(path, sizeof path, r->side->path, "run.json"));
+    LS_TRY(ls_run_identity_read(path, &identity, &known));
+    for (int i = 0; i < identity.adopted_count; i++)
+        if (identity.adopted[i].update >= resumed) r->begins = resumed;
+    return LS_SUCCESS;
+}
+
 static ls_status read_all(const char *run, ls_record *r) {
     LS_TRY(ls_side_read(run, &r->side));
     if (r->side->kind != LS_SIDE_RUN)
         return ls_fail(LS_USAGE, "%s: is no run's folder; train audit takes the folder that a run has written", run);
     if (!r->side->config) return ls_fail(LS_STORAGE, "%s: has no config.ini, which names the options of the run", run);
     LS_TRY(ls_audit_lines_read(run, &r->lines));
-    r->final = whole(r->side->summary, "updates", -1);
+    LS_TRY(find_beginning(r));
+    r->final = r->lines.completed ? r->lines.completed : whole(r->side->summary, "updates", -1);
     return add_points(r);
 }
 

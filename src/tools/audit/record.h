@@ -15,7 +15,8 @@ typedef struct {
     int redone;          // set before reading. 1: also the events of updates that a later part has done again
     ls_audit_line *line; // events of the kinds start, train, eval, checkpoint and nonfinite
     int count;
-    int64_t damaged; // line number of the first line that is not an event; 0: every line is one
+    int64_t damaged;   // line number of the first line that is not an event; 0: every line is one
+    int64_t completed; // update at which the last part was completed, by its end event; 0: it was not
 } ls_audit_lines;
 
 // Reads metrics.jsonl (path: the file or the run's folder) into *lines. The caller sets `redone` before, the rest to 0.
@@ -37,7 +38,8 @@ typedef struct {
     ls_audit_lines lines;
     ls_audit_point *point; // by rising update, the start first
     int count;
-    int64_t final; // number of updates of a complete run; -1: the run is not complete
+    int64_t final;  // number of updates of a complete run; -1: the run is not complete
+    int64_t begins; // lines has the events after this update; not 0: the run began with a checkpoint of another run
 } ls_record;
 
 // Reads a run's folder. LS_STORAGE: it holds no run, or a file cannot be read. LS_USAGE: the path is a checkpoint or
