@@ -102,7 +102,7 @@ says "a run went on from its checkpoint" "resumed   after update" "$(cat broken/
 # --- a second SIGINT
 # A shell's background job ignores SIGINT, and so does what it starts.
 setsid python3 -c 'import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])' \
-    "$train" sweep tiny.ini --seeds 4-5 "${setting[@]}" --set train.epochs=100000 --run-dir endless >out 2>lines &
+    "$train" sweep tiny.ini --seeds 4-5 "${setting[@]}" --set train.epochs=1000000 --run-dir endless >out 2>lines &
 pid=$!
 eventually under_way "endless/lr=0.01,seed=4"
 children | tr -d ' ' >pids

@@ -71,7 +71,7 @@ check "two ranks, failures: exit" $? 2
 says "two ranks, failures: all are counted" "4 of 8 runs are complete, 4 failed: init=none" "$output"
 
 # --- signals: all runs save and end
-long=("$train" sweep tiny.ini --seeds 1-4 --set device.type=cpu --set train.epochs=100000 --together 2)
+long=("$train" sweep tiny.ini --seeds 1-4 --set device.type=cpu --set train.epochs=1000000 --together 2)
 for signal in TERM USR1; do
     setsid "${long[@]}" --run-dir "asked$signal" >out 2>lines &
     pid=$!
