@@ -209,7 +209,8 @@ static void two_trees(void **state) {
     put_labels(folder, "file,low,high\ntrain/a.png,0,1\ntest/a.png,1,0\ntest/in/a.png,1,0\n");
     ls_dataset_free(open_split(&cfg, LS_SPLIT_TRAIN)); // the wrong row is the test set's
     ls_status status = ls_dataset_open(&cfg, LS_SPLIT_TEST, &test);
-    assert_true(status.code == LS_DATA && strstr(status.text, "l.csv:3: there is no picture test/a.png in train/, test/ or val/"));
+    assert_true(status.code == LS_DATA &&
+                strstr(status.text, "l.csv:3: there is no picture test/a.png in train/, test/ or val/"));
 }
 
 static void rows_and_pictures_must_agree(void **state) {
