@@ -111,8 +111,7 @@ static void put_difference(const ls_weights_fit_options *o, fact f, ls_text_room
 static ls_status refuse_integers(const ls_weights_fit_options *o) {
     return ls_fail(LS_USAGE,
         "%s: these weights are trained for integers, but the network %s here is not: set train.quantise = int8, name "
-        "the "
-        "run alone (train eval RUN), or name the weights in floats that they were made from",
+        "the run alone (train eval RUN), or name the weights in floats that they were made from",
         o->path, o->graph->path);
 }
 
