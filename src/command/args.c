@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "command/command_table.h"
+#include "command/paths.h"
 #include "config/aliases.h"
 #include "config/config.h"
 #include "config/shipped.h"
@@ -311,10 +312,9 @@ static ls_status missing(ls_command command, const char *what) {
 }
 
 // Says whether `export` writes such a file: its ending says the format, or it is no regular file, such as a pipe.
-static int is_export(const char *path, const char *dot) {
+static int takes_export(const char *path) {
     struct stat info;
-    if (dot && (strcmp(dot, ".onnx") == 0 || strcmp(dot, ".c") == 0)) return 1;
-    return lstat(path, &info) == 0 && !S_ISREG(info.st_mode);
+    return ls_path_is_export(path) || (lstat(path, &info) == 0 && !S_ISREG(info.st_mode));
 }
 
 // Refuses an output of `export` with another ending; the message gives advice. may_be_weights: only an ending that
@@ -324,7 +324,7 @@ static ls_status check_export(const ls_args *args, const char *path, int may_be_
     if (!path || args->command != LS_COMMAND_EXPORT) return LS_SUCCESS;
     const char *dot = strrchr(path, '.');
     const ls_alias *alias = dot ? ls_alias_find(LS_ALIAS_OUTPUT, "", dot) : NULL;
-    if (!alias && (may_be_weights || is_export(path, dot))) return LS_SUCCESS;
+    if (!alias && (may_be_weights || takes_export(path))) return LS_SUCCESS;
     return ls_fail(LS_USAGE, "%s: export writes ONNX (OUT.onnx) or C (OUT.c): train export WEIGHTS OUT%s",
         *path ? path : "''", alias ? ls_hint_of(alias, "", hint) : "");
 }

@@ -17,7 +17,7 @@ static int accepts(const ls_usage_word *word, ls_file_type type) {
     return type == LS_FILE_TYPE_UNKNOWN || word->accepts >> type & 1;
 }
 
-static int is_export(const char *path) {
+int ls_path_is_export(const char *path) {
     const char *dot = strrchr(path, '.');
     return dot && (strcmp(dot, ".onnx") == 0 || strcmp(dot, ".c") == 0);
 }
@@ -31,7 +31,8 @@ static ls_status check_order(ls_command command, const named *a, const named *b)
     if (accepts(a->word, first) && (is_output || accepts(b->word, second))) return LS_SUCCESS;
     if (second == LS_FILE_TYPE_UNKNOWN || second == LS_FILE_TYPE_MISSING || !accepts(a->word, second))
         return LS_SUCCESS;
-    if (is_output ? !is_export(a->path) : first == LS_FILE_TYPE_MISSING || !accepts(b->word, first)) return LS_SUCCESS;
+    if (is_output ? !ls_path_is_export(a->path) : first == LS_FILE_TYPE_MISSING || !accepts(b->word, first))
+        return LS_SUCCESS;
     return ls_fail(LS_USAGE, "%s and %s are in the wrong order; did you mean %s %s %s?", a->path, b->path,
         ls_command_text(command, text), b->path, a->path);
 }

@@ -9,5 +9,7 @@
 // missing configuration (it may be the name of a shipped one) or picture passes: the command itself reports it. Only
 // rank 0 calls it, because other hosts need not have the files.
 LS_CHECKED ls_status ls_paths_check(const ls_args *args);
+// Returns 1 if the path has an ending of a file that `export` writes: .onnx or .c.
+int ls_path_is_export(const char *path);
 
 #endif
