@@ -8,7 +8,7 @@ Runs go on after a finding (run.cross_check_action = continue), so one run has m
 checked, must find nothing and have the weights of a run without checks.
 
   bench/cross_check.py BIN [--faults 2000] [--ranks 2,3,4] [--every 4] [--seed 1] [--healthy 10000] [--device cpu] [--set KEY=VALUE]
-  bench/cross_check.py BIN --cost     what N = 100 costs resnet20 on 2 ranks: the checks' share of the training time
+  bench/cross_check.py BIN --cost     what a check costs resnet20 and lenet on 2 ranks, in updates
 
 BIN: the folder of a build's programs, with train_miscomputing. Prints a table, and a line for every fault that was not found and named.
 """
@@ -148,20 +148,29 @@ def plant(campaign, ranks, count, table):
         print(f"{ranks} ranks: {judged()} of {count} faults", file=sys.stderr)
 
 
+def summary(run):
+    return json.loads((run / "summary.json").read_text())
+
+
 def healthy(campaign, ranks, updates):
-    summaries = [json.loads((campaign.run(ranks, updates, [], [f"run.cross_check={n}"]) / "summary.json").read_text()) for n in (1, 0)]
+    summaries = [summary(campaign.run(ranks, updates, [], [f"run.cross_check={n}"])) for n in (1, 0)]
     same = summaries[0]["weights_hash"] == summaries[1]["weights_hash"]
     checks = summaries[0]["cross_checks"]
     print(f"healthy, {ranks} ranks: {checks['count']} checks, {checks['differences']} differences, weights {'the same' if same else 'DIFFER'}")
 
 
 def cost(campaign):
-    settings = ["data.shape=3x32x32", f"model.file={HERE.parent / 'configs/models/resnet20.ini'}", "train.micro_batch=24"]
-    for every in (100, 0, 100, 0):
-        run = campaign.run(2, 400, [], settings + [f"run.cross_check={every}"])
-        s = json.loads((run / "summary.json").read_text())
-        seconds = s.get("cross_checks", {}).get("seconds", 0.0)
-        print(f"N = {every}: {s['train_images_per_second']:.1f} images/s, checks {seconds:.2f} of {s['wall_seconds']:.1f} s")
+    """Runs with a check every 5 updates differ from runs without by many times the noise, unlike runs with N = 100."""
+    every, updates = 5, 200
+    for name, shape, micro in ("resnet20", "3x32x32", 24), ("lenet", "1x28x28", 64):
+        settings = [f"data.shape={shape}", f"model.file={HERE.parent}/configs/models/{name}.ini", f"train.micro_batch={micro}",
+                    f"train.global_batch={2 * micro}"]
+        costs = []
+        for _ in range(5):
+            rates = [summary(campaign.run(2, updates, [], settings + [f"run.cross_check={n}"]))["train_images_per_second"] for n in (every, 0)]
+            costs.append((rates[1] / rates[0] - 1) * every)  # seconds of a check, in updates
+        costs.sort()
+        print(f"{name}: a check costs {costs[2]:.2f} updates ({costs[0]:.2f} to {costs[-1]:.2f}), so N = 100 costs {costs[2]:.2f} %", flush=True)
 
 
 def main():

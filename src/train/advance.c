@@ -20,15 +20,15 @@ static int all_micro_batches(const ls_batches *b, int64_t window) {
     return all;
 }
 
-ls_status ls_run_enqueue_micro_batch(ls_run_session *session, const ls_position *at) {
+ls_status ls_run_enqueue_micro_batch(ls_run_session *session, ls_input_pipeline *input, const ls_position *at) {
     ls_program_inputs inputs = ls_session_inputs(&session->compute);
     ls_update_inputs(session->update, &inputs);
     ls_batch batch;
     ls_comm_phase(session->plan->comm, "reading data", at->updates);
-    LS_TRY(ls_input_pipeline_next(session->input, &inputs, &batch));
+    LS_TRY(ls_input_pipeline_next(input, &inputs, &batch));
     ls_comm_phase(session->plan->comm, "forward and backward", at->updates);
     LS_TRY(ls_update_micro(session->update, ls_run_session_program_for(session, at->epoch, batch.count), &inputs));
-    return ls_input_pipeline_done(session->input);
+    return ls_input_pipeline_done(input);
 }
 
 // Describes the next update: its samples, its micro-batches, and its values from the schedule.
@@ -65,7 +65,7 @@ static ls_sliding_window next_window(const ls_run_session *session, ls_run_progr
 static ls_status enqueue_window(
     ls_run_session *session, const ls_position *at, const ls_sliding_window *window, int mine) {
     ls_update_begin(session->update, window);
-    for (int m = 0; m < mine; m++) LS_TRY(ls_run_enqueue_micro_batch(session, at));
+    for (int m = 0; m < mine; m++) LS_TRY(ls_run_enqueue_micro_batch(session, session->input, at));
     for (int m = mine; m < window->steps; m++)
         LS_TRY(ls_update_join(session->update, ls_run_session_full_program(session, at->epoch)));
     return LS_SUCCESS;

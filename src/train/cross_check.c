@@ -17,8 +17,12 @@ typedef struct {
 
 struct ls_cross_check {
     ls_device *device;
-    ls_slab *copy; // host memory: gradients or their sums, then the flag bad_gradient and the result
-    hashes *all;   // [ranks]
+    ls_slab *copy;            // host memory: gradients or their sums, then the flag bad_gradient and the result
+    ls_input_pipeline *input; // another rank's pictures
+    // The micro-batch that `input` delivers next: the first one of rank `rank` in this update. update -1: none.
+    int64_t update;
+    int rank;
+    hashes *all; // [ranks]
     int64_t every;
     // Numbers of updates, from 1: the last checked one, and the last that was checked without a difference (0: none
     // yet). Up to `watched`, every update of a whole window is checked.
@@ -30,33 +34,60 @@ struct ls_cross_check {
 
 // --- opening -------------------------------------------------------------------------------------
 
+static int is_on(const ls_run_plan *plan) {
+    return plan->cfg->run_cross_check > 0 && !plan->evaluates;
+}
+
+static ls_input_pipeline_options input_options(const ls_run_session *session) {
+    ls_input_pipeline_options options = ls_run_session_input_options(session, LS_SPLIT_TRAIN);
+    options.prefetch = 1;
+    return options;
+}
+
+size_t ls_cross_check_device_bytes(const ls_run_session *session) {
+    if (!is_on(session->plan)) return 0;
+    const ls_input_pipeline_options options = input_options(session);
+    return ls_input_pipeline_slot_bytes(session->compute.device, &options);
+}
+
+static ls_status allocate(ls_cross_check *c, ls_run_session *session) {
+    const ls_param_store *store = session->compute.store;
+    const size_t bytes = (store->fixed ? store->fixed->bytes : store->grad->bytes) + 2 * LS_RECORD_BYTES;
+    LS_TRY(c->device->api->slab_new(c->device, LS_MEMORY_PINNED, bytes, "cross-check", &c->copy));
+    const ls_input_pipeline_options options = input_options(session);
+    LS_TRY(ls_input_pipeline_new(c->device, &options, &c->input));
+    session->compute.memory.ring += bytes + ls_input_pipeline_ring_bytes(c->input);
+    return LS_SUCCESS;
+}
+
 ls_status ls_cross_check_new(ls_run_session *session, ls_cross_check **out) {
     const ls_run_plan *plan = session->plan;
-    const ls_param_store *store = session->compute.store;
     *out = NULL;
-    if (plan->cfg->run_cross_check == 0 || plan->evaluates) return LS_SUCCESS;
+    if (!is_on(plan)) return LS_SUCCESS;
     ls_cross_check *c = ls_new(1, sizeof *c, "cross-check");
     c->device = session->compute.device;
     c->every = plan->cfg->run_cross_check;
     c->counts.wrong_rank = -1;
+    c->update = -1;
     c->all = ls_new(plan->info.comm->world_size, sizeof *c->all, "cross-check");
-    const size_t bytes = (store->fixed ? store->fixed->bytes : store->grad->bytes) + 2 * LS_RECORD_BYTES;
-    ls_status status = c->device->api->slab_new(c->device, LS_MEMORY_PINNED, bytes, "cross-check", &c->copy);
-    if (!ls_failed(status)) session->compute.memory.ring += bytes;
-    return LS_GIVE_OR_FREE(status, c, out, ls_cross_check_free);
+    return LS_GIVE_OR_FREE(allocate(c, session), c, out, ls_cross_check_free);
 }
 
 void ls_cross_check_free(ls_cross_check *c) {
     if (!c) return;
+    ls_input_pipeline_free(c->input);
     if (c->copy) c->device->api->slab_free(c->copy);
     free(c->all);
     free(c);
 }
 
+// Returns the number, from 1, of the first update that is due after the last checked one.
+static int64_t next_due(const ls_cross_check *c) {
+    return c->checked < c->watched ? c->checked + 1 : (c->checked / c->every + 1) * c->every;
+}
+
 int ls_cross_check_due(const ls_cross_check *c, const ls_position *at, const ls_sliding_window *window) {
-    if (!c || !window->whole) return 0;
-    // the number of multiples of `every` up to this update exceeds that up to the last checked one
-    return at->updates + 1 <= c->watched || (at->updates + 1) / c->every > c->checked / c->every;
+    return c && window->whole && at->updates + 1 >= next_due(c);
 }
 
 ls_cross_checks ls_cross_check_counts(const ls_cross_check *c) {
@@ -104,18 +135,26 @@ typedef struct {
     int rank, ranks;
 } attempt;
 
-// Begins the update and computes the first `micros` micro-batches of rank `rank`. *hash: the hash of the first one's
+// Begins the update and computes the next `micros` micro-batches of `input`. *hash: the hash of the first one's
 // gradient; NULL: not needed.
-static ls_status compute(const attempt *a, int rank, int micros, uint64_t *hash) {
+static ls_status compute(const attempt *a, ls_input_pipeline *input, int micros, uint64_t *hash) {
     ls_sliding_window window = *a->window;
     window.held = 1;
-    LS_TRY(ls_run_session_read_as(a->session, a->at, rank));
     ls_update_begin(a->session->update, &window);
     for (int m = 0; m < micros; m++) {
-        LS_TRY(ls_run_enqueue_micro_batch(a->session, a->at));
+        LS_TRY(ls_run_enqueue_micro_batch(a->session, input, a->at));
         if (m == 0 && hash) LS_TRY(hash_gradient(a->check, a->session->update, hash));
     }
     return LS_SUCCESS;
+}
+
+// Computes the first `micros` micro-batches of rank `rank`, apart from this rank's own reading.
+static ls_status compute_for(const attempt *a, int rank, int micros, uint64_t *hash) {
+    ls_cross_check *c = a->check;
+    const int is_read = micros == 1 && c->update == a->at->updates && c->rank == rank;
+    c->update = -1;
+    if (!is_read) LS_TRY(ls_run_session_read_as(a->session, c->input, a->at, rank, micros));
+    return compute(a, c->input, micros, hash);
 }
 
 // --- judgement -----------------------------------------------------------------------------------
@@ -186,8 +225,8 @@ static int find_wrong_rank(const attempt *a, int *owner) {
 // has computed it before, so the owner computes it once more, too.
 static ls_status compute_disputed(const attempt *a, hashes *mine) {
     const int previous = before(a, a->rank);
-    if (differs(a, previous)) LS_TRY(compute(a, previous, 1, &mine->previous));
-    if (a->ranks == 2 && differs(a, a->rank)) LS_TRY(compute(a, a->rank, 1, &mine->once_more));
+    if (differs(a, previous)) LS_TRY(compute_for(a, previous, 1, &mine->previous));
+    if (a->ranks == 2 && differs(a, a->rank)) LS_TRY(compute_for(a, a->rank, 1, &mine->once_more));
     const hashes known = *mine;
     return ls_comm_allgather(a->session->plan->comm, &known, a->check->all, sizeof known);
 }
@@ -241,14 +280,11 @@ static ls_status repeat(const attempt *a, int wrong) {
     ls_slab *sums = ls_update_sums(u);
     const int helper = after(a, wrong), micros = a->window->steps;
     if (a->rank == helper) {
-        LS_TRY(compute(a, wrong, micros, NULL));
+        LS_TRY(compute_for(a, wrong, micros, NULL));
         LS_TRY(transfer(c, u, sums, 1));
     }
     LS_TRY(ls_comm_broadcast(a->session->plan->comm, c->copy->address, (int64_t)c->copy->bytes, helper));
-    if (a->rank != wrong) return compute(a, a->rank, micros, NULL);
-    ls_position next = *a->at;
-    ls_position_move_on(&next, &a->session->plan->info.batches);
-    LS_TRY(ls_run_session_read_as(a->session, &next, a->rank));
+    if (a->rank != wrong) return compute_for(a, a->rank, micros, NULL);
     ls_sliding_window without = *a->window;
     without.held = 1;
     without.steps = 0;
@@ -277,6 +313,16 @@ static ls_status settle(const attempt *a, hashes *mine, int64_t newest) {
     return repeat(a, wrong);
 }
 
+// Starts to read the pictures of the next check, so that it need not wait for them.
+static ls_status read_ahead(const attempt *a) {
+    ls_cross_check *c = a->check;
+    const int64_t windows = a->session->plan->info.batches.windows, window = a->at->window + next_due(c) - c->checked;
+    const ls_position next = { .epoch = a->at->epoch + window / windows, .window = window % windows };
+    c->update = next_due(c) - 1;
+    c->rank = after(a, a->rank);
+    return ls_run_session_read_as(a->session, c->input, &next, c->rank, 1);
+}
+
 ls_status ls_cross_check_update(
     ls_run_session *session, const ls_position *at, const ls_sliding_window *window, int64_t newest) {
     ls_comm *comm = session->plan->comm;
@@ -285,15 +331,18 @@ ls_status ls_cross_check_update(
     const attempt a = { session, c, at, window, info->rank, info->world_size };
     hashes mine = { 0 };
     const double start = ls_clock_seconds();
-    LS_TRY(compute(&a, after(&a, a.rank), 1, &mine.next));
+    LS_TRY(compute_for(&a, after(&a, a.rank), 1, &mine.next));
     c->counts.seconds += ls_clock_seconds() - start;
-    LS_TRY(compute(&a, a.rank, window->steps, &mine.own));
+    LS_TRY(compute(&a, session->input, window->steps, &mine.own));
     ls_comm_phase(comm, "cross-check", at->updates);
     LS_TRY(ls_comm_allgather(comm, &mine, c->all, sizeof mine));
     c->counts.count++;
     c->checked = at->updates + 1;
-    for (int r = 0; r < a.ranks; r++)
-        if (differs(&a, r)) return settle(&a, &mine, newest);
+    for (int r = 0; r < a.ranks; r++) {
+        if (!differs(&a, r)) continue;
+        LS_TRY(settle(&a, &mine, newest));
+        return read_ahead(&a);
+    }
     c->clean = c->checked;
-    return LS_SUCCESS;
+    return read_ahead(&a);
 }

@@ -10,8 +10,9 @@
 // If the run continues, the update is repeated. Another rank computes the wrong rank's micro-batches and sends it their
 // sums, so the update has the bits of an undisturbed one. The next run.cross_check updates are all checked, because the
 // fault may be permanent. A check covers forward and backward pass of one micro-batch. It does not cover sums over
-// ranks or the optimizer's step (diagnose/replicas.h does), or the micro-batches between two checks. It restarts the
-// reading at the neighbour's pictures, then at the rank's own, which allocates. Other updates cost nothing.
+// ranks or the optimizer's step (diagnose/replicas.h does), or the micro-batches between two checks. An input pipeline
+// of its own reads the neighbour's pictures one check ahead. Each check starts a loader, which allocates. Other updates
+// cost nothing.
 #ifndef LS_TRAIN_CROSS_CHECK_H
 #define LS_TRAIN_CROSS_CHECK_H
 
@@ -22,6 +23,8 @@ typedef struct ls_cross_check ls_cross_check;
 
 // Allocates memory for the checks. Call it after ls_update_new and the inputs. *out is NULL if no update is checked.
 LS_CHECKED ls_status ls_cross_check_new(ls_run_session *session, ls_cross_check **out);
+// Returns the bytes that ls_cross_check_new allocates on the device.
+size_t ls_cross_check_device_bytes(const ls_run_session *session);
 void ls_cross_check_free(ls_cross_check *check); // NULL is allowed
 
 // Returns 1 if this window's update is checked; the same on all ranks. Only whole windows are. check NULL: returns 0.

@@ -117,14 +117,18 @@ void ls_input_pipeline_free(ls_input_pipeline *f) {
     free(f);
 }
 
-size_t ls_input_pipeline_bytes(const ls_input_pipeline *f) {
-    return f->ring->bytes + (f->staged ? f->staged->bytes : 0) + (f->resident ? f->resident->pixels->bytes : 0);
+size_t ls_input_pipeline_ring_bytes(const ls_input_pipeline *f) {
+    return f->ring->bytes;
+}
+
+size_t ls_input_pipeline_slot_bytes(ls_device *device, const ls_input_pipeline_options *options) {
+    return on_host(device) ? 0 : DEVICE_SLOTS * layout_of(options).bytes;
 }
 
 size_t ls_input_pipeline_device_bytes(ls_device *device, const ls_input_pipeline_options *options) {
     const ls_dataset_info *facts = ls_dataset_get_info(options->dataset);
-    size_t bytes = options->resident ? (size_t)(facts->count * ls_chw_count(facts->shape)) : 0;
-    return on_host(device) ? bytes : bytes + DEVICE_SLOTS * layout_of(options).bytes;
+    const size_t data = options->resident ? (size_t)(facts->count * ls_chw_count(facts->shape)) : 0;
+    return data + ls_input_pipeline_slot_bytes(device, options);
 }
 
 // --- running -------------------------------------------------------------------------------------

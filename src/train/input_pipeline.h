@@ -50,9 +50,11 @@ const int32_t *ls_input_pipeline_labels(const ls_input_pipeline *pipeline, const
 double ls_input_pipeline_wait_seconds(const ls_input_pipeline *pipeline);
 // Returns the seconds since ls_input_pipeline_new that the host waited for the device to free a slot.
 double ls_input_pipeline_device_wait_seconds(const ls_input_pipeline *pipeline);
-size_t ls_input_pipeline_bytes(const ls_input_pipeline *pipeline); // ring, slots and resident data set
+size_t ls_input_pipeline_ring_bytes(const ls_input_pipeline *pipeline); // bytes of the ring, in host memory
 // Returns the bytes that ls_input_pipeline_new would allocate on the device.
 size_t ls_input_pipeline_device_bytes(ls_device *device, const ls_input_pipeline_options *options);
+// Returns the part of them that is not the data set, which pipelines share.
+size_t ls_input_pipeline_slot_bytes(ls_device *device, const ls_input_pipeline_options *options);
 // Sets the session's normalisation table to the data set's.
 LS_CHECKED ls_status ls_input_pipeline_set_table(ls_session *session, const ls_dataset *dataset);
 

@@ -2,6 +2,7 @@
 // largest micro-batches that fit into the device of every rank.
 #include "base/log.h"
 #include "base/text.h"
+#include "train/cross_check.h"
 #include "train/run_session.h"
 #include "train/views.h"
 
@@ -168,6 +169,7 @@ static void plan_programs(ls_run_session *session, ls_run_plan *plan) {
     session->compute.memory.inputs = input_bytes(session, LS_SPLIT_TEST);
     if (!plan->evaluates) session->compute.memory.inputs += input_bytes(session, LS_SPLIT_TRAIN);
     if (plan->val_data) session->compute.memory.inputs += input_bytes(session, LS_SPLIT_VALIDATION);
+    session->compute.memory.inputs += ls_cross_check_device_bytes(session);
 }
 
 // Finds whether the plans so far fit into this rank's device (*mine) and into the devices of all ranks (*all).

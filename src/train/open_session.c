@@ -107,14 +107,13 @@ static ls_status open_inputs(ls_run_session *session) {
         { LS_SPLIT_TEST, 1, &session->eval_input },
         { LS_SPLIT_VALIDATION, session->plan->val_data != NULL, &session->val_input } };
     ls_memory_plan *memory = &session->compute.memory;
-    size_t bytes = 0;
+    memory->ring = 0;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (!rows[i].wanted) continue;
         const ls_input_pipeline_options options = ls_run_session_input_options(session, rows[i].split);
         LS_TRY(ls_input_pipeline_new(session->compute.device, &options, rows[i].pipeline));
-        bytes += ls_input_pipeline_bytes(*rows[i].pipeline);
+        memory->ring += ls_input_pipeline_ring_bytes(*rows[i].pipeline);
     }
-    memory->ring = bytes - memory->inputs;
     return LS_SUCCESS;
 }
 

@@ -12,8 +12,9 @@
 LS_CHECKED ls_status ls_run_advance(
     ls_run_session *session, ls_run_progress *progress, ls_run_saving *saving, int64_t end, ls_train_state *state);
 
-// Implemented in advance.c. Enqueues the next micro-batch that the session reads, in the update at this position.
-LS_CHECKED ls_status ls_run_enqueue_micro_batch(ls_run_session *session, const ls_position *at);
+// Implemented in advance.c. Enqueues the next micro-batch of `input`, which belongs to the update at this position.
+LS_CHECKED ls_status ls_run_enqueue_micro_batch(
+    ls_run_session *session, ls_input_pipeline *input, const ls_position *at);
 
 // Runs until progress->last, or progress->pause if that is earlier. LS_STOPPED on all ranks: the run was asked to stop,
 // and a checkpoint holds all work so far. Calls the observers on rank 0. Collective.

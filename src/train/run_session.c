@@ -51,10 +51,10 @@ ls_input_pipeline_options ls_run_session_input_options(const ls_run_session *ses
         .comm = training ? plan->comm : NULL };
 }
 
-static ls_status start_input(ls_run_session *session, const ls_position *at, const ls_batches *batches) {
+static ls_loader_options loader_options(const ls_run_session *session, const ls_position *at) {
     const ls_config *cfg = session->plan->cfg;
-    ls_loader_options options = {
-        .batches = *batches,
+    return (ls_loader_options){
+        .batches = session->plan->info.batches,
         .seed = (uint64_t)cfg->run_seed,
         .shuffle = cfg->data_shuffle,
         .balance = session->balance,
@@ -65,18 +65,22 @@ static ls_status start_input(ls_run_session *session, const ls_position *at, con
         .workers = (int)cfg->data_workers,
         .traced = 1,
     };
-    return ls_input_pipeline_start(session->input, &options, -1);
 }
 
 ls_status ls_run_session_start_input(ls_run_session *session, const ls_position *at) {
-    return start_input(session, at, &session->plan->info.batches);
+    const ls_loader_options options = loader_options(session, at);
+    return ls_input_pipeline_start(session->input, &options, -1);
 }
 
-ls_status ls_run_session_read_as(ls_run_session *session, const ls_position *at, int rank) {
-    ls_batches batches = session->plan->info.batches;
-    batches.rank = rank;
-    ls_input_pipeline_stop(session->input);
-    return start_input(session, at, &batches);
+ls_status ls_run_session_read_as(
+    const ls_run_session *session, ls_input_pipeline *input, const ls_position *at, int rank, int micros) {
+    ls_loader_options options = loader_options(session, at);
+    options.batches.rank = rank;
+    options.epochs = 1;
+    options.workers = 1;
+    options.traced = 0;
+    ls_input_pipeline_stop(input);
+    return ls_input_pipeline_start(input, &options, micros);
 }
 
 ls_status ls_run_session_read_ahead(ls_run_session *session, const ls_position *at) {

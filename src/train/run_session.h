@@ -73,8 +73,10 @@ const ls_program *ls_run_session_program_for(const ls_run_session *session, int6
 ls_input_pipeline_options ls_run_session_input_options(const ls_run_session *session, ls_split split);
 // Starts to read training pictures, beginning with the window at position `at`.
 LS_CHECKED ls_status ls_run_session_start_input(ls_run_session *session, const ls_position *at);
-// Stops the reading so far. Starts to read the pictures of rank `rank` instead of this rank's, from position `at` on.
-LS_CHECKED ls_status ls_run_session_read_as(ls_run_session *session, const ls_position *at, int rank);
+// Stops the reading of `input`, and starts to read the pictures of rank `rank` into it, from position `at` on: `micros`
+// micro-batches of that window.
+LS_CHECKED ls_status ls_run_session_read_as(
+    const ls_run_session *session, ls_input_pipeline *input, const ls_position *at, int rank, int micros);
 // Starts to read training pictures, unless reading has already started, beginning with the window at position `at`.
 LS_CHECKED ls_status ls_run_session_read_ahead(ls_run_session *session, const ls_position *at);
 
