@@ -97,12 +97,14 @@ static ls_status choose_jobs(
     *options = (ls_sweep_jobs_options){ .jobs = args->jobs ? args->jobs : 1, .quiet = args->quiet, .comm = comm };
     if (!args->together) return LS_SUCCESS;
     options->train = train_words;
-    if (strcmp(args->together, "auto") == 0) return ls_sweep_jobs_auto(plan, ls_comm_get_info(comm), &options->jobs);
-    char *end;
-    const long number = strtol(args->together, &end, 10);
-    options->jobs = number >= 1 && number <= LS_SWEEP_JOBS_MAX ? (int)number : 0;
-    if (isdigit((unsigned char)args->together[0]) && !*end && options->jobs) return LS_SUCCESS;
-    return ls_fail(LS_USAGE, "--together %s: a whole number from 1 to %d, or auto", args->together, LS_SWEEP_JOBS_MAX);
+    char *end = "";
+    const int is_auto = strcmp(args->together, "auto") == 0;
+    const long number = is_auto ? 0 : strtol(args->together, &end, 10);
+    if (!is_auto && (!isdigit((unsigned char)args->together[0]) || *end || number < 1 || number > LS_SWEEP_JOBS_MAX))
+        return ls_fail(
+            LS_USAGE, "--together %s: a whole number from 1 to %d, or auto", args->together, LS_SWEEP_JOBS_MAX);
+    options->jobs = (int)number;
+    return ls_sweep_together(plan, ls_comm_get_info(comm), &options->jobs);
 }
 
 // Trains the runs that are not complete, on all ranks. Then rank 0 prints the table, unless the sweep was stopped or no

@@ -29,6 +29,7 @@ typedef struct {
     pid_t pid;         // its process
     ls_worker *worker; // or its thread
     char **words;      // its command line
+    int beside;        // 1: another run of this process has trained beside it
     double started;
     int64_t oom_kills; // the kernel's count of out-of-memory kills when the run started; -1: unknown
     char folder[LS_TEXT_BYTES];
@@ -45,8 +46,9 @@ typedef struct {
     int quiet, threads;  // threads: device.threads of each run; 0: not set here
     slot *slots;
     int slot_count, running;
-    char *begun;           // [runs and stems] 1: this rank has started it, or another rank has it
-    int relayed;           // 1: the warnings of a run have been printed
+    int open;    // number of slots that runs may take: all at first, fewer if the runs do not fit into the memory
+    char *begun; // [runs and stems] 1: this rank has started it, or another rank has it
+    int relayed; // 1: the warnings of a run have been printed
     int completed, failed; // numbers of runs that were started here and have completed or failed
     int asked;             // the signal that asked us to stop; 0: no signal
     int stopped;           // 1: a run has stopped early, by a request or a time limit, so no more are started
@@ -142,15 +144,19 @@ static ls_status share_machine(work *w) {
     return LS_SUCCESS;
 }
 
-ls_status ls_sweep_jobs_auto(const ls_sweep_plan *plan, const ls_comm_info *comm, int *jobs) {
+ls_status ls_sweep_together(const ls_sweep_plan *plan, const ls_comm_info *comm, int *jobs) {
     enum { ON_A_GPU = 8 };
     ls_config cfg;
     ls_cpus cpus;
     LS_TRY(ls_sweep_config(plan, 0, -1, &cfg));
+    const int on_gpu = cfg.device_type == LS_DEVICE_TYPE_CUDA || (may_use_gpus(&cfg) && count_gpus() > 0);
+    if (on_gpu && *jobs != 1 && cfg.train_micro_batch == LS_AUTO)
+        return ls_fail(LS_USAGE,
+            "--together: train.micro_batch = auto would depend on the memory that other runs leave; set a number");
+    if (*jobs) return LS_SUCCESS;
     ls_cpus_detect(&cpus);
-    *jobs = ls_cpus_threads_per_rank(&cpus, comm->local_size);
-    const int most = may_use_gpus(&cfg) && count_gpus() > 0 ? ON_A_GPU : LS_SWEEP_JOBS_MAX;
-    if (*jobs > most) *jobs = most;
+    const int threads = ls_cpus_threads_per_rank(&cpus, comm->local_size), most = on_gpu ? ON_A_GPU : LS_SWEEP_JOBS_MAX;
+    *jobs = threads < most ? threads : most;
     return LS_SUCCESS;
 }
 
@@ -201,6 +207,9 @@ static void start(work *w, slot *s, int run) {
     s->run = run;
     s->oom_kills = count_oom_kills();
     s->started = ls_clock_seconds();
+    s->beside = w->train && w->running > 0;
+    for (int i = 0; i < w->slot_count && s->beside; i++)
+        if (w->slots[i].run >= 0) w->slots[i].beside = 1;
     ls_status status = ls_sweep_run_folder(w->plan, run, s->folder);
     LS_THEN(status, start_in(w, s));
     w->running += !ls_failed(status);
@@ -250,7 +259,7 @@ static int take_next(work *w) {
 }
 
 static void start_more(work *w) {
-    for (int i = 0; i < w->slot_count && goes_on(w); i++) {
+    for (int i = 0; i < w->slot_count && w->running < w->open && goes_on(w); i++) {
         if (w->slots[i].run >= 0) continue;
         const int run = take_next(w);
         if (run >= 0) start(w, &w->slots[i], run);
@@ -332,8 +341,26 @@ static void report_complete(work *w, const slot *s) {
     w->relayed = 1;
 }
 
+// Lets a run begin again later, beside fewer runs, as it may have lacked the memory that they take.
+static void begin_again(work *w, const slot *s) {
+    char name[LS_SWEEP_NAME_BYTES], log[LS_TEXT_BYTES];
+    if (w->open > 1) w->open--;
+    w->begun[s->run] = 0;
+    snprintf(log, sizeof log, "%.*s/log.txt", LS_TEXT_BYTES - 16, s->folder);
+    char *line = ls_sweep_last_line(log, "error: ");
+    ls_sweep_screen_clear(&w->screen);
+    ls_info("memory    %s begins again later, and from now on %d run%s at a time: %s",
+        ls_sweep_run_name(w->plan, s->run, name), w->open, w->open == 1 ? "" : "s",
+        line ? line + strlen("error: ") : "the device failed");
+    free(line);
+}
+
 static ls_status take_end(work *w, const slot *s, int exit_code, int signal) {
     w->running--;
+    if (exit_code == LS_DEVICE && s->beside && !w->asked) {
+        begin_again(w, s);
+        return LS_SUCCESS;
+    }
     // If our request to stop arrives before the run handles signals, the signal ends the run.
     const int stopped = exit_code == LS_STOPPED || (signal && w->asked);
     ls_status looked = ls_sweep_look(w->plan, s->run, &w->results[s->run]); // the tables show a failed run as begun
@@ -456,6 +483,7 @@ static ls_status open_claims(work *w) {
 
 static ls_status work_in(work *w) {
     ls_status status = open_claims(w);
+    w->open = w->slot_count;
     for (int i = 0; i < w->slot_count; i++) w->slots[i].run = -1;
     LS_THEN(status, share_machine(w));
     LS_TRY(ls_comm_agree(w->comm, status, NULL));

@@ -5,6 +5,9 @@
 // At a request to stop (SIGTERM, SIGUSR1, SIGINT) all runs write a checkpoint and end. A SIGINT after that ends all
 // at once. After a failed run the sweep continues; but a rank of which no run has succeeded starts no more runs once
 // three of its runs have failed (or `jobs`, if that is more).
+//
+// A thread whose run the device fails (LS_DEVICE) beside other threads has probably found too little memory. The run
+// begins again later, and from then on this rank has one run fewer at a time.
 #ifndef LS_SWEEP_JOBS_H
 #define LS_SWEEP_JOBS_H
 
@@ -27,8 +30,8 @@ typedef struct {
 // GPUs. LS_DATA: see ls_sweep_check_data.
 LS_CHECKED ls_status ls_sweep_jobs(
     const ls_sweep_plan *plan, ls_sweep_result *results, const ls_sweep_jobs_options *options);
-// *jobs: how many runs `--together auto` trains at a time on this rank: as many as it
+// Checks that the runs may train `*jobs` at a time on this rank, as threads. *jobs 0: it is set to as many as the rank
 // may use threads (ls_cpus_threads_per_rank), at most 8 if there is a GPU for them, else at most LS_SWEEP_JOBS_MAX.
-LS_CHECKED ls_status ls_sweep_jobs_auto(const ls_sweep_plan *plan, const ls_comm_info *comm, int *jobs);
+LS_CHECKED ls_status ls_sweep_together(const ls_sweep_plan *plan, const ls_comm_info *comm, int *jobs);
 
 #endif

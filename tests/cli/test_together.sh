@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# train sweep --together: tables as of runs one after the other; kills, signals, threads and memory, refusals.
+# train sweep --together: tables as of runs one after the other; kills, signals, threads and memory, a
+# GPU with too little memory, refusals.
 set -u
 # shellcheck source=tests/cli/common.sh
 . "$(dirname "$0")/common.sh" "$1" || exit 1
@@ -103,6 +104,24 @@ check "many runs: threads ($threads, later $threads_later)" $((threads_later <= 
 check "many runs: files ($files, later $files_later)" $((files_later <= files + 12)) 1
 check "many runs: memory ($memory kB, later $memory_later)" $((memory_later <= memory + memory / 2)) 1
 
+# --- the memory of a GPU has room for one run of three: the others begin again later
+export LOCKSTEP_CUDA_PLUGIN=${train%/*}/emulated/lockstep_cuda.so
+if [ -e "$LOCKSTEP_CUDA_PLUGIN" ]; then
+    fits() { LOCKSTEP_EMULATION=memory=$1 "$train" sweep tiny.ini --seeds 1-3 --set device.type=cuda --set train.epochs=1 "${@:2}" >out 2>lines; }
+    fits 64M --run-dir room
+    fits 1536K --run-dir tight --together 3
+    check "too little memory: exit" $? 0
+    says "too little memory: what is said" "begins again later, and from now on 2 runs at a time: " "$(cat lines)"
+    check "too little memory: the runs of runs one after the other" "$(hashes tight)" "$(hashes room)"
+    fits 700K --run-dir none --together 3
+    check "a run does not fit alone: exit" $? 4
+    check "a run does not fit alone: message" "$(grep -c '^error: 0 of 3 runs are complete, 3 failed: seed=1 failed (exit 4): the run does not fit' lines)" 1
+    rm -r none
+else
+    echo "skipped: memory of a GPU: this build has no emulated device"
+fi
+unset LOCKSTEP_CUDA_PLUGIN
+
 # --- refusals
 no() { refused "$1" "$2" "$3" "$train" sweep tiny.ini --run-dir none "${@:4}"; }
 no "processes and together" 2 "--together 2: not with --jobs" --together 2 --jobs 2
@@ -110,6 +129,7 @@ no "a task and together" 2 "--together 2: not with --task" --together 2 --task 1
 no "a table and together" 2 "--together 2: not with --table" --together 2 --table
 no "no number" 2 "--together many: a whole number from 1 to 256, or auto" --together many
 no "none" 2 "--together 0: a whole number from 1 to 256, or auto" --together 0
+no "sizes by free memory" 2 "--together: train.micro_batch = auto would depend on" --together 2 --set device.type=cuda --set train.micro_batch=auto
 no "too many" 2 "--together 257: a whole number" --together 257
 check "refusals make nothing" "$(test -e none; echo $?)" 1
 "$train" sweep tiny.ini --seeds 1-2 --set device.type=cpu --together auto --quiet --run-dir auto >out 2>&1
