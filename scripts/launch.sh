@@ -483,6 +483,7 @@ reason() { # CODE
   4) echo "exit 4: device, driver, library or memory" ;;
   5) echo "exit 5: communication" ;;
   205) echo "exit 205: mpirun lost a host" ;;
+  213) echo "exit 213: mpirun could not begin" ;;
   *)
     if [ $family = hydra ] && [ "$1" -lt 32 ] && name=$(kill -l "$1" 2>/dev/null); then
       echo "exit $1: SIG$name (if one) ended a rank"

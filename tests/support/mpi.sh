@@ -45,12 +45,16 @@ ranks() {
     if [ -n "$mpi_quiet" ]; then
         "${command[@]}" </dev/null
     else # mpirun's text stands between two lines of dashes; now and then PMIx has a line when a rank ends
-        local rc
-        {
-            "${command[@]}" </dev/null 2>&1 >&3 3>&- |
-                sed -u -e "/^-\{70,\}\$/,/^-\{70,\}\$/{w ${launcher_text:-/dev/null}" -e 'd}' -e '/^\[[^]]*\] PMIX ERROR: /d' >&2
-            rc=${PIPESTATUS[0]}
-        } 3>&1
+        local rc=213
+        # 213: no rank was started, because a killed mpirun of the same process number has left its folder
+        for _ in 1 2 3; do
+            [ "$rc" = 213 ] || break
+            {
+                "${command[@]}" </dev/null 2>&1 >&3 3>&- |
+                    sed -u -e "/^-\{70,\}\$/,/^-\{70,\}\$/{w ${launcher_text:-/dev/null}" -e 'd}' -e '/^\[[^]]*\] P[MR][IT][XE] ERROR: /d' >&2
+                rc=${PIPESTATUS[0]}
+            } 3>&1
+        done
         return "$rc"
     fi
 }
