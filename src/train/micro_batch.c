@@ -144,9 +144,25 @@ static size_t input_bytes(const ls_run_session *session, ls_split split) {
     return ls_input_pipeline_device_bytes(session->compute.device, &options);
 }
 
+// A forward pass reads each activation soon after it was written. On the CPU, small micro-batches find it in a cache
+// (bench/results/2026-11-30-evaluation.md).
+enum { EVAL_BYTES = 3 << 20, EVAL_SAMPLES_MIN = 8 };
+
+// Reduces the micro-batch of the program that evaluates until its activations have EVAL_BYTES. This depends on the
+// network and the micro-batch alone, so that results have the same bits for any number of threads.
+static ls_status shrink_evaluation(const ls_session *s, ls_compile_options *eval) {
+    size_t bytes;
+    if (s->device->api->memory) return LS_SUCCESS; // a GPU
+    LS_TRY(ls_compile_measure(s->store, eval, &bytes));
+    const int64_t fit = (int64_t)EVAL_BYTES * eval->micro_batch / (int64_t)bytes;
+    const int micro = fit > EVAL_SAMPLES_MIN ? (int)fit : EVAL_SAMPLES_MIN;
+    if (micro < eval->micro_batch) eval->micro_batch = micro;
+    return LS_SUCCESS;
+}
+
 // Fills in the options of all programs for the micro-batch of plan->info.batches, and the size of the memory for their
 // inputs.
-static void plan_programs(ls_run_session *session, ls_run_plan *plan) {
+static ls_status plan_programs(ls_run_session *session, ls_run_plan *plan) {
     const ls_batches *b = &plan->info.batches;
     const int micro_batch[2] = { b->micro_batch, tail_size(b) };
     for (int p = 0; p < 2 * plan->stage_count && !plan->evaluates; p++) {
@@ -161,15 +177,17 @@ static void plan_programs(ls_run_session *session, ls_run_plan *plan) {
     *eval = program_options(plan, b->micro_batch);
     eval->training = 0;
     eval->augmentation = ls_views_augmentation(plan->cfg);
-    plan->eval_batches = without_accumulation(plan->info.comm, plan->info.test_data->count, b->micro_batch);
+    LS_TRY(shrink_evaluation(&session->compute, eval));
+    plan->eval_batches = without_accumulation(plan->info.comm, plan->info.test_data->count, eval->micro_batch);
     if (plan->val_data)
-        plan->val_batches = without_accumulation(plan->info.comm, plan->info.val_data->count, b->micro_batch);
+        plan->val_batches = without_accumulation(plan->info.comm, plan->info.val_data->count, eval->micro_batch);
     const ls_dataset_info *data = plan->info.train_data;
     session->compute.memory.control = (size_t)data->label_rows * (size_t)data->classes; // the table of label sets
     session->compute.memory.inputs = input_bytes(session, LS_SPLIT_TEST);
     if (!plan->evaluates) session->compute.memory.inputs += input_bytes(session, LS_SPLIT_TRAIN);
     if (plan->val_data) session->compute.memory.inputs += input_bytes(session, LS_SPLIT_VALIDATION);
     session->compute.memory.inputs += ls_cross_check_device_bytes(session);
+    return LS_SUCCESS;
 }
 
 // Finds whether the plans so far fit into this rank's device (*mine) and into the devices of all ranks (*all).
@@ -184,8 +202,9 @@ static ls_status agree_on_fit(const ls_run_session *session, ls_status status, i
 // *mine, *all: whether it fits into this rank's device, and into all ranks' devices. Activations are measured first,
 // because that needs no plans and is fast. Collective.
 static ls_status try_micro_batch(ls_run_session *session, ls_run_plan *plan, int32_t *mine, int32_t *all) {
-    plan_programs(session, plan);
-    LS_TRY(agree_on_fit(session, ls_session_measure(&session->compute), mine, all));
+    ls_status status = plan_programs(session, plan);
+    LS_THEN(status, ls_session_measure(&session->compute));
+    LS_TRY(agree_on_fit(session, status, mine, all));
     if (!*all) return LS_SUCCESS;
     if (session->algorithms) LS_TRY(ls_run_session_autotune(session));
     return agree_on_fit(session, ls_session_compile(&session->compute), mine, all);
