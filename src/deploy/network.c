@@ -420,13 +420,13 @@ static ls_status check_grids(const ls_network *n) {
     return LS_SUCCESS;
 }
 
-static ls_status check_finite(const ls_network *n) {
+static ls_status check_finite(const char *path, const ls_network *n) {
     for (int i = 0; i < n->step_count; i++) {
         const ls_step *s = &n->steps[i];
         for (int64_t k = 0; k < s->weight_count + s->bias_count; k++)
             if (!isfinite(k < s->weight_count ? s->weight[k] : s->bias[k - s->weight_count]))
-                return ls_fail(LS_STORAGE, "%s: layer '%s' has weights that are not finite: did its run diverge?",
-                    n->info->graph->path, s->name);
+                return ls_fail(
+                    LS_STORAGE, "%s: layer '%s' has weights that are not finite: did its run diverge?", path, s->name);
     }
     return LS_SUCCESS;
 }
@@ -455,7 +455,7 @@ ls_status ls_network_new(const ls_weights_info *info, const ls_safetensors *weig
     ls_status status = find_weights(weights, g, b.params, &zeros);
     if (!ls_failed(status)) lower_all(&b);
     LS_THEN(status, check_grids(b.network));
-    LS_THEN(status, check_finite(b.network));
+    if (weights) LS_THEN(status, check_finite(ls_safetensors_path(weights), b.network));
     LS_THEN(status, ls_network_place(b.network));
     free(zeros);
     free(b.params);

@@ -310,7 +310,7 @@ ls_status ls_onnx_write(
     b.weights = ls_new(b.graph->param_count + 1, sizeof *b.weights, "ONNX graph of %s", b.graph->path);
     b.onnx = ls_onnx_graph_new();
     ls_status status = ls_weights_find(weights, b.graph, b.weights);
-    LS_THEN(status, ls_weights_check_finite(b.graph->path, weights, b.graph));
+    LS_THEN(status, ls_weights_check_finite(weights, b.graph));
     LS_THEN(status, write_model(path, &b, operator_set));
     free(b.weights);
     ls_onnx_graph_free(b.onnx);

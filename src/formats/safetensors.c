@@ -416,6 +416,10 @@ int ls_safetensors_index(const ls_safetensors *file, const char *name) {
     return -1;
 }
 
+const char *ls_safetensors_path(const ls_safetensors *file) {
+    return file->path;
+}
+
 int ls_safetensors_count(const ls_safetensors *file) {
     return file->count;
 }

@@ -38,7 +38,7 @@ ls_status ls_weights_find(const ls_safetensors *file, const ls_graph *graph, con
     return LS_SUCCESS;
 }
 
-ls_status ls_weights_check_finite(const char *path, const ls_safetensors *file, const ls_graph *graph) {
+ls_status ls_weights_check_finite(const ls_safetensors *file, const ls_graph *graph) {
     for (int p = 0; p < graph->param_count; p++) {
         ls_safetensors_tensor wanted;
         const void *data;
@@ -47,7 +47,7 @@ ls_status ls_weights_check_finite(const char *path, const ls_safetensors *file, 
         for (int64_t i = 0; i < ls_param_count(&graph->params[p].shape); i++)
             if (!isfinite(((const float *)data)[i]))
                 return ls_fail(LS_STORAGE, "%s: tensor '%s' has weights that are not finite: did its run diverge?",
-                    path, wanted.name);
+                    ls_safetensors_path(file), wanted.name);
     }
     return LS_SUCCESS;
 }

@@ -17,8 +17,8 @@ void ls_weights_describe(const ls_param *param, ls_safetensors_tensor *tensor);
 // Sets values[p] to the canonical values of the graph's parameter p, borrowed from file. LS_STORAGE: the file lacks a
 // parameter, or has it with another shape or type.
 LS_CHECKED ls_status ls_weights_find(const ls_safetensors *file, const ls_graph *graph, const float **values);
-// LS_STORAGE names the first parameter with a value that is not finite. path: for the message.
-LS_CHECKED ls_status ls_weights_check_finite(const char *path, const ls_safetensors *file, const ls_graph *graph);
+// LS_STORAGE names the first parameter with a value that is not finite.
+LS_CHECKED ls_status ls_weights_check_finite(const ls_safetensors *file, const ls_graph *graph);
 // Sets the session's weights from the file. On failure the weights do not change.
 LS_CHECKED ls_status ls_weights_load(const ls_safetensors *file, ls_session *session);
 

@@ -84,7 +84,7 @@ static ls_status take_weights(ls_run_session *session, const char *path, const l
     LS_THEN(status, arrange_rows(session, fit));
     if (!ls_failed(status) && session->plan->info.comm->rank == 0) {
         ls_status finite = LS_SUCCESS;
-        if (session->plan->evaluates) finite = ls_weights_check_finite(path, file, session->plan->graph);
+        if (session->plan->evaluates) finite = ls_weights_check_finite(file, session->plan->graph);
         if (ls_failed(finite)) ls_alert("%s", finite.text);
         if (fit->note[0]) ls_alert("%s", fit->note);
         if (fit->class_note[0]) ls_alert("%s", fit->class_note);

@@ -319,7 +319,7 @@ P
 python3 weights.py odd 2 3 1 0.5
 exported "a class that would end the comment" odd.safetensors 1x12x12 4
 python3 weights.py broken 2 3 1 nan
-refused "weights that are not finite" 7 "layer 'c' has weights that are not finite: did its run diverge?" "$train" export --quiet broken.safetensors net.c
+refused "weights that are not finite" 7 "broken.safetensors: layer 'c' has weights that are not finite: did its run diverge?" "$train" export --quiet broken.safetensors net.c
 python3 weights.py large 65536 1 60 0
 refused "sizes beyond int32" 2 "layer 'c' has 131072 weights and an output of 1141899264 numbers: in C, sizes must fit into 32 bits" \
     "$train" export --quiet large.safetensors net.c
