@@ -3,78 +3,50 @@
 
 // --- convolutions with vectors: the same integers, because all sums fit into int32 -----------------------------------
 //
-// A patch has the inputs of one window. A VNNI instruction multiplies uint8 by int8, so 128 is added to the inputs, and
-// the sums start with less to make up for it. AVX2 multiplies int16, so its patches are wide. Padding becomes the zero
-// point. The compiler makes the instructions of the loops in `dot`.
+// A patch has the inputs of one window, less their zero point, so padding is 0. AVX2 and AVX-512 VNNI have instructions
+// for products of int16 that are summed to int32. The compiler makes them of the loop in `dot`.
 #if defined __x86_64__ && defined __GNUC__ && !defined __clang__
-#define FOR(processor) __attribute__((target(processor), optimize("O3"), flatten))
 #define INLINE static inline __attribute__((always_inline))
+#define FOR(processor) __attribute__((target(processor), optimize("O3")))
 
-enum { PATCH_MAX = 8192, OUTS_MAX = 2048 }; // most inputs of a window and outputs of a group, on the stack
+enum { PATCH_MAX = 8192 }; // most inputs of a window, on the stack
 
-typedef union {
-    uint8_t narrow[PATCH_MAX];
-    int16_t wide[PATCH_MAX];
-} patch_of_inputs;
-
-INLINE int32_t dot(const patch_of_inputs *patch, int wide, const int8_t *restrict weights, int count) {
-    const uint8_t *restrict narrow = patch->narrow;
-    const int16_t *restrict words = patch->wide;
+INLINE int32_t dot(const int16_t *restrict a, const int8_t *restrict weights, int count) {
     int32_t sum = 0;
-    if (wide)
-        for (int i = 0; i < count; i++) sum += words[i] * weights[i];
-    else
-        for (int i = 0; i < count; i++) sum += narrow[i] * weights[i];
+    for (int i = 0; i < count; i++) sum += a[i] * weights[i];
     return sum;
 }
 
-INLINE void take_patch(const int8_layer *l, const int8_t *a, int at, int first, patch_of_inputs *patch, int wide) {
+INLINE void take_patch(const int8_layer *l, const int8_t *a, int at, int first, int ins, int16_t *patch) {
     const window *w = &l->w;
-    const int ins = w->in_c / w->groups;
-    for (int k = 0; k < w->kernel_h * w->kernel_w; k++) {
+    for (int k = 0; k < w->kernel_h * w->kernel_w; k++, patch += ins) {
         const int from = position(w, at, k);
-        for (int i = 0; i < ins; i++) {
-            const int input = (from < 0 ? l->a : a[from * w->in_c + first + i]) + 128;
-            if (wide)
-                patch->wide[k * ins + i] = (int16_t)input;
-            else
-                patch->narrow[k * ins + i] = (uint8_t)input;
-        }
+        for (int i = 0; i < ins; i++) patch[i] = (int16_t)(from < 0 ? 0 : a[from * w->in_c + first + i] - l->a);
     }
 }
 
-INLINE void conv_by_patches(const int8_layer *l, const int8_t *a, int8_t *dst, int wide) {
+INLINE void conv_by_patches(const int8_layer *l, const int8_t *a, int8_t *dst) {
     const window *w = &l->w;
     const int ins = w->in_c / w->groups, outs = w->out_c / w->groups, each = w->kernel_h * w->kernel_w * ins;
-    patch_of_inputs patch;
-    int32_t start[OUTS_MAX];
-    for (int first = 0; first < w->out_c; first += outs) {
-        for (int o = 0; o < outs; o++) {
-            int32_t total = 0;
-            for (int i = 0; i < each; i++) total += l->weight[(first + o) * each + i];
-            start[o] = l->bias[first + o] - total * (l->a + 128);
+    int16_t patch[PATCH_MAX];
+    for (int at = 0; at < w->out_h * w->out_w; at++)
+        for (int o = 0; o < w->out_c; o++) {
+            if (o % outs == 0) take_patch(l, a, at, o / outs * ins, ins, patch);
+            const int32_t sum = l->bias[o] + dot(patch, l->weight + o * each, each);
+            dst[at * w->out_c + o] = clamped(l, rescale(sum, l->multiplier[o], l->shift[o]));
         }
-        for (int at = 0; at < w->out_h * w->out_w; at++) {
-            take_patch(l, a, at, first / outs * ins, &patch, wide);
-            for (int o = first; o < first + outs; o++) {
-                const int32_t sum = start[o - first] + dot(&patch, wide, l->weight + o * each, each);
-                dst[at * w->out_c + o] = clamped(l, rescale(sum, l->multiplier[o], l->shift[o]));
-            }
-        }
-    }
 }
 
 FOR("avx512f,avx512bw,avx512vl,avx512vnni") static void conv_vnni(const int8_layer *l, const int8_t *a, int8_t *dst) {
-    conv_by_patches(l, a, dst, 0);
+    conv_by_patches(l, a, dst);
 }
 
 FOR("avx2") static void conv_avx2(const int8_layer *l, const int8_t *a, int8_t *dst) {
-    conv_by_patches(l, a, dst, 1);
+    conv_by_patches(l, a, dst);
 }
 
 static void conv_here(const int8_layer *l, const int8_t *a, const int8_t *b, int8_t *dst) {
-    const int outs = l->w.out_c / l->w.groups, each = l->w.kernel_h * l->w.kernel_w * (l->w.in_c / l->w.groups);
-    const int suits = each <= PATCH_MAX && outs <= OUTS_MAX;
+    const int suits = l->w.kernel_h * l->w.kernel_w * (l->w.in_c / l->w.groups) <= PATCH_MAX;
     if (suits && __builtin_cpu_supports("avx512vnni"))
         conv_vnni(l, a, dst);
     else if (suits && __builtin_cpu_supports("avx2"))

@@ -294,8 +294,7 @@ static ls_status check_names(const ls_graph *g) {
             if (l != g->params[p].layer && strcmp(g->layers[l].name, g->params[p].name) == 0)
                 return ls_fail(LS_USAGE,
                     "%s:%d: layer '%s' is called like a parameter of layer '%s', which an ONNX file cannot have: "
-                    "rename "
-                    "one of them",
+                    "rename one of them",
                     g->path, g->layers[l].line, g->layers[l].name, g->layers[g->params[p].layer].name);
     return LS_SUCCESS;
 }
