@@ -9,7 +9,6 @@
 //   differ. Classes are matched by name, with a note if their order differs. If there are other classes, the last
 //   layers start anew, with a note; also if the file names no classes and has another number of them. If the layers
 //   with a row for each class cannot be found, a rule "new" of model.init_rules must decide.
-//
 //   LS_WEIGHTS_TEACH (distill.weights): another picture size, mean, std or resize is refused, and so are other classes.
 //   Classes are matched by name, with a note if their order differs. model.override does not count.
 //
