@@ -146,7 +146,7 @@ static size_t input_bytes(const ls_run_session *session, ls_split split) {
 
 // A forward pass reads each activation soon after it was written. On the CPU, small micro-batches find it in a cache
 // (bench/results/2026-11-30-evaluation.md).
-enum { EVAL_BYTES = 3 << 20, EVAL_SAMPLES_MIN = 8 };
+enum { EVAL_BYTES = 6 << 20, EVAL_SAMPLES_MIN = 8 };
 
 // Reduces the micro-batch of the program that evaluates until its activations have EVAL_BYTES. This depends on the
 // network and the micro-batch alone, so that results have the same bits for any number of threads.
