@@ -55,7 +55,7 @@ void ls_safetensors_free(ls_safetensors *file);
 LS_CHECKED ls_status ls_safetensors_find(
     const ls_safetensors *file, const ls_safetensors_tensor *wanted, const void **data);
 int ls_safetensors_index(const ls_safetensors *file, const char *name); // index of this tensor; -1: not found
-const char *ls_safetensors_path(const ls_safetensors *file);            // as it was read
+const char *ls_safetensors_path(const ls_safetensors *file);            // path that it was read from
 int ls_safetensors_count(const ls_safetensors *file);
 const char *ls_safetensors_name(const ls_safetensors *file, int index); // indices have the order of the data
 // Describes tensor `index`; its data and name are borrowed from file. Returns 0 if its type is not in ls_dtype.

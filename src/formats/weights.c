@@ -27,7 +27,7 @@ void ls_weights_describe(const ls_param *param, ls_safetensors_tensor *tensor) {
     for (int d = 0; d < param->rank; d++) tensor->dim[d] = param->file_dim[d];
 }
 
-static ls_status find(const ls_safetensors *file, const ls_param *param, const float **values) {
+static ls_status find_param(const ls_safetensors *file, const ls_param *param, const float **values) {
     ls_safetensors_tensor wanted;
     const void *data;
     ls_weights_describe(param, &wanted);
@@ -37,14 +37,14 @@ static ls_status find(const ls_safetensors *file, const ls_param *param, const f
 }
 
 ls_status ls_weights_find(const ls_safetensors *file, const ls_graph *graph, const float **values) {
-    for (int p = 0; p < graph->param_count; p++) LS_TRY(find(file, &graph->params[p], &values[p]));
+    for (int p = 0; p < graph->param_count; p++) LS_TRY(find_param(file, &graph->params[p], &values[p]));
     return LS_SUCCESS;
 }
 
 ls_status ls_weights_check_finite(const ls_safetensors *file, const ls_graph *graph) {
     for (int p = 0; p < graph->param_count; p++) {
         const float *values = NULL;
-        LS_TRY(find(file, &graph->params[p], &values));
+        LS_TRY(find_param(file, &graph->params[p], &values));
         for (int64_t i = 0; i < ls_param_count(&graph->params[p].shape); i++)
             if (!isfinite(values[i]))
                 return ls_fail(LS_STORAGE, "%s: tensor '%s' has weights that are not finite: did its run diverge?",

@@ -39,7 +39,8 @@ check "with --config: the same file" "$(cmp w.onnx given.onnx && echo same)" sam
 
 # A weight of the last tensor is not finite.
 (head -c -4 w.safetensors; printf '\0\0\200\177') >inf.safetensors
-refused "weights that are not finite" 7 "error: inf.safetensors: tensor '" "$train" export inf.safetensors inf.onnx
+refused "weights that are not finite" 7 "has weights that are not finite: did its run diverge?" "$train" export inf.safetensors inf.onnx
+refused "... names the weights file" 7 "error: inf.safetensors: tensor '" "$train" export inf.safetensors inf.onnx
 text=$("$train" eval ../tiny.ini inf.safetensors 2>&1)
 check "eval of weights that are not finite: exit" $? 0
 check "... warns" "$(grep -c "^warning: inf.safetensors: tensor '.*' has weights that are not finite" <<<"$text")" 1
