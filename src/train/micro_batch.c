@@ -148,8 +148,8 @@ static size_t input_bytes(const ls_run_session *session, ls_split split) {
 // (bench/results/2026-11-30-evaluation.md).
 enum { EVAL_BYTES = 6 << 20, EVAL_SAMPLES_MIN = 8 };
 
-// Reduces the micro-batch of the program that evaluates until its activations have EVAL_BYTES. The result depends on the
-// network, the micro-batch and the layout of activations, not on threads, so that evaluations keep their bits.
+// Reduces the micro-batch of the program that evaluates until its activations have EVAL_BYTES. The result depends on
+// the network, the micro-batch and the layout of activations, not on threads, so that evaluations keep their bits.
 static ls_status shrink_evaluation(const ls_session *s, ls_compile_options *eval) {
     size_t bytes;
     if (s->device->api->memory) return LS_SUCCESS; // a GPU
