@@ -6,7 +6,7 @@
 #   test   build with warnings as errors, and every test
 #   arm64  cross-compiled, under qemu: unit tests and short trainings, with the bits of the same kernels on x86-64
 #   cuda   registers and spills of every CUDA kernel
-#   asan   the tests, but a few of scripts, under the address and undefined-behaviour sanitizers
+#   asan   most of the tests under the address and undefined-behaviour sanitizers
 #   tsan   what has threads of its own (pool, loader, reducer, watchdog) under the thread sanitizer
 #   lint   formatting, includes, lines of each room, words of comments, shell scripts, cppcheck
 #
@@ -28,10 +28,12 @@ cd "$(dirname "$0")/.." || exit 1
 
 # Tests of what has threads of its own.
 readonly threaded='base.pool base.spans data.loader dist.ranks dist.watch.flight_recorder dist.ranks_mpi fault.rank_silent fault.rank_late fault.rank_leaves sweep.together'
-# Tests that stage asan leaves out: of scripts (launchers, SLURM, texts), of scripts whose parts have limits of time, and whole trainings
-# beside PyTorch's curves, which take minutes there and run the code of the other tests.
-readonly unsanitized='device.cuda.gpu_check dist.slurm fault.slurm_stop fault.launch fault.launch_command fault.launch_hosts
-cli.export_c cli.int8 cli.scripts_help cli.completion data.fetch emulation.planted_faults mutation.places train.golden'
+# Tests that stage asan leaves out: of scripts (launchers, SLURM, texts), of scripts whose parts have limits of time, of other programs
+# that read our files, and whole trainings that are compared with others, which take minutes there and run the code of other tests.
+readonly unsanitized='device.cuda.gpu_check dist.slurm fault.slurm_stop fault.launch fault.launch_command fault.launch_hosts dist.hosts
+cli.export_c cli.int8 cli.scripts_help cli.completion cli.audit cli.bench cli.trace data.fetch emulation.planted_faults mutation.places
+device.bench_kernels real_readers.foreign_weights real_readers.import_runs real_readers.known_networks real_readers.onnxruntime
+real_readers.real_readers real_readers.tensorboard train.cross_check_ranks train.cuda_ranks train.golden'
 # Tests that stage arm64 runs: kernels and their convolutions, bits of numbers and files, threads without locks.
 readonly emulated='base.half base.philox base.pool base.portable_math base.spans data.loader device.cpu.conv_direct device.cpu.kernels dist.watch.flight_recorder formats.safetensors system.cpus'
 # Operators' cases that cost more are left out of stages arm64 and asan: they run in stage test.

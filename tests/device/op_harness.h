@@ -1,6 +1,7 @@
 // op_harness.h - runs operators on two devices with the same canonical inputs and compares what they write.
 //
 //   failed = ls_ops_compare(ref, device, (ls_ops_options){ .storage = LS_F32 });  // all cases of op_cases.h
+//   failed = ls_ops_compare_each(ref, trials, count);  // several devices, for which the oracle computes each case once
 //
 // Beside the values it checks, on the device under test, that inputs are left alone, that nothing
 // is written beyond the arguments and the workspace, that outputs do not depend on what stood
@@ -22,6 +23,13 @@ typedef struct {
     int tf32;           // in fp32, inputs of convolutions, linear layers and Muon's products may be rounded to TF32
     const char *only;   // cases whose name contains it; NULL: all
 } ls_ops_options;
+
+// One device under test.
+typedef struct {
+    ls_device *device;
+    ls_ops_options options;
+    const char *name; // in messages, beside the device's; NULL: none
+} ls_ops_trial;
 
 enum { GUARD = 256, GUARD_BYTE = 0xA5, POISON_BYTE = 0xFF }; // 0xFF in every byte is a NaN in fp32, bf16 and fp16
 
@@ -483,14 +491,31 @@ static inline ls_status case_run(ls_device *device, const op_case *c, double *va
     return status;
 }
 
+// What comes of a trial.
 typedef struct {
-    ls_device *oracle, *device;
-    ls_ops_options options;
-    const char *named;
+    ls_ops_trial trial;
     int run, failed, skipped;
     double worst; // largest share of a tolerance that was used up
     char worst_name[160];
 } ops_comparison;
+
+typedef struct {
+    ls_device *oracle;
+    ops_comparison *of;
+    size_t count;
+    const char *named; // as options.only, and besides it; NULL: all
+} ops_comparisons;
+
+// What a device gives for a case: values[i] and counts[i] as by case_run.
+typedef struct {
+    ls_status status;
+    double *values[LS_OP_ARGS_MAX];
+    size_t counts[LS_OP_ARGS_MAX];
+} case_results;
+
+static inline void case_results_free(case_results *results) {
+    for (int i = 0; i < LS_OP_ARGS_MAX; i++) free(results->values[i]);
+}
 
 static inline int is_conv(ls_op op) {
     return op == LS_OP_CONV_FORWARD || op == LS_OP_CONV_BACKWARD_DATA || op == LS_OP_CONV_BACKWARD_WEIGHT;
@@ -501,7 +526,7 @@ static inline double rounding_of(
     const ops_comparison *comparison, const op_case *c, const double *expected, size_t count) {
     ls_op op = c->desc.op;
     int rounded = op == LS_OP_CONV_FORWARD || op == LS_OP_CONV_BACKWARD_WEIGHT || op == LS_OP_LINEAR_FORWARD;
-    if (!comparison->options.library_rounds || c->storage == LS_F32 || !rounded) return 0;
+    if (!comparison->trial.options.library_rounds || c->storage == LS_F32 || !rounded) return 0;
     double largest = 0;
     for (size_t i = 0; i < count; i++)
         if (isfinite(expected[i]) && fabs(expected[i]) > largest) largest = fabs(expected[i]);
@@ -534,20 +559,22 @@ static inline ls_status magnitudes_run(ls_device *oracle, op_case *c, double *va
 static inline int compare_values(ops_comparison *comparison, const op_case *c, int at, const double *expected,
     const double *got, const double *magnitudes, size_t count) {
     const op_arg *arg = &c->args[at];
-    double factor =
-        is_conv(c->desc.op) && comparison->options.tolerance_factor > 0 ? comparison->options.tolerance_factor : 1;
+    const ls_ops_options *options = &comparison->trial.options;
+    const char *name = comparison->trial.name;
+    double factor = is_conv(c->desc.op) && options->tolerance_factor > 0 ? options->tolerance_factor : 1;
     double rounding = rounding_of(comparison, c, expected, count);
-    if (comparison->options.tf32 && c->desc.op == LS_OP_MUON && at == LS_MUON_WEIGHT) factor *= TF32_ROUNDING;
+    if (options->tf32 && c->desc.op == LS_OP_MUON && at == LS_MUON_WEIGHT) factor *= TF32_ROUNDING;
     for (size_t i = 0; i < count; i++) {
         double tolerance = factor * arg->absolute + arg->relative * fabs(expected[i]) + rounding;
         if (magnitudes) tolerance += TF32_OF_PRODUCTS * magnitudes[i];
         double difference = fabs(got[i] - expected[i]);
-        if (comparison->options.exact) tolerance = 0;
+        if (options->exact) tolerance = 0;
         int same_special = isnan(expected[i]) ? isnan(got[i]) : isinf(expected[i]) && got[i] == expected[i];
         if (!(difference <= tolerance) && !same_special) {
             fprintf(stderr,
-                "FAILED %s: argument %d, element %zu of %zu: %.9g, expected %.9g (difference %.3g, allowed %.3g)\n",
-                c->name, at, i, count, got[i], expected[i], difference, tolerance);
+                "FAILED %s: argument %d, element %zu of %zu: %.9g, expected %.9g (difference %.3g, allowed %.3g)%s%s\n",
+                c->name, at, i, count, got[i], expected[i], difference, tolerance, name ? ", by " : "",
+                name ? name : "");
             return 0;
         }
         if (tolerance > 0 && difference / tolerance > comparison->worst) {
@@ -558,64 +585,94 @@ static inline int compare_values(ops_comparison *comparison, const op_case *c, i
     return 1;
 }
 
-static inline void compare_case(void *context, op_case *c) {
-    ops_comparison *comparison = context;
-    const ls_ops_options *options = &comparison->options;
-    double *expected[LS_OP_ARGS_MAX] = { 0 }, *got[LS_OP_ARGS_MAX] = { 0 }, *magnitudes[LS_OP_ARGS_MAX] = { 0 };
-    size_t counts[LS_OP_ARGS_MAX] = { 0 }, got_counts[LS_OP_ARGS_MAX] = { 0 }, magnitude_counts[LS_OP_ARGS_MAX] = { 0 };
-    if (options->only && !strstr(c->name, options->only)) return;
-    if (comparison->named && !strstr(c->name, comparison->named)) return;
-    if (pools_norm(&c->desc) && !can_pool_norm(comparison->device, &c->desc.attr.norm)) return;
-    if (adds_last(c) && !(comparison->device->api->fusions & LS_FUSES_RELU_ADD)) return;
-    if (fusion_of(&c->desc) & ~comparison->device->api->fusions) return;
-    if (options->flops_max > 0 && ls_op_flops(&c->desc) > options->flops_max) {
-        comparison->skipped++;
-        return;
-    }
-    int good = 1;
-    ls_status status = case_run(comparison->oracle, c, expected, counts);
-    if (ls_failed(status)) {
-        fprintf(stderr, "FAILED %s: oracle %s: %s\n", c->name, comparison->oracle->api->name, status.text);
-        good = 0;
-    }
-    status = case_run(comparison->device, c, got, got_counts);
-    if (ls_failed(status)) {
-        fprintf(stderr, "FAILED %s: %s: %s\n", c->name, comparison->device->api->name, status.text);
-        good = 0;
-    }
-    if (rounds_to_tf32(options, c)) {
-        status = magnitudes_run(comparison->oracle, c, magnitudes, magnitude_counts);
-        if (ls_failed(status)) fprintf(stderr, "FAILED %s, magnitudes: %s\n", c->name, status.text);
-        good &= !ls_failed(status);
-    }
-    for (int i = 0; i < LS_OP_ARGS_MAX; i++) {
-        if (good && expected[i]) {
-            size_t count = counts[i] < got_counts[i] ? counts[i] : got_counts[i];
-            good &= compare_values(comparison, c, i, expected[i], got[i], magnitudes[i], count);
-        }
-        free(expected[i]);
-        free(got[i]);
-        free(magnitudes[i]);
-    }
-    comparison->run++;
-    comparison->failed += !good;
+// 1 where the trial's device computes the case; counts what is too large for it.
+static inline int takes_case(ops_comparison *comparison, const op_case *c) {
+    const ls_ops_options *options = &comparison->trial.options;
+    const ls_device *device = comparison->trial.device;
+    if (options->only && !strstr(c->name, options->only)) return 0;
+    if (pools_norm(&c->desc) && !can_pool_norm(device, &c->desc.attr.norm)) return 0;
+    if (adds_last(c) && !(device->api->fusions & LS_FUSES_RELU_ADD)) return 0;
+    if (fusion_of(&c->desc) & ~device->api->fusions) return 0;
+    if (options->flops_max <= 0 || ls_op_flops(&c->desc) <= options->flops_max) return 1;
+    comparison->skipped++;
+    return 0;
 }
 
-// Compares device with oracle in all cases of op_cases.h; every failure is a line on stderr.
-// Returns the number of cases failed.
-static inline int ls_ops_compare(ls_device *oracle, ls_device *device, ls_ops_options options) {
-    const char *slow = getenv("LOCKSTEP_TEST_FLOPS_MAX"); // as options.flops_max, for an emulated processor
-    if (slow && (options.flops_max == 0 || atof(slow) < options.flops_max)) options.flops_max = atof(slow);
-    const char *named = getenv("LOCKSTEP_TEST_CASES"); // as options.only, and besides it, for planted faults
-    ops_comparison comparison = { .oracle = oracle, .device = device, .options = options, .named = named };
-    each_case(options.storage, compare_case, &comparison);
+static inline int report_failure(const op_case *c, const char *who, ls_status status) {
+    if (ls_failed(status)) fprintf(stderr, "FAILED %s: %s: %s\n", c->name, who, status.text);
+    return ls_failed(status);
+}
+
+// The case on the trial's device, beside what the oracle gives.
+static inline void judge_case(ops_comparison *comparison, ls_device *oracle, op_case *c, const case_results *expected) {
+    ls_device *device = comparison->trial.device;
+    case_results got = { .status = LS_SUCCESS }, magnitudes = { .status = LS_SUCCESS };
+    got.status = case_run(device, c, got.values, got.counts);
+    int bad = report_failure(c, device->api->name, got.status) || ls_failed(expected->status);
+    if (rounds_to_tf32(&comparison->trial.options, c)) {
+        magnitudes.status = magnitudes_run(oracle, c, magnitudes.values, magnitudes.counts);
+        bad |= report_failure(c, "magnitudes", magnitudes.status);
+    }
+    for (int i = 0; !bad && i < LS_OP_ARGS_MAX; i++) {
+        if (!expected->values[i]) continue;
+        size_t count = expected->counts[i] < got.counts[i] ? expected->counts[i] : got.counts[i];
+        bad = !compare_values(comparison, c, i, expected->values[i], got.values[i], magnitudes.values[i], count);
+    }
+    case_results_free(&got);
+    case_results_free(&magnitudes);
+    comparison->run++;
+    comparison->failed += bad;
+}
+
+static inline void compare_case(void *context, op_case *c) {
+    ops_comparisons *all = context;
+    case_results expected = { .status = LS_SUCCESS };
+    int computed = 0;
+    if (all->named && !strstr(c->name, all->named)) return;
+    for (size_t i = 0; i < all->count; i++) {
+        if (!takes_case(&all->of[i], c)) continue;
+        if (!computed++) {
+            expected.status = case_run(all->oracle, c, expected.values, expected.counts);
+            report_failure(c, "oracle", expected.status);
+        }
+        judge_case(&all->of[i], all->oracle, c, &expected);
+    }
+    case_results_free(&expected);
+}
+
+static inline int report_trial(const ops_comparisons *all, const ops_comparison *of, int slow) {
+    const ls_ops_trial *trial = &of->trial;
     fprintf(stderr,
-        "%s against %s, %s: %d cases, %d failed, %d too large for this test; largest share of a tolerance: %.2f (%s)\n",
-        device->api->name, oracle->api->name, ls_dtype_name(options.storage), comparison.run, comparison.failed,
-        comparison.skipped, comparison.worst, comparison.worst_name);
-    if (comparison.run == 0 && !named && !(slow && comparison.skipped))
-        return 1; // a comparison of nothing is no success
-    return comparison.failed;
+        "%s%s%s against %s, %s: %d cases, %d failed, %d too large for this test; largest share of a tolerance: %.2f "
+        "(%s)\n",
+        trial->device->api->name, trial->name ? ", " : "", trial->name ? trial->name : "", all->oracle->api->name,
+        ls_dtype_name(trial->options.storage), of->run, of->failed, of->skipped, of->worst, of->worst_name);
+    int nothing = of->run == 0 && !all->named && !(slow && of->skipped); // a comparison of nothing is no success
+    return nothing ? 1 : of->failed;
+}
+
+// Compares each trial's device with the oracle in all cases of op_cases.h; every failure is a line on stderr.
+// The trials have one type of storage. One with tf32 is the last: it changes a case's inputs.
+// Returns the number of cases failed.
+static inline int ls_ops_compare_each(ls_device *oracle, const ls_ops_trial *trials, size_t count) {
+    const char *slow = getenv("LOCKSTEP_TEST_FLOPS_MAX"); // as options.flops_max, for an emulated processor
+    ops_comparisons all = { .oracle = oracle, .count = count };
+    all.named = getenv("LOCKSTEP_TEST_CASES"); // for planted faults
+    all.of = case_memory(count * sizeof *all.of);
+    for (size_t i = 0; i < count; i++) {
+        all.of[i] = (ops_comparison){ .trial = trials[i] };
+        double *limit = &all.of[i].trial.options.flops_max;
+        if (slow && (*limit == 0 || atof(slow) < *limit)) *limit = atof(slow);
+    }
+    each_case(trials[0].options.storage, compare_case, &all);
+    int failed = 0;
+    for (size_t i = 0; i < count; i++) failed += report_trial(&all, &all.of[i], slow != NULL);
+    free(all.of);
+    return failed;
+}
+
+static inline int ls_ops_compare(ls_device *oracle, ls_device *device, ls_ops_options options) {
+    return ls_ops_compare_each(oracle, &(ls_ops_trial){ .device = device, .options = options }, 1);
 }
 
 #endif

@@ -81,9 +81,10 @@ static ls_device *device_open(const char *type, int width, int threads) {
 }
 
 static void compare(ls_device *oracle, ls_device *device, ls_ops_options options) {
-    ops_comparison comparison = { .oracle = oracle, .device = device, .options = options };
+    ops_comparison comparison = { .trial = { .device = device, .options = options } };
+    ops_comparisons all = { .oracle = oracle, .of = &comparison, .count = 1 };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        conv_case(rows[i].name, attr_of(&rows[i]), compare_case, &comparison);
+        conv_case(rows[i].name, attr_of(&rows[i]), compare_case, &all);
     assert_int_equal(comparison.failed, 0);
     assert_true(comparison.run > 3 * (int)(sizeof rows / sizeof *rows));
     ls_device_close(device);
