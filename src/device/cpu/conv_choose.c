@@ -4,7 +4,7 @@
 // - grouped kernels where they need less time than dense convolutions of the parts
 // - Winograd where it gains, with the tiles that need the fewest multiplications for maps of this size
 // - matrix products, one for each tap, where at most half of the filter's taps meet a pixel; for weight gradients,
-//   where the filter is 1x1 or the outputs are few
+//   where the filter is 1x1 or the outputs are few; for data gradients, where 1x1 filters have many weights (AVX-512)
 // - own direct kernels where they skip enough of the padding channels in the last blocks
 // - oneDNN's generated code, if it has some for the device's layouts
 // - own direct kernels

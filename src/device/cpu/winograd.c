@@ -134,6 +134,7 @@ enum {
     LARGE_FILTERS = 2 << 20, // bytes: transformed filters of this size do not stay in the cache
     // With at most this many outputs in a channel, adding partial sums of the weights takes longer than the products.
     FEW_SUMMED = 1024,
+    MANY_WEIGHTS = 1 << 16, // from so many on oneDNN's data gradients of 1x1 with AVX-512 are up to 2.4 times as slow
 };
 
 typedef struct {
@@ -217,6 +218,9 @@ int ls_winograd_product_gains(const ls_conv_attr *attr, ls_op op, int vector_wid
     if (attr->src.c / attr->groups < vector_width || attr->dst.c / attr->groups < vector_width) return 0;
     if (op == LS_OP_CONV_BACKWARD_WEIGHT)
         return (rate <= 1 && is_pointwise(attr)) || attr->dst.n * attr->dst.h * attr->dst.w <= FEW_SUMMED;
+    if (op == LS_OP_CONV_BACKWARD_DATA && vector_width == 16 && rate <= 1 && is_pointwise(attr) &&
+        attr->src.c / attr->groups * (attr->dst.c / attr->groups) >= MANY_WEIGHTS)
+        return 1;
     return 2 * rate * taps_that_meet(attr) <= ls_conv_taps(attr);
 }
 

@@ -210,6 +210,27 @@ static void sums_over_few_outputs(void **state) {
     ls_device_close(device);
 }
 
+// Data gradients of 1x1, by the number of weights and the width of vectors.
+static void data_gradients_of_many_weights(void **state) {
+    (void)state;
+    static const struct {
+        int src, dst, width, product;
+    } rows[] = { { 128, 512, 16, 1 }, { 112, 512, 16, 0 }, { 128, 512, 8, 0 } };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const ls_device_options options = { .threads = 1, .vector_width = rows[i].width };
+        ls_op_desc desc = conv(LS_OP_CONV_BACKWARD_DATA, rows[i].src, 1, 1);
+        desc.attr.conv.dst.c = rows[i].dst;
+        ls_device *device;
+        ls_plan *plan;
+        succeed(ls_device_open("cpu", &options, &device, NULL));
+        succeed(device->api->plan_new(device, &desc, &plan));
+        if ((strncmp(plan->algorithm, "own product", 11) == 0) != rows[i].product)
+            fail_msg("row %zu: %s", i, plan->algorithm);
+        device->api->plan_free(plan);
+        ls_device_close(device);
+    }
+}
+
 // Of a last block of outputs own kernels leave out half, where no more than half of it is there.
 static void half_blocks(void **state) {
     (void)state;
@@ -281,6 +302,7 @@ int main(void) {
         cmocka_unit_test(dilation),
         cmocka_unit_test(few_outputs_of_large_filters),
         cmocka_unit_test(sums_over_few_outputs),
+        cmocka_unit_test(data_gradients_of_many_weights),
         cmocka_unit_test(half_blocks),
         cmocka_unit_test(products_of_bf16),
     };
