@@ -32,7 +32,7 @@ readonly threaded='base.pool base.spans data.loader dist.ranks dist.watch.flight
 # that read our files, and whole trainings that are compared with others, which take minutes there and run the code of other tests.
 readonly unsanitized='device.cuda.gpu_check dist.slurm fault.slurm_stop fault.launch fault.launch_command fault.launch_hosts dist.hosts
 cli.export_c cli.int8 cli.scripts_help cli.completion cli.audit cli.bench cli.trace data.fetch emulation.planted_faults mutation.places
-device.bench_kernels real_readers.foreign_weights real_readers.import_runs real_readers.known_networks real_readers.onnxruntime
+device.bench_kernels device.ref.operators real_readers.foreign_weights real_readers.import_runs real_readers.known_networks real_readers.onnxruntime
 real_readers.real_readers real_readers.tensorboard train.cross_check_ranks train.cuda_ranks train.golden'
 # Tests that stage arm64 runs: kernels and their convolutions, bits of numbers and files, threads without locks.
 readonly emulated='base.half base.philox base.pool base.portable_math base.spans data.loader device.cpu.conv_direct device.cpu.kernels dist.watch.flight_recorder formats.safetensors system.cpus'
