@@ -202,7 +202,9 @@ static const struct {
     int samples, classes, count;
     float smoothing;
     int training;
-    int infinite; // the logit of the second sample's label is -infinity: its loss is, its gradient is not a number
+    // 1: the logit of the second sample's label is -infinity: its loss is infinite, its gradient is not a number.
+    // 2: with several labels a picture, the logit of a label of the first sample is infinity: its loss is 0.
+    int infinite;
     int mixed, weighted;
     float mean_of, scale, teacher_share;
     int several;
@@ -250,6 +252,8 @@ static const struct {
     { "10 labels, focal, scaled, weighted, mixed and smoothed", 7, 10, 7, 0.1F, 1, 0, 1, 1, 96, 4, 0, 1, 0.5F },
     { "an infinite loss, labels", 4, 10, 4, 0, 1, 1, 0, 0, 0, 0, 0, 1, 0 },
     { "an infinite loss, labels, focal", 4, 10, 4, 0.1F, 1, 1, 0, 0, 0, 0, 0, 1, 2 },
+    { "a certain label", 4, 10, 4, 0, 1, 2, 0, 0, 0, 0, 0, 1, 0 },
+    { "a certain label, focal", 4, 10, 4, 0, 1, 2, 0, 0, 0, 0, 0, 1, 2 },
 };
 
 // Rows of labels, about half of them 1. Row k has label k. The first sample's logits get the right signs.
@@ -310,7 +314,8 @@ static inline void loss_cases(ls_dtype storage, case_visit *visit, void *context
         float *first = logits->host; // a tie at the top: the lowest index wins
         if (classes > 4) first[2] = first[4] = 9;
         if (a.several) loss_sets(c, classes, classes > 4 ? 2 : 0, first);
-        if (loss_rows[i].infinite) first[classes + 7 % classes] = -INFINITY;
+        if (loss_rows[i].infinite == 1) first[classes + 7 % classes] = -INFINITY;
+        if (loss_rows[i].infinite == 2) first[2] = INFINITY;
         // fp32 exponentials of arguments down to -17, whose rounding is 17 * 2^-24, and a sum over the classes
         const double larger = fmax(1, fabs((double)a.scale));
         loss_records(c, loss_rows[i].count, larger * EPS32 * (32 + classes));

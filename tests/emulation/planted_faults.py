@@ -523,6 +523,7 @@ FAULTS = [
           "reach + met.first * dilation < 0)", "reach + met.first * dilation <= 0)", (CPU_WINOGRAD, CPU_OPERATORS)),
     Fault("products where half of a filter's taps meet nothing", f"{CPU}/winograd.c",
           "return 2 * rate * taps_that_meet(attr) <= ls_conv_taps(attr);", "return 2 * rate * taps_that_meet(attr) < ls_conv_taps(attr);", (CPU_RULE,)),
+    Fault("loss of labels on the cpu: a share of 0 of an infinite loss", f"{CPU}/op_loss.c", "if (no > 0) {", "if (no >= 0) {", (CPU_OPERATORS,)),
     Fault("data gradients of many 1x1 weights by oneDNN", f"{CPU}/winograd.c",
           ">= MANY_WEIGHTS)", "> MANY_WEIGHTS)", (CPU_RULE,)),
     Fault("products of weight gradients of one output more", f"{CPU}/winograd.c",
