@@ -533,7 +533,7 @@ FAULTS = [
     Fault("Winograd in one direction for few outputs", f"{CPU}/winograd.c",
           "return direct * share + transforms < direct / rate;", "return direct * share < direct / rate;", (CPU_WINOGRAD,)),
     Fault("weight gradients of 1x1 by oneDNN", f"{CPU}/winograd.c",
-          "return (rate <= 1 && is_pointwise(attr)) || attr->dst.n", "return attr->dst.n", (CPU_RULE,)),
+          "return pointwise || attr->dst.n", "return attr->dst.n", (CPU_RULE,)),
     Fault("convolution: phases begin with the same tap", f"{CPU}/winograd.c",
           ".lead = taps - met - (farthest - (phase + pad) / stride),", ".lead = taps - met,", (CPU_WINOGRAD,)),
     Fault("convolution: phases that no common tiles serve", f"{CPU}/winograd.c",

@@ -214,12 +214,11 @@ static int is_pointwise(const ls_conv_attr *a) { // each output reads one pixel
 }
 
 int ls_winograd_product_gains(const ls_conv_attr *attr, ls_op op, int vector_width, double rate) {
-    if (!ls_winograd_can(attr, op, LS_WINOGRAD_F11)) return 0;
-    if (attr->src.c / attr->groups < vector_width || attr->dst.c / attr->groups < vector_width) return 0;
-    if (op == LS_OP_CONV_BACKWARD_WEIGHT)
-        return (rate <= 1 && is_pointwise(attr)) || attr->dst.n * attr->dst.h * attr->dst.w <= FEW_SUMMED;
-    if (op == LS_OP_CONV_BACKWARD_DATA && vector_width == 16 && rate <= 1 && is_pointwise(attr) &&
-        attr->src.c / attr->groups * (attr->dst.c / attr->groups) >= MANY_WEIGHTS)
+    const int in = attr->src.c / attr->groups, out = attr->dst.c / attr->groups;
+    if (!ls_winograd_can(attr, op, LS_WINOGRAD_F11) || in < vector_width || out < vector_width) return 0;
+    const int pointwise = rate <= 1 && is_pointwise(attr);
+    if (op == LS_OP_CONV_BACKWARD_WEIGHT) return pointwise || attr->dst.n * attr->dst.h * attr->dst.w <= FEW_SUMMED;
+    if (op == LS_OP_CONV_BACKWARD_DATA && vector_width == 16 && pointwise && (int64_t)in * out >= MANY_WEIGHTS)
         return 1;
     return 2 * rate * taps_that_meet(attr) <= ls_conv_taps(attr);
 }
